@@ -1,4 +1,4 @@
-/** For everybody: screen readers, keys alone, a phone, dark rooms. */
+/** Accessibility: axe on every page, the keyboard, narrow screens and both themes. */
 import axe from 'axe-core'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -12,32 +12,32 @@ import {
 } from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-const visitors: TrafficSource[] = []
-let shop: DashboardServer
+const traffic: TrafficSource[] = []
+let server: DashboardServer
 
 beforeAll(async () => {
-  shop = await startDashboardServer(`
+  server = await startDashboardServer(`
 rules:
   - id: orders
     description: Orders of one user, a little at a time.
     by: [user]
     limits: [2/second]
     candidate: { limits: [1/second] }
-  - id: everybody-together-on-the-longest-path-there-is
+  - id: all-callers-on-the-longest-path-there-is
     match: { path: /a/rather/long/path/* }
     by: []
     limits: [{ algorithm: leaky-bucket, max: 60, window: 1s, queue: 30 }]
     mode: shadow
 `)
   const override = { caller: { user: 'bob' }, limits: ['50/second'] }
-  await shop.client.addOverride('orders', override)
-  visitors.push(
-    sendTraffic(shop.api, { user: 'ann' }, 8),
-    sendTraffic(shop.api, { user: 'bob' }, 2),
+  await server.client.addOverride('orders', override)
+  traffic.push(
+    sendTraffic(server.api, { user: 'ann' }, 8),
+    sendTraffic(server.api, { user: 'bob' }, 2),
   )
 })
 afterAll(() => {
-  for (const visitor of visitors) visitor.stop()
+  for (const source of traffic) source.stop()
   return stopAll()
 })
 
@@ -47,7 +47,7 @@ interface Violation {
   readonly nodes: readonly { readonly html: string }[]
 }
 
-/** What axe finds that keeps somebody from using the page. */
+/** Serious and critical violations that axe finds. */
 async function violationsOn(page: Page): Promise<readonly string[]> {
   const found = await page.evaluate<readonly Violation[]>(
     `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations
@@ -58,7 +58,7 @@ async function violationsOn(page: Page): Promise<readonly string[]> {
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }
 
-const WAYS = [
+const VIEWPORTS = [
   [1280, 'light'],
   [1280, 'dark'],
   [768, 'light'],
@@ -66,15 +66,15 @@ const WAYS = [
   [360, 'light'],
 ] as const
 
-/** Halfway from one colour to the other is none of ours. */
+/** Waits for colour transitions: intermediate colours are not part of the theme. */
 const SETTLED = `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))
   .then(() => Promise.allSettled(document.getAnimations()
     .filter((each) => each instanceof CSSTransition).map(({ finished }) => finished)))
   .then(() => undefined)`
 
-/** Every width and both colours, without loading it again. */
+/** Checks a page at every width and in both themes, without a reload. */
 async function expectGood(page: Page): Promise<void> {
-  for (const [width, colorScheme] of WAYS) {
+  for (const [width, colorScheme] of VIEWPORTS) {
     await page.setViewportSize({ width, height: 900 })
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
     await eventually(() => page.evaluate('document.documentElement.dataset.theme')).toBe(
@@ -88,32 +88,32 @@ async function expectGood(page: Page): Promise<void> {
   }
 }
 
-/** Tables whose last columns nobody sees without knowing that they are there. */
+/** Tables with columns that are cut off. */
 const CUT = `[...document.querySelectorAll('.scroll-area:not(.chart-table)')]
   .filter((room) => room.scrollWidth > room.clientWidth)
   .map((room) => room.querySelector('caption')?.textContent)`
 
 const open = async (path: string) => {
-  const page = await (await chromium.open(shop.admin, { script: axe.source })).newPage()
-  await logIn(page, shop.admin, shop.token, path)
+  const page = await (await chromium.open(server.admin, { script: axe.source })).newPage()
+  await logIn(page, server.admin, server.token, path)
   return page
 }
 
-describe('axe finds nothing serious, in light and dark, at 1280, 768 and 360 px, and nothing is wider than the page or cut', () => {
-  test('at the door, right or wrong', async () => {
-    const page = await (await chromium.open(shop.admin, { script: axe.source })).newPage()
-    await page.goto(`${shop.admin}/`)
+describe('axe finds nothing serious in both themes at 1280, 768 and 360 px, and nothing is cut off', () => {
+  test('the login page with an error is accessible', async () => {
+    const page = await (await chromium.open(server.admin, { script: axe.source })).newPage()
+    await page.goto(`${server.admin}/`)
     await page.getByLabel('Admin token').fill('wrong')
     await page.getByRole('button', { name: 'Log in' }).click()
     await page.getByRole('alert').waitFor()
     await expectGood(page)
   })
 
-  test('the runbook, which has no script to choose colours', async () => {
-    const page = await (await chromium.open(shop.admin, { script: axe.source })).newPage()
-    await page.goto(`${shop.admin}/runbook.html#breaker-open`)
+  test('the runbook, which has no script, is accessible', async () => {
+    const page = await (await chromium.open(server.admin, { script: axe.source })).newPage()
+    await page.goto(`${server.admin}/runbook.html#breaker-open`)
     await page.getByRole('heading', { name: /breaker.open/i }).waitFor()
-    for (const [width, colorScheme] of WAYS) {
+    for (const [width, colorScheme] of VIEWPORTS) {
       await page.setViewportSize({ width, height: 900 })
       await page.emulateMedia({ colorScheme })
       await page.evaluate(SETTLED)
@@ -124,42 +124,42 @@ describe('axe finds nothing serious, in light and dark, at 1280, 768 and 360 px,
   })
 
   test.each([
-    ['the overview', '/', 'Callers that are refused'],
-    ['rules', '/rules', 'everybody-together'],
-    ['a new rule', '/rules?new=1', 'The rule as YAML'],
+    ['overview', '/', 'Refused callers'],
+    ['rules', '/rules', 'all-callers-on'],
+    ['a new rule', '/rules?new=1', 'Rule (YAML)'],
     ['callers', '/callers', 'ann'],
-    ['callers at zero', '/callers?by=zero', 'At zero for'],
-    ['nodes', '/nodes', 'One node'],
-    ['alerts', '/alerts', 'The last ones that ended'],
-    ['why, answered', '/why?user=ann', 'Rules that do not match'],
-    ['the playground', '/playground', 'Sliding window log'],
-    ['a page that is not there', '/nowhere', 'There is nothing at this address.'],
-  ])('%s', async (_, path, shown) => {
+    ['exhausted callers', '/callers?by=zero', 'Exhausted for'],
+    ['nodes', '/nodes', '1 node'],
+    ['alerts', '/alerts', 'Most recent first'],
+    ['explanation', '/why?user=ann', 'Non-matching rules'],
+    ['playground', '/playground', 'Sliding window log'],
+    ['unknown address', '/nowhere', 'There is no page at this address.'],
+  ])('the page "%s" is accessible', async (_, path, shown) => {
     const page = await open(path)
     await page.getByText(shown).first().waitFor()
     await expectGood(page)
   })
 
-  test('a rule, with each of its tabs and a dialog', async () => {
+  test('the page of a rule is accessible, with each tab and a dialog', async () => {
     const page = await open('/rules/orders')
     for (const [tab, shown] of [
-      ['Edit', 'As it is in force'],
-      ['Overrides 1', 'Give override'],
+      ['Edit', 'Active version'],
+      ['Overrides 1', 'Add override'],
       ['Candidate 1', 'Remove candidate'],
-      ['History', 'What changed'],
+      ['History', 'Changes in version'],
     ] as const) {
       await page.getByRole('tab', { name: tab }).click()
       await page.getByText(shown).first().waitFor()
       await expectGood(page)
     }
-    await page.getByText('What changed').first().click()
+    await page.getByText('Changes in version').first().click()
     await page.getByRole('button', { name: 'Shadow', exact: true }).click()
     await page.getByRole('dialog').waitFor()
     await expectGood(page)
   })
 })
 
-/** What has the focus, as a screen reader would name it. */
+/** The accessible name of the focused element. */
 const focused = (page: Page) =>
   page.evaluate<string>(`(() => {
     const at = document.activeElement
@@ -174,19 +174,19 @@ async function tabTo(page: Page, name: string): Promise<void> {
   throw new Error(`${name}: not reached with Tab; the focus is at ${await focused(page)}`)
 }
 
-test('with keys alone one logs in, finds a rule, opens a dialog, and is back where one was', async () => {
-  const page = await (await chromium.open(shop.admin)).newPage()
-  await page.goto(`${shop.admin}/`)
+test('the keyboard alone can log in, open a rule, use a dialog and switch tabs', async () => {
+  const page = await (await chromium.open(server.admin)).newPage()
+  await page.goto(`${server.admin}/`)
   await page.getByLabel('Admin token').waitFor()
   await page.keyboard.press('Tab')
-  await page.keyboard.type(shop.token)
+  await page.keyboard.type(server.token)
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 
   await tabTo(page, 'Rules')
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { level: 1, name: 'Rules' }).waitFor()
-  // The focus goes along, so that a reader says where it is.
+  // The heading takes the focus, so that screen readers announce the page.
   await eventually(() => focused(page)).toBe('Rules')
   await page.getByRole('link', { name: 'orders', exact: true }).waitFor()
   await tabTo(page, 'orders')

@@ -1,4 +1,4 @@
-/** The dashboard in a real Chromium, watched for what no page of it may ever do. */
+/** The dashboard in Chromium, watched for requests, errors and dialogs that no page may cause. */
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { findService } from '../../tools/services.setup.js'
@@ -12,7 +12,7 @@ const FLAGS = [
   '--disable-component-update',
   '--disable-sync',
 ]
-/** On a machine that is busy with other tests. */
+/** Long, because other tests keep the machine busy. */
 const WAIT_MS_MAX = 60_000
 const TEST_MS_MAX = 180_000
 const START_MS_MAX = 60_000
@@ -21,18 +21,18 @@ interface OpenOptions {
   readonly width?: number
   readonly height?: number
   readonly colours?: 'light' | 'dark'
-  /** Runs in every page before its own scripts; the policy of the page does not hold for it. */
+  /** Runs in every page before its own scripts, outside its content security policy. */
   readonly script?: string
 }
 
 export interface Chromium {
-  /** A browser of somebody else's: no cookie of another test. */
+  /** A new browser context, without cookies of other tests. */
   readonly open: (origin: string, options?: OpenOptions) => Promise<BrowserContext>
-  /** Somewhere else on the web, where everything is allowed. */
+  /** A context without the checks, for pages of other sites. */
   readonly openUnwatched: () => Promise<BrowserContext>
 }
 
-/** One browser for the tests of a file. What a page did that none may do fails its test. */
+/** One browser for the tests of a file. A test fails if one of its pages violates a check. */
 export function useChromium(): Chromium {
   vi.setConfig({ testTimeout: TEST_MS_MAX })
   let browser: Browser | undefined
@@ -55,7 +55,7 @@ export function useChromium(): Chromium {
     height = 900,
     colours = 'light',
   }: OpenOptions = {}) => {
-    if (browser === undefined) throw new Error('There is no browser yet.')
+    if (browser === undefined) throw new Error('The browser has not started.')
     const context = await browser.newContext({ viewport: { width, height }, colorScheme: colours })
     context.setDefaultTimeout(WAIT_MS_MAX)
     contexts.push(context)
@@ -73,23 +73,23 @@ export function useChromium(): Chromium {
   }
 }
 
-/** What the policy of a page forbids is told where errors are. */
+/** Logs violations of the content security policy as errors. */
 const LOG_VIOLATIONS = `document.addEventListener('securitypolicyviolation', (event) =>
   console.error('forbidden by ' + event.effectiveDirective + ': ' + event.blockedURI))`
 
 function watch(page: Page, origin: string, onViolation: (what: string) => void): void {
   page.on('request', (request) => {
     const url = request.url()
-    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) onViolation(`asked for ${url}`)
+    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) onViolation(`requested ${url}`)
   })
   page.on('console', (message) => {
-    // A browser tells every answer that is no success so, a login that fails too.
+    // Browsers log every failed response, also that of a refused login.
     const isAnswer = message.text().startsWith('Failed to load resource')
-    if (message.type() === 'error' && !isAnswer) onViolation(`said ${message.text()}`)
+    if (message.type() === 'error' && !isAnswer) onViolation(`logged ${message.text()}`)
   })
   page.on('pageerror', (error) => onViolation(`threw ${error.message}`))
   page.on('dialog', (dialog) => {
-    onViolation(`asked with a dialog: ${dialog.message()}`)
+    onViolation(`opened a dialog: ${dialog.message()}`)
     void dialog.dismiss()
   })
 }
@@ -101,14 +101,14 @@ export async function logIn(page: Page, admin: string, token: string, path = '/'
   await page.getByRole('navigation', { name: 'Pages' }).waitFor()
 }
 
-/** A figure at the head of the overview, such as `Refusals`: the number before its unit. */
+/** A headline figure of the overview, such as `Refused`, without its unit. */
 export async function figureOf(page: Page, label: string): Promise<number> {
   const figure = page.locator('.stat', { has: page.getByText(label, { exact: true }) })
   const text = await figure.locator('.stat-value').innerText()
   return Number.parseFloat(text.replaceAll(',', ''))
 }
 
-/** Asked again until it is so, or late. */
+/** Polls until the expectation holds, or the time is up. */
 export function eventually<Value>(read: () => Promise<Value>) {
   return expect.poll(read, { timeout: WAIT_MS_MAX, interval: 100 })
 }

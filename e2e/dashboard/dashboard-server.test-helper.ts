@@ -1,4 +1,4 @@
-/** A server with rules of its own and somebody who calls, for tests that look at its dashboard. */
+/** Starts a server with rules and sends traffic to it, for tests of its dashboard. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AdminClient, createAdminClient, type Role } from '@sluice/client'
@@ -17,7 +17,7 @@ export async function startDashboardServer(
   const running = await start({ ...env })
   const token = readToken(running.folder)
   const client = createAdminClient({ url: running.admin, token })
-  await client.applyRules(rules, { file: 'rules.yaml', ifMatch: '*', why: 'the rules of the shop' })
+  await client.applyRules(rules, { file: 'rules.yaml', ifMatch: '*', why: 'rules of the test' })
   return { ...running, token, client }
 }
 
@@ -25,26 +25,26 @@ function readToken(folder: string): string {
   return readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
 }
 
-/** Another token for the dashboard, of this name and role. */
+/** Creates an admin token with this name and role. */
 export async function addToken(
   { client }: DashboardServer,
   name: string,
   role: Role,
 ): Promise<string> {
   const { token } = await client.addToken({ name, role })
-  if (token === undefined) throw new Error('No token came with its answer.')
+  if (token === undefined) throw new Error('The response has no token.')
   return token
 }
 
 export interface TrafficSource {
-  /** How many of the last calls were refused, and how many were answered at all. */
+  /** Of the last calls, how many were answered and how many of these were refused. */
   readonly recentCalls: () => { readonly refused: number; readonly answered: number }
   readonly stop: () => void
 }
 
 const RECENT_CALLS = 20
 
-/** Asks the decision API at an even pace until stopped; a server that is gone is no matter. */
+/** Calls the decision API at a constant rate until stopped, also while the server is gone. */
 export function sendTraffic(
   api: string,
   attributes: Readonly<Record<string, string>>,
@@ -56,7 +56,7 @@ export function sendTraffic(
       answers.push((await requestDecision(api, 'check', attributes)).allowed)
       if (answers.length > RECENT_CALLS) answers.shift()
     } catch {
-      // It comes back.
+      // The server may be restarting.
     }
   }
   const timer = setInterval(() => void call(), 1000 / perSecond)

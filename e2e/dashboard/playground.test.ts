@@ -1,4 +1,4 @@
-/** The playground: a burst that is drawn, and what real limiters make of the same calls. */
+/** The playground: drawn traffic, compared with real limiters on the same calls. */
 import { createLimiter, memoryStore } from '@sluice/limiter'
 import type { Page, Response } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,40 +7,40 @@ import { eventually, logIn, useChromium } from './chromium.test-helper.js'
 import { startDashboardServer, type DashboardServer } from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-let shop: DashboardServer
+let server: DashboardServer
 
 beforeAll(async () => {
-  shop = await startDashboardServer('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
+  server = await startDashboardServer('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
 })
 afterAll(stopAll)
 
 const openPlayground = async () => {
-  const page = await (await chromium.open(shop.admin)).newPage()
-  await logIn(page, shop.admin, shop.token, '/playground?max=20&window=5&burst=10')
-  await laneOf(page, 'Token bucket').getByText('admitted').waitFor()
+  const page = await (await chromium.open(server.admin)).newPage()
+  await logIn(page, server.admin, server.token, '/playground?max=20&window=5&burst=10')
+  await resultOf(page, 'Token bucket').getByText('admitted').waitFor()
   return page
 }
 
-const laneOf = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
+const resultOf = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
 const totalsOf = (page: Page, name: string) =>
-  laneOf(page, name).locator('.result-totals').innerText()
+  resultOf(page, name).locator('.result-totals').innerText()
 
-interface Asked {
+interface SimulationRequest {
   readonly limits: readonly object[]
   readonly calls: readonly { readonly atMs: number }[]
 }
 
-/** What the next change of the drawing asks the server, once it has answered. */
-async function nextTrial(page: Page, change: () => Promise<void>): Promise<Asked> {
-  const isTrial = (response: Response) => response.url().endsWith('/admin/v1/trial')
-  const answered = page.waitForResponse(isTrial)
+/** The request that the next change of the traffic sends, once it has a response. */
+async function nextSimulation(page: Page, change: () => Promise<void>): Promise<SimulationRequest> {
+  const isSimulation = (response: Response) => response.url().endsWith('/admin/v1/trial')
+  const response = page.waitForResponse(isSimulation)
   await change()
-  return (await answered).request().postDataJSON() as Asked
+  return (await response).request().postDataJSON() as SimulationRequest
 }
 
-/** How many of the calls a limiter of the library admits, with nothing but its own clock. */
-async function admittedBy(limit: object, calls: Asked['calls']): Promise<number> {
-  // On an edge of windows, as the drawing begins.
+/** The number of calls that a limiter of the library admits, on a virtual clock. */
+async function admittedBy(limit: object, calls: SimulationRequest['calls']): Promise<number> {
+  // At the start of a window, as in the simulation.
   const startMs = 1_800_000_000_000
   let nowMs = startMs
   const clock = { now: () => nowMs * 1000 }
@@ -56,7 +56,7 @@ async function admittedBy(limit: object, calls: Asked['calls']): Promise<number>
   return admitted
 }
 
-const LANES = [
+const ALGORITHMS = [
   'Token bucket',
   'GCRA',
   'Leaky bucket',
@@ -66,52 +66,52 @@ const LANES = [
 ]
 
 describe('the playground', () => {
-  test('draws what is dragged: more calls, other lanes', async () => {
+  test('dragging changes the traffic and the results', async () => {
     const page = await openPlayground()
     const before = await totalsOf(page, 'Token bucket')
-    const box = await page.getByRole('group', { name: /^Calls a second/ }).boundingBox()
-    if (box === null) throw new Error('There is nothing to drag.')
+    const box = await page.getByRole('group', { name: /^Requests per second/ }).boundingBox()
+    if (box === null) throw new Error('The timeline is not visible.')
     const at = (x: number, y: number) => [box.x + box.width * x, box.y + box.height * y] as const
-    await nextTrial(page, async () => {
+    await nextSimulation(page, async () => {
       await page.mouse.move(...at(0.1, 0.9))
       await page.mouse.down()
       await page.mouse.move(...at(0.3, 0.2), { steps: 12 })
       await page.mouse.up()
     })
     await eventually(() => totalsOf(page, 'Token bucket')).not.toBe(before)
-    await page.getByText('As you drew it.').waitFor()
+    await page.getByText('Custom traffic.').waitFor()
     const drawn = page.getByRole('slider', { name: 'From second 5.0' })
     expect(Number(await drawn.getAttribute('aria-valuenow'))).toBeGreaterThan(20)
   })
 
-  test('is played with the keys alone, and says each value', async () => {
+  test('the keyboard changes the traffic, and each value is announced', async () => {
     const page = await openPlayground()
     const before = await totalsOf(page, 'Fixed window')
     const slider = page.getByRole('slider', { name: 'From second 2.0' })
     await slider.focus()
-    await nextTrial(page, () => page.keyboard.press('ArrowUp'))
-    expect(await slider.getAttribute('aria-valuetext')).toBe('1 calls a second')
-    await nextTrial(page, () => page.keyboard.press('End'))
+    await nextSimulation(page, () => page.keyboard.press('ArrowUp'))
+    expect(await slider.getAttribute('aria-valuetext')).toBe('1 requests per second')
+    await nextSimulation(page, () => page.keyboard.press('End'))
     expect(await slider.getAttribute('aria-valuenow')).toBe(
       await slider.getAttribute('aria-valuemax'),
     )
     await eventually(() => totalsOf(page, 'Fixed window')).not.toBe(before)
-    await nextTrial(page, () => page.keyboard.press('Home'))
+    await nextSimulation(page, () => page.keyboard.press('Home'))
     await eventually(() => totalsOf(page, 'Fixed window')).toBe(before)
   })
 
   test.each(['Steady', 'Burst', 'Scraper', 'Retry storm'])(
-    '%s: every algorithm admits as many as a real limiter does',
+    'with the preset %s every algorithm admits as many calls as a real limiter',
     async (name) => {
       const page = await openPlayground()
-      const { limits, calls } = await nextTrial(page, () =>
+      const { limits, calls } = await nextSimulation(page, () =>
         page.getByRole('button', { name }).click(),
       )
       expect(calls.length).toBeGreaterThan(10)
-      await page.getByText(`${calls.length} calls tried`).waitFor({ state: 'attached' })
-      for (const [index, lane] of LANES.entries()) {
+      await page.getByText(`${calls.length} requests simulated`).waitFor({ state: 'attached' })
+      for (const [index, algorithm] of ALGORITHMS.entries()) {
         const admitted = await admittedBy(limits[index] ?? {}, calls)
-        expect(await totalsOf(page, lane)).toMatch(new RegExp(`^${admitted} admitted`))
+        expect(await totalsOf(page, algorithm)).toMatch(new RegExp(`^${admitted} admitted`))
       }
     },
   )

@@ -1,7 +1,6 @@
 /**
- * The demonstration, looked at: what it tells, and the pictures of docs/dashboard. With
- * SLUICE_SCREENSHOTS=1 these are made anew, of a demonstration that has run for a while; else they
- * are only tried, in a folder that is removed.
+ * The demo on every page, and the screenshots of the documentation. With SLUICE_SCREENSHOTS=1 they
+ * are written to docs/, from a demo that has run for a while; otherwise to a temporary folder.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,10 +14,12 @@ import { logIn, useChromium } from './chromium.test-helper.js'
 import { smallPng } from './small-png.test-helper.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const ARE_KEPT = process.env['SLUICE_SCREENSHOTS'] === '1'
-const FOLDER = ARE_KEPT ? join(ROOT, 'docs/dashboard') : makeFolder()
-/** Long enough that there is an attack, its end, and two bursts to see. */
-const WARM_MS = ARE_KEPT ? 46_000 : 1000
+const IS_KEPT = process.env['SLUICE_SCREENSHOTS'] === '1'
+const FOLDER = IS_KEPT ? join(ROOT, 'docs/dashboard') : makeFolder()
+/** Of the README. */
+const README_FOLDER = IS_KEPT ? join(ROOT, 'docs/images') : FOLDER
+/** Long enough to show an attack, its end, and two bursts. */
+const WARM_MS = IS_KEPT ? 46_000 : 1000
 const WIDTH = 1280
 const WIDTH_PHONE = 360
 const HEIGHT_MAX = 1400
@@ -34,12 +35,13 @@ beforeAll(async () => {
     ['demo/main.mjs', '--port', '0', '--seconds', '300', '--quiet'],
     { cwd: ROOT },
   )
-  const told = (name: string) => new RegExp(`^ +${name} +(\\S+)$`, 'm').exec(demo.output())?.[1]
-  await waitFor(demo, () => told('token') !== undefined)
-  admin = (told('dashboard') ?? '').replace(/\/$/, '')
-  token = told('token') ?? ''
+  const printedValue = (name: string) =>
+    new RegExp(`^ +${name} +(\\S+)$`, 'm').exec(demo.output())?.[1]
+  await waitFor(demo, () => printedValue('token') !== undefined)
+  admin = (printedValue('dashboard') ?? '').replace(/\/$/, '')
+  token = printedValue('token') ?? ''
 })
-// Not as a crash would: it has a server of its own to end, and a folder to remove.
+// SIGTERM, so that the demo stops its server and removes its folder.
 afterAll(async () => {
   demo.signal('SIGTERM')
   expect(await demo.code()).toBe(0)
@@ -51,21 +53,26 @@ const open = async (width: number, colours: 'light' | 'dark' = 'light') => {
   return page
 }
 
-/** As tall as the page is, up to a bound, so that what stands beside it is whole. */
-async function shoot(page: Page, name: string, most = HEIGHT_MAX): Promise<void> {
+/** Takes a screenshot as tall as the page, up to a maximum. */
+async function shoot(
+  page: Page,
+  name: string,
+  heightMax = HEIGHT_MAX,
+  folder = FOLDER,
+): Promise<void> {
   const width = page.viewportSize()?.width ?? WIDTH
   await page.setViewportSize({ width, height: 600 })
   const needed = await page.evaluate<number>('document.documentElement.scrollHeight')
-  await page.setViewportSize({ width, height: Math.min(Math.max(needed, 600), most) })
-  // What is said for a moment is not part of the page, and charts are drawn anew.
+  await page.setViewportSize({ width, height: Math.min(Math.max(needed, 600), heightMax) })
+  // Toasts are not part of the page, and charts redraw after a resize.
   await page.evaluate(`document.querySelector('.toasts').style.display = 'none'`)
   await page.evaluate('document.activeElement.blur()')
   await page.mouse.move(0, 0)
   await sleep(300)
   const png = smallPng(await page.screenshot({ animations: 'disabled' }))
   expect(png.length).toBeGreaterThan(4000)
-  mkdirSync(FOLDER, { recursive: true })
-  writeFileSync(join(FOLDER, `${name}.png`), png)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, `${name}.png`), png)
 }
 
 async function goTo(page: Page, path: string, shown: string | RegExp): Promise<void> {
@@ -73,36 +80,37 @@ async function goTo(page: Page, path: string, shown: string | RegExp): Promise<v
   await page.getByText(shown).first().waitFor()
 }
 
-test('the demonstration tells its story from the first seconds on', async () => {
+test('the demo shows refusing rules and refused callers within seconds', async () => {
   const page = await open(WIDTH)
-  const callers = page.getByRole('table', { name: /^Callers that are refused/ })
+  const callers = page.getByRole('table', { name: /^Refused callers/ })
   for (const name of ['203.0.113.66', 'loop-logistics', '<img src=x onerror=alert(1)>']) {
     await callers.getByText(name).first().waitFor()
   }
-  const rules = page.getByRole('table', { name: /^Rules that refuse/ })
+  const rules = page.getByRole('table', { name: /^Refusing rules/ })
   for (const name of ['address-net', 'per-user', 'login-per-address']) {
     await rules.getByText(name).waitFor()
   }
 })
 
-test('every page has its picture', { timeout: 240_000 }, async () => {
+test('every page has a screenshot', { timeout: 240_000 }, async () => {
   await sleep(WARM_MS)
   const page = await open(WIDTH)
-  await goTo(page, '/', 'Callers that are refused')
+  await goTo(page, '/', 'Refused callers')
   await page.getByText('203.0.113.66').first().waitFor()
   await shoot(page, 'overview', 1480)
+  await shoot(page, 'dashboard', 920, README_FOLDER)
   await page.emulateMedia({ colorScheme: 'dark' })
   await shoot(page, 'overview-dark', 1480)
   await goTo(page, '/rules/address-net?tab=candidate', 'Remove candidate')
-  // Refused, and by the candidate more often.
+  // The second row is in the shadow refusals of the candidate.
   await page
     .getByRole('row', { name: /203\.0\.113\.66/ })
     .nth(1)
     .waitFor()
   await shoot(page, 'rule-candidate-dark')
   await page.emulateMedia({ colorScheme: 'light' })
-  // While the attack is still told of.
-  await goTo(page, '/alerts', 'The last ones that ended')
+  // While the alert of the attack is still listed.
+  await goTo(page, '/alerts', 'Most recent first')
   await shoot(page, 'alerts', 1000)
 
   await goTo(page, '/rules', 'exports-per-user')
@@ -110,15 +118,15 @@ test('every page has its picture', { timeout: 240_000 }, async () => {
   await goTo(page, '/rules/per-user', 'loop-logistics')
   const text = page.getByRole('textbox', { name: 'Rule', exact: true })
   await text.fill((await text.inputValue()).replace('[10/second]', '[15/second]'))
-  await page.getByText('go on', { exact: true }).first().waitFor()
+  await page.getByText('kept', { exact: true }).first().waitFor()
   await shoot(page, 'rule')
   await goTo(page, '/callers', '203.0.113.66')
   await shoot(page, 'callers', 1000)
   await goTo(page, '/why?ip=198.51.100.18&method=POST&path=/v1/login', /^(Refused|Allowed)/)
   await shoot(page, 'why')
-  await goTo(page, '/playground', /^Remembers the time of every call/)
+  await goTo(page, '/playground', /^Stores the time of every admitted request/)
   await shoot(page, 'playground')
-  await goTo(page, '/nodes', 'One node')
+  await goTo(page, '/nodes', '1 node')
   await shoot(page, 'nodes', 800)
 
   const client = createAdminClient({ url: admin, token })
@@ -128,16 +136,16 @@ test('every page has its picture', { timeout: 240_000 }, async () => {
   await change([{ ...limit, max: 80 }], 'the new index is faster')
   await change([{ ...limit, max: 50 }], 'one of three indexes is down')
   await goTo(page, '/rules/search-everybody?tab=history', 'one of three indexes is down')
-  await page.getByText('What changed').first().click()
+  await page.getByText('Changes in version').first().click()
   await shoot(page, 'rule-history')
   await page.getByRole('button', { name: 'Log out' }).click()
   await page.getByLabel('Admin token').waitFor()
   await shoot(page, 'login', 700)
 })
 
-test('on a phone too', async () => {
+test('the overview and a rule have screenshots on a phone', async () => {
   const page = await open(WIDTH_PHONE)
-  await goTo(page, '/', 'Callers that are refused')
+  await goTo(page, '/', 'Refused callers')
   await page.getByText('203.0.113.66').first().waitFor()
   await shoot(page, 'overview-phone', 1200)
   await goTo(page, '/rules/per-user', 'loop-logistics')

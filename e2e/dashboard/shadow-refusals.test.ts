@@ -1,4 +1,4 @@
-/** Who would be hit, before anybody is: in the log, in the terminal, on the page of the rule. */
+/** Shadow refusals by caller: in the log, in the CLI and on the page of the rule. */
 import type { TopView } from '@sluice/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Operator, operatorOf } from '../operator.test-helper.js'
@@ -12,12 +12,12 @@ import {
 } from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-const visitors: TrafficSource[] = []
-let shop: DashboardServer
+const traffic: TrafficSource[] = []
+let server: DashboardServer
 let operator: Operator
 
 beforeAll(async () => {
-  shop = await startDashboardServer(`
+  server = await startDashboardServer(`
 rules:
   - id: orders
     match: { path: /orders }
@@ -35,27 +35,27 @@ rules:
     limits: [2/hour]
     candidate: { limits: [1/hour] }
 `)
-  operator = operatorOf(shop)
-  visitors.push(sendTraffic(shop.api, { user: 'hasty', path: '/orders' }, 8))
-  visitors.push(sendTraffic(shop.api, { user: 'greedy', path: '/exports' }, 4))
-  visitors.push(sendTraffic(shop.api, { ip: '203.0.113.66', path: '/login' }, 4))
+  operator = operatorOf(server)
+  traffic.push(sendTraffic(server.api, { user: 'hasty', path: '/orders' }, 8))
+  traffic.push(sendTraffic(server.api, { user: 'greedy', path: '/exports' }, 4))
+  traffic.push(sendTraffic(server.api, { ip: '203.0.113.66', path: '/login' }, 4))
 })
 afterAll(() => {
-  for (const visitor of visitors) visitor.stop()
+  for (const source of traffic) source.stop()
   return stopAll()
 })
 
 const openAt = async (path: string) => {
-  const page = await (await chromium.open(shop.admin)).newPage()
-  await logIn(page, shop.admin, shop.token, path)
+  const page = await (await chromium.open(server.admin)).newPage()
+  await logIn(page, server.admin, server.token, path)
   return page
 }
 
 type Line = Readonly<Record<string, unknown>>
 
-/** The lines of the log so far with this message. */
+/** Log lines with this message. */
 const linesOf = (msg: string): readonly Line[] =>
-  shop.program
+  server.program
     .output()
     .split('\n')
     .filter((line) => line.startsWith('{') && line.includes(`"msg":"${msg}"`))
@@ -63,8 +63,8 @@ const linesOf = (msg: string): readonly Line[] =>
 
 const topOf = (line: string) => operator.json<TopView>(`top${line}`)
 
-describe('a candidate that would refuse', () => {
-  test('is told of in the log by caller, marked, and never as a refusal', async () => {
+describe('a candidate with shadow refusals', () => {
+  test('a shadow refusal of a candidate is logged by caller, and not as a refusal', async () => {
     const isOrders = ({ rule }: Line) => rule === 'orders'
     await eventually(async () => linesOf('would have been refused').some(isOrders)).toBe(true)
     const [caller] = (await topOf(' --by shadow --rule orders')).callers
@@ -83,13 +83,13 @@ describe('a candidate that would refuse', () => {
     expect(new Set(seconds).size).toBe(seconds.length)
   })
 
-  test('is in sluice top, after who was refused', async () => {
+  test('sluice top lists shadow refusals after refusals', async () => {
     await eventually(async () => (await topOf('')).callers.length).toBe(3)
     const { callers } = await topOf('')
     const [first, ...others] = callers
     expect(first).toMatchObject({ rule: 'login', caller: { ip: '203.0.113.66' } })
     expect(first?.refusals).toBeGreaterThan(0)
-    // Of what `login` refused its candidate was not asked: of its two calls it would refuse one.
+    // The candidate of `login` evaluates only the two allowed calls, and would refuse one.
     expect(first?.candidateRefusals).toBe(1)
     const rest = others.map(({ rule, refusals }) => [rule, refusals])
     expect(new Map(rest as [string, number][])).toEqual(
@@ -103,15 +103,15 @@ describe('a candidate that would refuse', () => {
     expect(out).toMatch(/exports +user=greedy .* [1-9]\d* in shadow/)
   })
 
-  test('is listed on the page of its rule, with how often, and in the dialog that promotes it', async () => {
+  test('the page of the rule and the promote dialog show the shadow refusals of a candidate', async () => {
     const page = await openAt('/rules/orders')
-    const table = page.getByRole('table', { name: 'Callers that would have been refused: orders' })
+    const table = page.getByRole('table', { name: 'Shadow refusals by caller: orders' })
     const row = table.getByRole('row', { name: /hasty/ })
     await eventually(() => row.innerText()).toMatch(/[1-9]/)
-    await page.getByRole('heading', { name: 'Would have been refused' }).waitFor()
-    await page.getByText('By the candidate, of calls that passed').waitFor()
+    await page.getByRole('heading', { name: 'Shadow refusals' }).waitFor()
+    await page.getByText('Allowed requests that the candidate would have refused').waitFor()
     await page.getByRole('button', { name: 'Promote candidate' }).click()
-    await page.getByRole('dialog').getByRole('link', { name: 'See whose' }).click()
+    await page.getByRole('dialog').getByRole('link', { name: 'View callers' }).click()
     await page.getByRole('heading', { level: 1, name: 'Callers' }).waitFor()
     const callers = page.getByRole('table', { name: 'Callers' })
     await callers.getByRole('row', { name: /hasty/ }).waitFor()
@@ -119,17 +119,17 @@ describe('a candidate that would refuse', () => {
   })
 })
 
-test('a rule in shadow has in place of who was refused who would have been', async () => {
+test('the page of a shadow rule lists shadow refusals instead of refused callers', async () => {
   const page = await openAt('/rules/exports')
-  const table = page.getByRole('table', { name: 'Callers that would have been refused: exports' })
+  const table = page.getByRole('table', { name: 'Shadow refusals by caller: exports' })
   await eventually(() => table.getByRole('row', { name: /greedy/ }).innerText()).toMatch(/[1-9]/)
   expect(await page.getByText('Most refused callers').count()).toBe(0)
   await page.getByRole('button', { name: 'Enforce', exact: true }).click()
   await page.getByRole('dialog').getByText('it would have refused').waitFor()
-  await page.getByRole('dialog').getByRole('link', { name: 'See whose' }).waitFor()
+  await page.getByRole('dialog').getByRole('link', { name: 'View callers' }).waitFor()
 })
 
-test('who would only have been refused is not among those who were', async () => {
+test('callers with shadow refusals only are not among the refused callers', async () => {
   const page = await openAt('/callers')
   await page.getByRole('row', { name: /203\.0\.113\.66/ }).waitFor()
   expect(await page.getByText('hasty').count()).toBe(0)
@@ -138,8 +138,8 @@ test('who would only have been refused is not among those who were', async () =>
   await page.getByRole('row', { name: /greedy/ }).waitFor()
 })
 
-test('a metric counts a candidate for the calls that it judged alone', async () => {
-  const text = await (await fetch(`${shop.admin}/metrics`)).text()
+test('the metric of a candidate counts only the calls that it evaluated', async () => {
+  const text = await (await fetch(`${server.admin}/metrics`)).text()
   const count = (rule: string, outcome: string) =>
     Number(
       new RegExp(

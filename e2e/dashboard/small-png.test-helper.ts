@@ -1,21 +1,21 @@
-/** Pictures of pages as small as they can be: of 256 colours, which is what such pages have. */
+/** Shrinks screenshots to palette PNGs of 256 colours. */
 import { crc32, deflateSync, inflateSync } from 'node:zlib'
 
 const SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex')
 const COLOURS_MAX = 256
-/** Of surfaces and text: as they are. */
+/** The most frequent colours, which are kept exactly. */
 const EXACT = 48
-/** A difference that is seen, squared. */
+/** Squared distance from which two colours look different. */
 const UNLIKE = 150
 
 interface Pixels {
   readonly width: number
   readonly height: number
-  /** Red, green and blue of each. */
+  /** Three bytes per pixel: red, green, blue. */
   readonly rgb: Buffer
 }
 
-/** The same picture with its most frequent colours, each other one the nearest of them. */
+/** Reduces an image to its most frequent colours; other colours become the nearest of them. */
 export function smallPng(png: Buffer): Buffer {
   const { width, height, rgb } = readPng(png)
   const counts = new Map<number, number>()

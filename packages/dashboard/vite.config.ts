@@ -3,14 +3,14 @@ import { defineConfig } from 'vite'
 export default defineConfig({
   root: import.meta.dirname,
   base: '/',
-  // The sources of @sluice/client: no build has to come first.
+  // Uses the sources of @sluice/client, so that no build is needed first.
   resolve: { conditions: ['source', 'module', 'browser', 'import'] },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     outDir: 'dist',
     emptyOutDir: true,
     target: 'es2022',
-    // Data URLs would do under our policy, but files are cached.
+    // Separate files are cached, unlike data URLs.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,

@@ -1,29 +1,29 @@
-/** The server, as one client that the whole page shares, and who is logged in. */
+/** The shared admin client, the session, and the hook that loads data. */
 import { AdminError, createAdminClient, type Role, type SessionView } from '@sluice/client'
 import { signal } from '@preact/signals'
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useState } from 'preact/hooks'
 import { currentHref, hrefs, navigate } from './router.js'
 
-/** Null: nobody is; undefined: not asked yet. */
+/** Null: not logged in. Undefined: not yet known. */
 export const session = signal<SessionView | null | undefined>(undefined)
 
 export const api = createAdminClient({
   url: location.origin,
   fetch: (url, init) => fetch(url, { ...init, credentials: 'same-origin' }),
   csrf: () => session.value?.csrf,
-  // A person who waits is told; the button is still there.
+  // Errors are shown to the user, who can retry.
   retries: 0,
 })
 
 const RANK: Readonly<Record<Role, number>> = { read: 0, edit: 1, admin: 2 }
 
-/** Whether who is logged in may do what needs this role. */
+/** Whether the role of the session includes this one. */
 export function hasRole(role: Role): boolean {
   const ownRole = session.value?.role
   return ownRole !== undefined && RANK[ownRole] >= RANK[role]
 }
 
-/** Whether anybody is logged in, asked once when the page opens. */
+/** Loads the session when the page opens. */
 export async function openSession(): Promise<void> {
   try {
     session.value = await api.session()
@@ -33,7 +33,7 @@ export async function openSession(): Promise<void> {
   }
 }
 
-/** 429: somebody at this address guesses tokens. A right one is still let in, so ask for it. */
+/** 429: someone at this address guesses tokens. A valid token is still accepted, so ask for one. */
 const LOGGED_OUT_STATUSES: readonly number[] = [401, 429]
 
 export async function signIn(token: string): Promise<void> {
@@ -49,7 +49,7 @@ export async function signOut(): Promise<void> {
   }
 }
 
-/** Sessions end; whoever was in the middle of something comes back to it. */
+/** Redirects to the login page if the session has ended. The login returns to the current page. */
 export function redirectIfLoggedOut(error: unknown): boolean {
   if (!(error instanceof AdminError) || error.status !== 401) return false
   session.value = null
@@ -58,39 +58,35 @@ export function redirectIfLoggedOut(error: unknown): boolean {
 }
 
 export interface Resource<T> {
-  /** The last that came: it stays while the next is on its way. */
+  /** The last value; it stays while the next one loads. */
   readonly value: T | undefined
   readonly error: unknown
   readonly isLoading: boolean
   readonly reload: () => void
-  /** For what a change has answered already. */
+  /** Replaces the value with one that a change has returned. */
   readonly set: (value: T) => void
 }
 
-/**
- * What `load` brings, again whenever one of `deps` is another. An answer that comes late is
- * dropped.
- */
+/** Loads a value, and loads it again whenever one of `deps` changes. Late responses are dropped. */
 export function useResource<T>(load: () => Promise<T>, deps: readonly unknown[]): Resource<T> {
   const [state, setState] = useState<{ value?: T; error?: unknown; isLoading: boolean }>({
     isLoading: true,
   })
   const [reloadCount, setReloadCount] = useState(0)
-  const latestId = useRef(0)
   useEffect(() => {
-    const requestId = ++latestId.current
+    let isCurrent = true
     setState((old) => ({ ...old, isLoading: true }))
     load().then(
       (value) => {
-        if (requestId === latestId.current) setState({ value, isLoading: false })
+        if (isCurrent) setState({ value, isLoading: false })
       },
       (error: unknown) => {
-        if (requestId !== latestId.current || redirectIfLoggedOut(error)) return
+        if (!isCurrent || redirectIfLoggedOut(error)) return
         setState((old) => ({ ...old, error, isLoading: false }))
       },
     )
     return () => {
-      latestId.current++
+      isCurrent = false
     }
   }, [...deps, reloadCount])
   return {

@@ -1,4 +1,4 @@
-/** Which page for which address, and for whom. */
+/** Chooses the page for the address, or the login page without a session. */
 import { useEffect, useState } from 'preact/hooks'
 import { openSession, session } from './api.js'
 import { startLive } from './live.js'
@@ -34,7 +34,7 @@ function SessionGate() {
   const isLoggedIn = session.value !== null && session.value !== undefined
   useEffect(() => (isLoggedIn ? startLive() : undefined), [isLoggedIn])
   const { name, query } = route.value
-  // Whoever is not let in goes to the door; whoever is has no business there.
+  // Without a session only the login page is shown; with one it redirects to the overview.
   useEffect(() => {
     if (session.value === null && name !== 'login') {
       navigate(hrefs.login(currentHref.value), { replace: true })
@@ -53,7 +53,7 @@ function SessionGate() {
   if (session.value === undefined) {
     return (
       <main class="standalone">
-        <Loading what="Opening the gate" />
+        <Loading />
       </main>
     )
   }
@@ -87,8 +87,8 @@ function CurrentPage({ at }: { readonly at: Route }) {
       return <Loading />
     case 'unknown':
       return (
-        <Page title="No such page">
-          <Empty title="There is nothing at this address.">
+        <Page title="Page not found">
+          <Empty title="There is no page at this address.">
             <Link href={hrefs.overview}>Go to the overview</Link>
           </Empty>
         </Page>

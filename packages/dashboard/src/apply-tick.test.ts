@@ -75,19 +75,19 @@ const ruleTick = (endMs: number, name = 'per-user'): RuleTickView => ({
   refusingSince: '2026-03-01T12:00:00Z',
 })
 
-describe('a tick', () => {
-  test('moves the lists on by one step', () => {
-    const { stats: next, isComplete: isWhole } = applyTick(before, tickAt(10 * MINUTE + 2000))
-    expect(isWhole).toBe(true)
-    expect(next?.series.endMs).toBe(10 * MINUTE + 2000)
-    expect(next?.series.allowed).toHaveLength(41)
-    expect(next?.series.allowed.at(-1)).toBe(7)
-    expect(next?.series.degraded.at(-1)).toBe(2)
-    expect(next?.decisionLatency).toEqual({ p50Ms: [1, 2, 0.5], p99Ms: [3, null, null] })
-    expect(next).toMatchObject({ nodes: 3, rulesVersion: 2, store: { state: 'another' } })
+describe('applyTick', () => {
+  test('a tick appends one step to each series', () => {
+    const { stats, isComplete } = applyTick(before, tickAt(10 * MINUTE + 2000))
+    expect(isComplete).toBe(true)
+    expect(stats?.series.endMs).toBe(10 * MINUTE + 2000)
+    expect(stats?.series.allowed).toHaveLength(41)
+    expect(stats?.series.allowed.at(-1)).toBe(7)
+    expect(stats?.series.degraded.at(-1)).toBe(2)
+    expect(stats?.decisionLatency).toEqual({ p50Ms: [1, 2, 0.5], p99Ms: [3, null, null] })
+    expect(stats).toMatchObject({ nodes: 3, rulesVersion: 2, store: { state: 'another' } })
   })
 
-  test('adds to the lists of a young server until they are full, and then the oldest goes', () => {
+  test('series grow up to their maximum and then drop the oldest step', () => {
     const young = { ...before, series: series(2000, 10 * MINUTE, STEPS_MAX - 1) }
     const full = applyTick(young, tickAt(10 * MINUTE + 2000)).stats
     expect(full?.series.allowed).toHaveLength(STEPS_MAX)
@@ -96,26 +96,26 @@ describe('a tick', () => {
     expect(later?.series.allowed.slice(-3)).toEqual([1, 7, 8])
   })
 
-  test('does not change what it was given', () => {
+  test('a tick does not change its input', () => {
     const copy = structuredClone(before)
     applyTick(before, tickAt(10 * MINUTE + 2000, { rules: [ruleTick(10 * MINUTE + 10_000)] }))
     expect(before).toEqual(copy)
   })
 
-  test('that was heard before adds nothing', () => {
-    const { stats: next, isComplete: isWhole } = applyTick(before, tickAt(10 * MINUTE))
-    expect(isWhole).toBe(true)
-    expect(next?.series).toEqual(before.series)
+  test('a tick that was applied before adds nothing', () => {
+    const { stats, isComplete } = applyTick(before, tickAt(10 * MINUTE))
+    expect(isComplete).toBe(true)
+    expect(stats?.series).toEqual(before.series)
   })
 
-  test('after a gap asks for the whole, and draws nothing half', () => {
-    const { stats: next, isComplete: isWhole } = applyTick(before, tickAt(10 * MINUTE + 4000))
-    expect(isWhole).toBe(false)
-    expect(next?.series).toEqual(before.series)
-    expect(next?.store.state).toBe('another')
+  test('a tick after a gap requests a reload and appends no partial step', () => {
+    const { stats, isComplete } = applyTick(before, tickAt(10 * MINUTE + 4000))
+    expect(isComplete).toBe(false)
+    expect(stats?.series).toEqual(before.series)
+    expect(stats?.store.state).toBe('another')
   })
 
-  test('of one process alone says so, until the others have been read again', () => {
+  test('statistics of one process are marked until all nodes are loaded again', () => {
     const alone = applyTick(before, tickAt(10 * MINUTE + 2000, { isWhole: false }))
     expect(alone.stats?.isWhole).toBe(false)
     expect(alone.isComplete).toBe(true)
@@ -125,23 +125,23 @@ describe('a tick', () => {
     expect(applyTick(back.stats, tickAt(10 * MINUTE + 4000)).isComplete).toBe(false)
   })
 
-  test('before anything is known asks for the whole', () => {
+  test('a tick without statistics requests a reload', () => {
     expect(applyTick(undefined, tickAt(2000))).toEqual({ stats: undefined, isComplete: false })
   })
 })
 
-describe('the minutes', () => {
-  /** As many ticks as told, one after the other. */
+describe('the series of minutes', () => {
+  /** The statistics after this many ticks. */
   const after = (ticks: number) =>
     Array.from({ length: ticks }, (_, index) => tickAt(10 * MINUTE + (index + 1) * 2000)).reduce<
       StatsView | undefined
     >((stats, tick) => applyTick(stats, tick).stats, before)
 
-  test('stay while one is not over', () => {
+  test('the series of minutes is unchanged during a minute', () => {
     expect(after(29)?.minutes).toEqual(before.minutes)
   })
 
-  test('get the sum of the steps of one that is', () => {
+  test('a finished minute is the sum of its steps', () => {
     const minutes = after(30)?.minutes
     expect(minutes?.endMs).toBe(11 * MINUTE)
     expect(minutes?.allowed).toEqual([30, 30, 30, 30, 30, 210])
@@ -149,25 +149,25 @@ describe('the minutes', () => {
   })
 })
 
-describe('a rule', () => {
-  const told = (rules: readonly RuleTickView[]) =>
+describe('the series of a rule', () => {
+  const applyRules = (rules: readonly RuleTickView[]) =>
     applyTick(before, tickAt(10 * MINUTE + 2000, { rules }))
 
-  test('moves on by its own steps, with what is on trial beside it', () => {
-    const { stats: next, isComplete: isWhole } = told([ruleTick(10 * MINUTE + 10_000)])
-    expect(isWhole).toBe(true)
-    expect(next?.rules[0]?.series.refused).toEqual([1, 1, 1, 50])
-    expect(next?.rules[0]?.candidate?.shadowRefused).toEqual([1, 1, 1, 10])
-    expect(next?.rules[0]?.candidate?.refused.at(-1)).toBe(0)
-    expect(next?.rules[0]?.refusingSince).toBe('2026-03-01T12:00:00Z')
+  test('a rule and its candidate advance by steps of their own', () => {
+    const { stats, isComplete } = applyRules([ruleTick(10 * MINUTE + 10_000)])
+    expect(isComplete).toBe(true)
+    expect(stats?.rules[0]?.series.refused).toEqual([1, 1, 1, 50])
+    expect(stats?.rules[0]?.candidate?.shadowRefused).toEqual([1, 1, 1, 10])
+    expect(stats?.rules[0]?.candidate?.refused.at(-1)).toBe(0)
+    expect(stats?.rules[0]?.refusingSince).toBe('2026-03-01T12:00:00Z')
   })
 
-  test('is told several times in the same step, and counted once', () => {
-    expect(told([ruleTick(10 * MINUTE)]).stats?.rules).toEqual(before.rules)
+  test('a rule reported twice in one step is counted once', () => {
+    expect(applyRules([ruleTick(10 * MINUTE)]).stats?.rules).toEqual(before.rules)
   })
 
-  test('with a gap, or one that nobody knows yet, asks for the whole', () => {
-    expect(told([ruleTick(10 * MINUTE + 20_000)]).isComplete).toBe(false)
-    expect(told([ruleTick(10 * MINUTE, 'new-one')]).isComplete).toBe(false)
+  test('a gap or an unknown rule requests a reload', () => {
+    expect(applyRules([ruleTick(10 * MINUTE + 20_000)]).isComplete).toBe(false)
+    expect(applyRules([ruleTick(10 * MINUTE, 'new-one')]).isComplete).toBe(false)
   })
 })

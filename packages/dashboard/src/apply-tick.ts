@@ -1,10 +1,10 @@
-/** How a tick changes what is known: lists move on by a step, and a gap is told. */
+/** Applies a live tick to the statistics: appends one step to each series and reports gaps. */
 import type { RuleStatsView, RuleTickView, SeriesView, StatsView, TickView } from '@sluice/client'
 import { sum } from './format.js'
 
 export interface TickResult {
   readonly stats: StatsView | undefined
-  /** False: something is missing in between, and the whole has to be read again. */
+  /** False: steps are missing, and the statistics have to be loaded again. */
   readonly isComplete: boolean
 }
 
@@ -16,7 +16,7 @@ interface Step {
   readonly degraded: number
 }
 
-/** `old`: it is there already; `gap`: there are steps in between that nobody told. */
+/** `old`: the series has this step already. `gap`: steps in between are missing. */
 type StepPosition = 'next' | 'old' | 'gap'
 
 const positionOf = (series: SeriesView, endMs: number): StepPosition => {
@@ -24,16 +24,16 @@ const positionOf = (series: SeriesView, endMs: number): StepPosition => {
   return endMs === series.endMs + series.stepMs ? 'next' : 'gap'
 }
 
-/** How far back it is shown: five minutes by steps, six hours by minutes, ten minutes of a rule. */
+/** Length of the series: 5 minutes in steps, 6 hours in minutes, 10 minutes for one rule. */
 export const STEPS_MAX = 150
 export const MINUTES_MAX = 360
 export const RULE_STEPS_MAX = 60
 
-/** A young server is shown closer, from a fifth on: its minute is no sliver at the right edge. */
+/** Zooms in while there is little data, so that the first minute is not a sliver at the edge. */
 export const stepsShown = (known: number, max: number): number =>
   Math.min(max, Math.max(known, Math.ceil(max / 5)))
 
-/** A young server has told little yet: lists grow until the oldest has to go. */
+/** Appends a value; the list grows up to `max`, then drops its oldest value. */
 const pushBounded = <T>(values: readonly T[], value: T, max: number): readonly T[] =>
   [...values, value].slice(-max)
 
@@ -51,10 +51,10 @@ function appendStep(series: SeriesView, step: Step, max: number): SeriesView {
 export function applyTick(stats: StatsView | undefined, tick: TickView): TickResult {
   if (stats === undefined) return { stats: undefined, isComplete: false }
   const position = positionOf(stats.series, tick.endMs)
-  // The picture stays as it was until the whole has been read: half of a step would be a lie.
+  // The series stay unchanged until the reload: a partial step would be wrong.
   if (position === 'gap')
     return { stats: { ...stats, ...currentFields(stats, tick) }, isComplete: false }
-  // What one process saw alone stays its sight until all of them have been read again.
+  // Statistics of one process stay marked as such until those of all nodes are loaded again.
   const coversAllNodes = stats.isWhole || !tick.isWhole
   if (position === 'old')
     return { stats: { ...stats, ...currentFields(stats, tick) }, isComplete: coversAllNodes }
@@ -78,7 +78,7 @@ export function applyTick(stats: StatsView | undefined, tick: TickView): TickRes
         p99Ms: pushBounded(storeLatency.p99Ms, tick.storeP99Ms, STEPS_MAX),
       },
     },
-    isComplete: coversAllNodes && minutes.isWhole && rules.isWhole,
+    isComplete: coversAllNodes && minutes.isComplete && rules.isComplete,
   }
 }
 
@@ -93,12 +93,12 @@ const currentFields = (
   store,
 })
 
-/** A minute is told by its last step. */
+/** Appends a minute when its last step has arrived. */
 function addMinute(minutes: SeriesView, steps: SeriesView) {
   const { stepMs, endMs } = minutes
-  if (steps.endMs < endMs + stepMs) return { series: minutes, isWhole: true }
+  if (steps.endMs < endMs + stepMs) return { series: minutes, isComplete: true }
   const stepsPerMinute = Math.round(stepMs / steps.stepMs)
-  if (steps.endMs > endMs + stepMs) return { series: minutes, isWhole: false }
+  if (steps.endMs > endMs + stepMs) return { series: minutes, isComplete: false }
   const total = (values: readonly number[]) => sum(values.slice(-stepsPerMinute))
   const minute = {
     endMs: steps.endMs,
@@ -107,20 +107,20 @@ function addMinute(minutes: SeriesView, steps: SeriesView) {
     shadowRefused: total(steps.shadowRefused),
     degraded: total(steps.degraded),
   }
-  return { series: appendStep(minutes, minute, MINUTES_MAX), isWhole: true }
+  return { series: appendStep(minutes, minute, MINUTES_MAX), isComplete: true }
 }
 
 function applyRuleTicks(rules: readonly RuleStatsView[], ruleTicks: readonly RuleTickView[]) {
   const byRule = new Map(ruleTicks.map((one) => [one.rule, one]))
-  let isWhole = ruleTicks.every(({ rule }) => rules.some((known) => known.rule === rule))
+  let isComplete = ruleTicks.every(({ rule }) => rules.some((known) => known.rule === rule))
   const list = rules.map((known) => {
     const one = byRule.get(known.rule)
     if (one === undefined) return known
     const position = positionOf(known.series, one.endMs)
-    if (position === 'gap') isWhole = false
+    if (position === 'gap') isComplete = false
     return position === 'next' ? applyRuleTick(known, one) : known
   })
-  return { list, isWhole }
+  return { list, isComplete }
 }
 
 function applyRuleTick(known: RuleStatsView, ruleTicks: RuleTickView): RuleStatsView {

@@ -1,4 +1,4 @@
-/** The only reader of the clock, and of what is drawn anew because it went on. */
+/** The only module that reads the clock, and the timers that re-render with it. */
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 
@@ -6,10 +6,10 @@ export const now = (): number => Date.now()
 
 const currentMs = signal(now())
 
-/** The time, a second old at most: a component that reads it is drawn anew each second. */
+/** The current time, at most one second old. A component that reads it re-renders each second. */
 export const nowMs = currentMs
 
-/** Until the page is closed. A page that nobody looks at is not drawn. */
+/** Starts the clock until the page is closed. It pauses while the page is hidden. */
 export function startClock(): void {
   setInterval(() => {
     if (document.visibilityState === 'visible') currentMs.value = now()
@@ -19,7 +19,7 @@ export function startClock(): void {
   })
 }
 
-/** Another number now and then, while the page is looked at: for what has to be asked anew. */
+/** Returns a number that changes every `everyMs` while the page is visible, for use in `deps`. */
 export function usePolling(everyMs: number): number {
   const [pollCount, setPollCount] = useState(0)
   useEffect(() => {

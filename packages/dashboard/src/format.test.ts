@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import * as format from './format.js'
 
-describe('figures', () => {
+describe('numbers', () => {
   test.each([
     [0, '0'],
     [9999, '9,999'],
@@ -13,8 +13,8 @@ describe('figures', () => {
     [1_234_567, '1.23M'],
     [5e9, '5G'],
     [Number.NaN, '–'],
-  ])('short of %d is %s', (value, told) => {
-    expect(format.compact(value)).toBe(told)
+  ])('compact formats %d as %s', (value, expected) => {
+    expect(format.compact(value)).toBe(expected)
   })
 
   test.each([
@@ -25,8 +25,8 @@ describe('figures', () => {
     [99.96, '100'],
     [1234, '1,234'],
     [56_789, '56.8k'],
-  ])('a rate of %d is %s', (value, told) => {
-    expect(format.rate(value)).toBe(told)
+  ])('rate formats %d as %s', (value, expected) => {
+    expect(format.rate(value)).toBe(expected)
   })
 
   test.each([
@@ -36,8 +36,8 @@ describe('figures', () => {
     [0.5, '50 %'],
     [0.9999, '>99 %'],
     [1, '100 %'],
-  ])('a share of %d is %s: never nothing or all where it is not', (value, told) => {
-    expect(format.percent(value)).toBe(told)
+  ])('percent formats %d as %s, and never rounds to none or all', (value, expected) => {
+    expect(format.percent(value)).toBe(expected)
   })
 
   test.each([
@@ -48,8 +48,8 @@ describe('figures', () => {
     [27, '27 ms'],
     [31.2, '31.2 ms'],
     [1500, '1.5 s'],
-  ])('%s milliseconds are %s', (value, told) => {
-    expect(format.millis(value)).toBe(told)
+  ])('millis formats %s as %s', (value, expected) => {
+    expect(format.millis(value)).toBe(expected)
   })
 
   test.each([
@@ -57,8 +57,8 @@ describe('figures', () => {
     [512, '512 B'],
     [1234, '1.2 kB'],
     [412e6, '410 MB'],
-  ])('%s bytes are %s', (value, told) => {
-    expect(format.bytes(value)).toBe(told)
+  ])('bytes formats %s as %s', (value, expected) => {
+    expect(format.bytes(value)).toBe(expected)
   })
 })
 
@@ -70,16 +70,16 @@ describe('times', () => {
     [3_600_000, '1 h'],
     [7_500_000, '2 h 5 min'],
     [90_000_000, '1 d 1 h'],
-  ])('%d ms last %s', (ms, told) => {
-    expect(format.duration(ms)).toBe(told)
+  ])('duration formats %d ms as %s', (ms, expected) => {
+    expect(format.duration(ms)).toBe(expected)
   })
 
-  test('what a faster clock dates to the future is just now', () => {
+  test('a time in the future is shown as just now', () => {
     expect(format.ago('2026-03-01T12:00:05Z', Date.parse('2026-03-01T12:00:00Z'))).toBe('just now')
     expect(format.ago('2026-03-01T11:57:00Z', Date.parse('2026-03-01T12:00:00Z'))).toBe('3 min ago')
   })
 
-  test('what is no time is told as nothing, and does not throw', () => {
+  test('an invalid time is shown as a dash and does not throw', () => {
     expect(format.ago('yesterday', 0)).toBe('–')
     expect(format.dateTime('never')).toBe('–')
     expect(format.clockTime(1e18)).toBe('–')
@@ -96,43 +96,43 @@ describe('series', () => {
     degraded: [0, 0, 0, 0],
   }
 
-  test('per second is the mean of the last steps', () => {
+  test('perSecond averages the last steps', () => {
     expect(format.perSecond(series, 'allowed', 4)).toBe(10)
     expect(format.perSecond(series, 'allowed', 600)).toBe(17.5)
     expect(format.perSecond({ ...series, allowed: [] }, 'allowed', 4)).toBe(0)
   })
 
-  test('the refused share of nothing is nothing', () => {
+  test('the refused share without requests is 0', () => {
     expect(format.refusedShare(series)).toBe(20 / 160)
     expect(format.refusedShare({ ...series, allowed: [], refused: [] })).toBe(0)
   })
 })
 
-describe('text of strangers', () => {
-  test('is as it was where it is harmless', () => {
+describe('untrusted text', () => {
+  test('harmless text is unchanged', () => {
     expect(format.visibleText('user-4711 <b>"é"</b> 日本')).toBe('user-4711 <b>"é"</b> 日本')
   })
 
-  test('shows what cannot be seen, and what would turn the text around', () => {
+  test('invisible and bidirectional control characters are shown by code point', () => {
     expect(format.visibleText('a\u0000b\u202ec\u200bd')).toBe('a<U+0000>b<U+202E>c<U+200B>d')
   })
 
-  test('shows spaces at its ends, which make it the name of another caller', () => {
+  test('spaces at either end are shown, as they make another caller', () => {
     expect(format.visibleText('  two words ')).toBe('<U+0020><U+0020>two words<U+0020>')
     expect(format.visibleText('two words', 4)).toBe('two …')
   })
 
-  test('is cut, and never in the middle of a character', () => {
+  test('long text is truncated, and never inside a surrogate pair', () => {
     expect(format.visibleText('x'.repeat(1_000_000))).toBe(`${'x'.repeat(120)}…`)
     expect(format.visibleText('ab😀', 3)).toBe('ab…')
   })
 
-  test('whatever it is, what is shown has a bound and nothing unseen', () => {
+  test('any text is bounded and has no invisible characters', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 120 }), (text) => {
-        const told = format.visibleText(text, 50)
-        expect(told.length).toBeLessThanOrEqual(50 * '<U+E0001>'.length + 1)
-        expect(/[\p{Cc}\p{Cf}]/u.test(told)).toBe(false)
+        const visible = format.visibleText(text, 50)
+        expect(visible.length).toBeLessThanOrEqual(50 * '<U+E0001>'.length + 1)
+        expect(/[\p{Cc}\p{Cf}]/u.test(visible)).toBe(false)
       }),
     )
   })

@@ -1,4 +1,4 @@
-/** Figures and times as people read them, and text of strangers made safe to look at. */
+/** Formats numbers, durations and times, and makes untrusted text safe to display. */
 import type { SeriesView } from '@sluice/client'
 
 const SECOND = 1000
@@ -14,7 +14,7 @@ const NO_VALUE = '–'
 export const count = (value: number): string =>
   Number.isFinite(value) ? integerFormat.format(value) : NO_VALUE
 
-/** 999, 12.3k, 4.5M: for places where four digits have room. */
+/** 999, 12.3k, 4.5M: at most four digits. */
 export function compact(value: number): string {
   if (!Number.isFinite(value)) return NO_VALUE
   const size = Math.abs(value)
@@ -23,7 +23,7 @@ export function compact(value: number): string {
   return `${digits(value / unit, 3)}${mark}`
 }
 
-/** A figure per second: 0, 0.4, 12.3, 1,234. */
+/** A rate per second: 0, 0.4, 12.3, 1,234. */
 export function rate(value: number): string {
   if (!Number.isFinite(value)) return NO_VALUE
   if (value === 0) return '0'
@@ -31,7 +31,7 @@ export function rate(value: number): string {
   return value < 99.95 ? digits(value, 3, 1) : compact(Math.round(value))
 }
 
-/** 0 %, <0.1 %, 4.2 %, 87 %. A share that is not all is never told as 100 %. */
+/** 0 %, <0.1 %, 4.2 %, 87 %. A share below 1 is never shown as 100 %. */
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return NO_VALUE
   const value = share * 100
@@ -86,11 +86,11 @@ export function bytes(value: number | null | undefined): string {
   return `${unit === 0 ? integerFormat.format(size) : digits(size, 2)} ${units[unit]}`
 }
 
-/** As milliseconds since 1970; not a number where it is no time. */
+/** Milliseconds since 1970; NaN for an invalid time. */
 export const timeOf = (at: string | number): number =>
   typeof at === 'number' ? at : Date.parse(at)
 
-/** `3 min ago`. Clocks differ: what seems to come from the future is just now. */
+/** `3 min ago`. Clocks differ: a time in the future is `just now`. */
 export function ago(at: string | number, nowMs: number): string {
   const age = nowMs - timeOf(at)
   if (!Number.isFinite(age)) return NO_VALUE
@@ -103,7 +103,7 @@ const dateFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeS
 
 const formatTime = (format: Intl.DateTimeFormat, at: string | number): string => {
   const ms = timeOf(at)
-  // 8.64e15 is the last time that a Date can tell.
+  // 8.64e15 is the largest time value of a Date.
   return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? format.format(ms) : NO_VALUE
 }
 
@@ -127,32 +127,32 @@ export const sum = (values: readonly number[]): number =>
 
 export type SeriesField = 'allowed' | 'refused' | 'shadowRefused' | 'degraded'
 
-/** The mean of the last seconds of a series, per second. */
+/** The average rate per second over the last `seconds` of a series. */
 export function perSecond(series: SeriesView, field: SeriesField, seconds: number): number {
   const steps = Math.max(1, Math.round((seconds * 1000) / series.stepMs))
   const last = series[field].slice(-steps)
   return last.length === 0 ? 0 : sum(last) / ((last.length * series.stepMs) / 1000)
 }
 
-/** Each step as a figure per second. */
+/** Each step as a rate per second. */
 export const rates = (series: SeriesView, field: SeriesField): readonly number[] =>
   series[field].map((value) => value / (series.stepMs / 1000))
 
-/** Refused of all; 0 where there was nothing. */
+/** Share of refused requests; 0 without requests. */
 export function refusedShare({ allowed, refused }: SeriesView): number {
   const refusedTotal = sum(refused)
   const total = sum(allowed) + refusedTotal
   return total === 0 ? 0 : refusedTotal / total
 }
 
-/** Those that draw nothing, or move what stands beside them: made visible, each by its number. */
+/** Control and format characters, which are invisible or reorder the text around them. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
-/** Those at an end too: a browser draws them as nothing, and `a ` is another caller than `a`. */
+/** Spaces at either end: browsers collapse them, and `a ` is another caller than `a`. */
 const OUTER_SPACES = /^ +| +$/g
 
-/** Cut, and with what cannot be seen made visible. It is text still: only to be drawn as such. */
+/** Truncates text and replaces invisible characters by their code points. Not HTML-escaped. */
 export function visibleText(text: string, max: number = TEXT_LENGTH_MAX): string {
-  // Cut before anything looks at all of it, and never in the middle of a character.
+  // Truncates first, so that long text is cheap, and never inside a surrogate pair.
   const head = text.slice(0, max).replace(/[\ud800-\udbff]$/, '')
   const isCut = head.length < text.length
   const visible = `${head}${isCut ? '…' : ''}`.replace(INVISIBLE, codePointText)

@@ -1,20 +1,20 @@
-/** The alerts of all nodes, for every page: what is known stays when no server answers. */
+/** The alerts of all nodes, for every page. The last known list stays when the server is gone. */
 import type { AlertsView } from '@sluice/client'
 import { computed, signal } from '@preact/signals'
 import { api, redirectIfLoggedOut } from './api.js'
 import { now } from './clock.js'
 
-/** What an alert says changes while it lasts: for how long, and how many. */
+/** Active alerts are reloaded this often, as their durations and counts change. */
 const REFRESH_MS = 15_000
 
 const alertsSignal = signal<AlertsView | undefined>(undefined)
 const errorSignal = signal<unknown>(undefined)
 
-/** Undefined: not known yet, which is not the same as none. */
+/** Undefined: not yet known, which is not the same as no alerts. */
 export const liveAlerts = computed(() => alertsSignal.value)
-/** Why the last try to read them failed, if it did. */
+/** The error of the last attempt to load alerts, if it failed. */
 export const alertsError = computed(() => errorSignal.value)
-/** Whether one of them is for somebody who may be asleep. */
+/** Whether an active alert has the severity `page`. */
 export const hasPagingAlert = computed(
   () => alertsSignal.value?.active.some(({ severity }) => severity === 'page') ?? false,
 )
@@ -24,7 +24,7 @@ let isLoading = false
 let isReloadPending = false
 let lastActiveCount: number | undefined
 
-/** Alerts come together: those that are told while the list is on its way ask for it once more. */
+/** Alerts come in groups: one that arrives while the list is loading triggers one more reload. */
 export async function reloadAlerts(): Promise<void> {
   isReloadPending = isLoading
   if (isLoading) return
@@ -41,7 +41,7 @@ export async function reloadAlerts(): Promise<void> {
   if (isReloadPending) await reloadAlerts()
 }
 
-/** With every tick: so many are active, as its sender says. */
+/** Called with every tick. Reloads the alerts when their number changes, or when they are old. */
 export function onActiveAlertCount(active: number): void {
   const hasChanged = active !== lastActiveCount
   lastActiveCount = active

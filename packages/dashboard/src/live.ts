@@ -1,4 +1,4 @@
-/** What the nodes see, kept up to date while the page is open. */
+/** Live statistics of all nodes, updated while the page is open. */
 import type { AlertView, EventView, StatsView, TickView } from '@sluice/client'
 import { computed, signal } from '@preact/signals'
 import { api, redirectIfLoggedOut } from './api.js'
@@ -7,15 +7,15 @@ import { clearAlerts, onActiveAlertCount, reloadAlerts } from './live-alerts.js'
 import { applyTick } from './apply-tick.js'
 
 interface Connection {
-  /** `lost`: it was live, and is being opened again. */
+  /** `lost`: the connection broke and is being reopened. */
   readonly state: 'opening' | 'live' | 'lost'
-  /** When anything was last heard of the server; undefined: never. */
+  /** Time of the last message from the server; undefined: none yet. */
   readonly lastMessageMs: number | undefined
 }
 
-/** What is not told by ticks, such as distinct callers, is read anew this often. */
+/** Ticks do not contain everything, such as distinct callers: the rest is reloaded this often. */
 const RELOAD_EVERY_MS = 60_000
-/** A gap asks for the whole; a server that always has gaps is not asked more often than this. */
+/** Shortest time between two reloads that are caused by gaps. */
 const RELOAD_PAUSE_MS = 5000
 
 const statsSignal = signal<StatsView | undefined>(undefined)
@@ -28,18 +28,18 @@ const errorSignal = signal<unknown>(undefined)
 export const liveStats = computed(() => statsSignal.value)
 export const lastTick = computed(() => tickSignal.value)
 export const connection = computed(() => connectionSignal.value)
-/** Another one whenever the rules in force are. */
+/** Changes whenever the active rules change. */
 export const rulesVersion = computed(() => versionSignal.value)
-/** The last alert that began or ended while the page was open. */
+/** The last alert that started or ended while the page was open. */
 export const lastAlert = computed(() => alertSignal.value)
-/** Why there are no stats, where there are none. */
+/** The error of the last attempt to load statistics, if it failed. */
 export const statsError = computed(() => errorSignal.value)
 export const alertsActive = computed(() => tickSignal.value?.alertsActive)
 
 let loadedMs = Number.NEGATIVE_INFINITY
 let isLoading = false
 
-/** Reads the whole picture. */
+/** Loads the complete statistics. */
 async function reloadStats(): Promise<void> {
   if (isLoading) return
   isLoading = true
@@ -61,33 +61,33 @@ const markMessage = (state: Connection['state']): void => {
   connectionSignal.value = { state, lastMessageMs: now() }
 }
 
-function onEvent(told: EventView): void {
+function onEvent(event: EventView): void {
   markMessage('live')
-  switch (told.event) {
+  switch (event.event) {
     case 'tick':
-      onTick(told.data)
+      onTick(event.data)
       break
     case 'rules':
-      versionSignal.value = told.data.version
+      versionSignal.value = event.data.version
       break
     case 'alert':
-      alertSignal.value = told.data
+      alertSignal.value = event.data
       void reloadAlerts()
       break
   }
 }
 
-function onTick(told: TickView): void {
-  tickSignal.value = told
-  versionSignal.value = told.rulesVersion
-  const { stats: next, isComplete: isWhole } = applyTick(statsSignal.value, told)
-  statsSignal.value = next
-  onActiveAlertCount(told.alertsActive)
+function onTick(tick: TickView): void {
+  tickSignal.value = tick
+  versionSignal.value = tick.rulesVersion
+  const { stats, isComplete } = applyTick(statsSignal.value, tick)
+  statsSignal.value = stats
+  onActiveAlertCount(tick.alertsActive)
   const age = now() - loadedMs
-  if (age > RELOAD_EVERY_MS || (!isWhole && age > RELOAD_PAUSE_MS)) void reloadStats()
+  if (age > RELOAD_EVERY_MS || (!isComplete && age > RELOAD_PAUSE_MS)) void reloadStats()
 }
 
-/** Listens until the returned function is called. What breaks off is opened again by the client. */
+/** Listens until the returned function is called. The client reopens a broken connection. */
 export function startLive(): () => void {
   const stop = new AbortController()
   connectionSignal.value = { state: 'opening', lastMessageMs: undefined }
@@ -99,7 +99,7 @@ export function startLive(): () => void {
       onEvent,
       onState: (state) => {
         if (state === 'open') {
-          // What happened meanwhile was told to nobody.
+          // Events during the interruption were missed.
           if (connectionSignal.value.state === 'lost') {
             void reloadStats()
             void reloadAlerts()

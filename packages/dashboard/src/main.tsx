@@ -1,5 +1,5 @@
-/** Starts the page. */
-// The styles of all come before those of the pages, which may say otherwise.
+/** Starts the dashboard. */
+// Shared styles come first, so that the styles of pages can override them.
 import './styles/theme.css'
 import './styles/base.css'
 import './styles/controls.css'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { hrefs, isLocalHref, readRoute } from './router.js'
 
-describe('an address', () => {
+describe('routes', () => {
   test.each([
     ['/', 'overview'],
     ['/rules', 'rules'],
@@ -15,40 +15,40 @@ describe('an address', () => {
     ['/rules/a/b', 'unknown'],
     ['/rules/%E0%A4%A', 'unknown'],
     ['/constructor', 'unknown'],
-  ])('%s is the page %s', (path, name) => {
+  ])('the address %s opens the page %s', (path, name) => {
     expect(readRoute(path, '').name).toBe(name)
   })
 
-  test('of a rule has its id back, whatever is in it', () => {
+  test('the address of a rule keeps any characters of its id', () => {
     for (const id of ['per-user', 'a/b c?d#e', '100%', '日本']) {
       expect(readRoute(hrefs.rule(id), '')).toMatchObject({ name: 'rule', id })
     }
   })
 
-  test('carries the attributes of a caller', () => {
+  test('the address of an explanation has the attributes of the caller', () => {
     const [path = '', search = ''] = hrefs.why({ user: 'a&b=c', ip: '::1' }).split('?')
     const { name, query } = readRoute(path, search)
     expect(name).toBe('why')
     expect(Object.fromEntries(query)).toEqual({ user: 'a&b=c', ip: '::1' })
   })
 
-  test('leaves out what no server would take in one', () => {
+  test('values that are too long for a URL are left out', () => {
     expect(hrefs.why({ user: 'x'.repeat(1_000_000), ip: '::1' })).toBe('/why?ip=%3A%3A1')
   })
 
-  test('of a refused caller names the rule and the plan, and asks for a call that meets it', () => {
+  test('the address for a refused caller has the rule, the plan and the request to match it', () => {
     expect(hrefs.whyRefused('r', { user: 'u1' }, 'pro')).toBe('/why?plan=pro&user=u1&rule=r&meet=1')
     expect(hrefs.whyRefused('r', {}, null)).toBe('/why?rule=r&meet=1')
     expect(hrefs.why({ user: 'u1' }, 'r')).toBe('/why?user=u1&rule=r')
   })
 
-  test('of an override names the caller beside what else the page is asked', () => {
+  test('the address of an override has the caller', () => {
     expect(hrefs.override('r', { user: 'u1' })).toBe('/rules/r?override.user=u1')
   })
 })
 
-describe('after the login', () => {
-  test.each(['/', '/rules?x=1', '/callers'])('%s is gone back to', (href) => {
+describe('the redirect after the login', () => {
+  test.each(['/', '/rules?x=1', '/callers'])('the local address %s is accepted', (href) => {
     expect(isLocalHref(href)).toBe(true)
     expect(hrefs.login(href)).toBe(`/login?back=${encodeURIComponent(href)}`)
   })
@@ -62,7 +62,7 @@ describe('after the login', () => {
     '/\n\\evil.example',
     '/rules\r\n',
     '/login?back=/',
-  ])('%s is not', (href) => {
+  ])('the address %s is not accepted', (href) => {
     expect(isLocalHref(href)).toBe(false)
     expect(hrefs.login(href)).toBe('/login')
   })

@@ -1,4 +1,4 @@
-/** Which page is shown, read from the address. */
+/** Routes: the page for an address, and the addresses of pages. */
 import { computed, signal } from '@preact/signals'
 
 type PageName =
@@ -39,7 +39,7 @@ export function readRoute(path: string, search: string): Route {
   }
 }
 
-/** A longer value cannot be told by an address: servers refuse it. */
+/** Longer values are left out: servers refuse URLs that are too long. */
 const VALUE_LENGTH_MAX = 1000
 
 function queryOf(values: Readonly<Record<string, string | undefined>>, prefix = ''): string {
@@ -61,25 +61,25 @@ export const hrefs = {
   nodes: '/nodes',
   alerts: '/alerts',
   rule: (id: string) => `/rules/${encodeURIComponent(id)}`,
-  /** The rule's page with the form of an override, filled with the caller. */
+  /** The page of the rule with the override form, filled in with the caller. */
   override: (id: string, caller: QueryValues) =>
     `/rules/${encodeURIComponent(id)}${queryOf(caller, 'override.')}`,
   callers: (
     values: { readonly rule?: string | undefined; readonly by?: string | undefined } = {},
   ) => `/callers${queryOf({ ...values })}`,
-  /** `about`: the rule that is asked about, where it is one. */
+  /** `rule`: the rule in question, if any. */
   why: (attributes: QueryValues = {}, rule?: string) => `/why${queryOf({ ...attributes, rule })}`,
-  /** Why a rule refuses a caller: the page finds a call of the caller that meets the rule. */
+  /** Why a rule refuses a caller: the page fills in a request that matches the rule. */
   whyRefused: (rule: string, caller: QueryValues, plan: string | null) =>
     `/why${queryOf({ plan: plan ?? undefined, ...caller, rule, meet: '1' })}`,
   playground: (values: QueryValues = {}) => `/playground${queryOf(values)}`,
-  /** `back`: where to go once let in. */
+  /** `back`: the page to open after the login. */
   login: (back?: string) => `/login${queryOf({ back: isLocalHref(back) ? back : undefined })}`,
 } as const
 
 /**
- * Whether an address is one of ours: `//elsewhere` and `/\elsewhere` are not, and browsers read
- * over tabs and line ends between the two.
+ * Whether an address belongs to this dashboard. `//elsewhere` and `/\elsewhere` do not, and
+ * browsers ignore tabs and line breaks between the two characters.
  */
 export const isLocalHref = (href: string | undefined | null): href is string =>
   typeof href === 'string' && /^\/(?![/\\])[^\p{Cc}]*$/u.test(href) && !href.startsWith('/login')
@@ -91,7 +91,7 @@ export const route = computed<Route>(() => {
   return readRoute(path, search)
 })
 
-/** Path and query, as the address bar has them. */
+/** Path and query of the current page. */
 export const currentHref = computed(() => address.value)
 
 function splitQuery(text: string): readonly [string, string] {
@@ -99,7 +99,7 @@ function splitQuery(text: string): readonly [string, string] {
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at)]
 }
 
-/** Goes to a page without loading anything anew. */
+/** Opens a page without reloading the document. */
 export function navigate(href: string, { replace = false }: { readonly replace?: boolean } = {}) {
   if (replace) history.replaceState(null, '', href)
   else history.pushState(null, '', href)

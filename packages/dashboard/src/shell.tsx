@@ -1,4 +1,4 @@
-/** What stays around the pages: the way to each of them, and how fresh the figures are. */
+/** The frame around the pages: navigation, session controls and the connection banner. */
 import type { Role } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
@@ -13,14 +13,14 @@ import { nextTheme, themeChoice } from './theme.js'
 import { Button, Link, Text, toast } from './ui/index.js'
 import { alertSummary } from './pages/alerts/alert-summary.js'
 
-/** A live server is heard every two seconds. */
+/** The server sends a tick every two seconds; after this time its data counts as old. */
 const QUIET_MS = 8000
 
 interface NavItem {
   readonly name: string
   readonly href: string
   readonly label: string
-  /** A path in a square of 20. */
+  /** SVG path in a 20 by 20 view box. */
   readonly icon: string
 }
 
@@ -64,7 +64,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   return (
     <div class="shell">
       <a class="skip" href="#main">
-        Skip to the content
+        Skip to content
       </a>
       <header class="side">
         <Link href={hrefs.overview} class="brand">
@@ -86,7 +86,7 @@ function Navigation() {
   const current = route.value.name === 'rule' ? 'rules' : route.value.name
   const active = liveAlerts.value?.active.length ?? alertsActive.value ?? 0
   const list = useRef<HTMLUListElement>(null)
-  // On a phone the places are wider than the screen.
+  // On a phone the navigation is wider than the screen.
   useEffect(() => {
     const currentLink = list.current?.querySelector('[aria-current]')
     currentLink?.scrollIntoView({ block: 'nearest', inline: 'center' })
@@ -106,7 +106,7 @@ function Navigation() {
                   {active}
                   <span class="visually-hidden">
                     {' '}
-                    active{hasPagingAlert.value && ', with a page among them'}
+                    active{hasPagingAlert.value && ', including a page'}
                   </span>
                 </span>
               )}
@@ -126,8 +126,8 @@ const THEME_ICONS = {
 } as const
 
 const ROLES: Readonly<Record<Role, string>> = {
-  read: 'may read',
-  edit: 'may edit',
+  read: 'read-only',
+  edit: 'editor',
   admin: 'admin',
 }
 
@@ -143,7 +143,12 @@ function SessionControls() {
         </p>
       )}
       <div class="session-buttons">
-        <Button kind="quiet" size="small" onClick={nextTheme} label={`Colours: ${choice}. Change`}>
+        <Button
+          kind="quiet"
+          size="small"
+          onClick={nextTheme}
+          label={`Theme: ${choice}. Change theme`}
+        >
           <svg class="icon" viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
             <path d={THEME_ICONS[choice]} />
           </svg>
@@ -156,10 +161,10 @@ function SessionControls() {
   )
 }
 
-/** Old figures that look new are worse than none. */
+/** A banner while the connection is lost: old data must not look current. */
 function Freshness() {
-  const { state, lastMessageMs: heardMs } = connection.value
-  const age = heardMs === undefined ? undefined : nowMs.value - heardMs
+  const { state, lastMessageMs } = connection.value
+  const age = lastMessageMs === undefined ? undefined : nowMs.value - lastMessageMs
   const isOld = state === 'lost' || (state === 'live' && age !== undefined && age > QUIET_MS)
   return (
     <div role="status" class="freshness">
@@ -169,7 +174,7 @@ function Freshness() {
           <span>
             Reconnecting…{' '}
             {age !== undefined && (
-              // Said once aloud, not each second.
+              // Hidden from screen readers, which would announce it each second.
               <span aria-hidden="true">The figures below are {duration(age)} old.</span>
             )}
           </span>
@@ -179,7 +184,7 @@ function Freshness() {
   )
 }
 
-/** Alerts are said wherever one is. */
+/** Shows a toast on every page when an alert starts or ends. */
 function useAlertToasts(): void {
   const alert = lastAlert.value
   useEffect(() => {

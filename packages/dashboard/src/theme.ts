@@ -1,4 +1,4 @@
-/** Light or dark: as the system has it, unless somebody chose. */
+/** The colour theme: light or dark, as the system prefers unless the user chose one. */
 import { computed, effect, signal } from '@preact/signals'
 
 export type ThemeChoice = 'system' | 'light' | 'dark'
@@ -14,7 +14,7 @@ export const theme = computed<'light' | 'dark'>(() =>
   themeChoice.value === 'system' ? (isSystemDark.value ? 'dark' : 'light') : themeChoice.value,
 )
 
-/** A browser may forbid a page to keep anything: then the choice lasts as long as the page. */
+/** Storage may be blocked by the browser: then the choice lasts until the page is closed. */
 function readChoice(): ThemeChoice {
   try {
     return CHOICES.find((choice) => choice === localStorage.getItem(STORAGE_KEY)) ?? 'system'
@@ -28,7 +28,7 @@ export function nextTheme(): void {
   try {
     localStorage.setItem(STORAGE_KEY, themeChoice.value)
   } catch {
-    // Not kept: see above.
+    // Storage is blocked: see readChoice.
   }
 }
 

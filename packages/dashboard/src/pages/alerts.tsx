@@ -1,4 +1,4 @@
-/** What needs somebody, and what did. */
+/** Active and resolved alerts. */
 import type { AlertView } from '@sluice/client'
 import { useEffect } from 'preact/hooks'
 import { nowMs, usePolling } from '../clock.js'
@@ -30,7 +30,7 @@ export function AlertsPage() {
   return (
     <Page
       title="Alerts"
-      lead="What the nodes found by themselves. The same is sent to the log and to the webhook, where one is set."
+      lead="Conditions that the nodes detected. Alerts also go to the log and to the webhook, if one is configured."
     >
       {liveAlerts.value !== undefined ? (
         <>
@@ -52,7 +52,7 @@ function ActiveAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   if (alerts.length === 0) {
     return (
       <Card title="Active">
-        <Empty title="Nothing is wrong.">No alert is active on any node.</Empty>
+        <Empty title="No active alerts." />
       </Card>
     )
   }
@@ -97,18 +97,18 @@ function AlertCard({ group: { first: alert, others } }: { readonly group: AlertG
       <div class="alert-foot">
         <RunbookLink alert={alert} />
         <span class="faint small">
-          seen by <Text value={alert.node} mono max={40} />
+          reported by <Text value={alert.node} mono max={40} />
         </span>
       </div>
     </article>
   )
 }
 
-/** Of the same kind: read only by whoever wants each of them. */
+/** The other alerts of a group, collapsed. */
 function SimilarAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   return (
     <details class="alert-others small">
-      <summary>{count(alerts.length)} more like this</summary>
+      <summary>{count(alerts.length)} similar</summary>
       <ul>
         {alerts.map((alert) => (
           <li key={`${alert.node} ${alert.id}`}>
@@ -130,32 +130,27 @@ function Since({ at }: { readonly at: string }) {
 }
 
 /**
- * Only what is an address of the web is a link, as the text comes from a setting; for anything else
- * there is the runbook that this server has itself.
+ * The runbook comes from a setting, so only a web address becomes a link. Anything else links to
+ * the runbook that this server serves.
  */
 function RunbookLink({ alert }: { readonly alert: AlertView }) {
   const isAddress = /^https?:\/\//i.test(alert.runbook)
   const localRunbook = `/runbook.html#${encodeURIComponent(alert.alert)}`
   return (
     <a href={isAddress ? alert.runbook : localRunbook} target="_blank" rel="noreferrer noopener">
-      What to do
-      <span class="visually-hidden"> about {alert.alert} (the runbook, in a new tab)</span>
+      Runbook<span class="visually-hidden"> for {alert.alert} (opens in a new tab)</span>
     </a>
   )
 }
 
 function ResolvedAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   return (
-    <Card flush title="Over" lead="The last ones that ended">
+    <Card flush title="Resolved" lead="Most recent first">
       <Table
-        caption="Alerts that ended"
+        caption="Resolved alerts"
         rows={alerts}
         rowKey={({ node, id, since }) => `${node} ${id} ${since}`}
-        empty={
-          <Empty title="None is over.">
-            Those that end stand here, unless they are active again.
-          </Empty>
-        }
+        empty={<Empty title="No resolved alerts.">Alerts appear here after they end.</Empty>}
         columns={[
           {
             head: 'Alert',
@@ -168,9 +163,9 @@ function ResolvedAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
             ),
           },
           { head: 'Severity', cell: ({ severity }) => <Badge tone="neutral">{severity}</Badge> },
-          { head: 'Began', isNumber: true, cell: ({ since }) => <RelativeTime at={since} /> },
+          { head: 'Started', isNumber: true, cell: ({ since }) => <RelativeTime at={since} /> },
           {
-            head: 'Lasted',
+            head: 'Duration',
             isNumber: true,
             cell: ({ since, resolvedAt }) =>
               resolvedAt === null ? '–' : duration(timeOf(resolvedAt) - timeOf(since)),

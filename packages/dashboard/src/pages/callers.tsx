@@ -1,4 +1,4 @@
-/** Who is at the limit: by refusals, by use, by time at zero, by hours of the day. */
+/** Top callers: by refusals, shadow refusals, usage, time without budget and hours at the limit. */
 import type { TopCallerView, TopOrder, TopView } from '@sluice/client'
 import { api, useResource } from '../api.js'
 import { usePolling } from '../clock.js'
@@ -19,7 +19,7 @@ import { CallersTable } from './callers/callers-table.js'
 
 const LIMIT = 100
 const POLL_MS = 5000
-/** For the list to choose from. */
+/** Rules offered in the filter. */
 const RULES_MAX = 1000
 
 const VIEWS: readonly {
@@ -27,22 +27,22 @@ const VIEWS: readonly {
   readonly label: string
   readonly title: string
 }[] = [
-  { id: 'refusals', label: 'Most refused', title: 'Who was refused most' },
+  { id: 'refusals', label: 'Most refused', title: 'Callers with the most refusals' },
   {
     id: 'shadow',
     label: 'Would be refused',
-    title: 'Whose calls passed and would have been refused, by a rule in shadow or a candidate',
+    title: 'Callers that a shadow rule or a candidate would have refused',
   },
   {
     id: 'use',
-    label: 'Most use',
-    title: 'Who used most of what the limits allow, in units of cost',
+    label: 'Highest usage',
+    title: 'Callers with the highest usage, in units of cost',
   },
-  { id: 'zero', label: 'At zero', title: 'Who has had nothing left at any call, longest first' },
+  { id: 'zero', label: 'Exhausted', title: 'Callers with no budget left, longest first' },
   {
     id: 'hours',
-    label: 'At the limit all day',
-    title: 'Who came to the limit in most of the last 24 hours: candidates for a higher tier',
+    label: 'At the limit for hours',
+    title: 'Callers at their limit in most of the last 24 hours: candidates for a higher tier',
   },
 ]
 
@@ -63,7 +63,7 @@ export function CallersPage() {
   return (
     <Page
       title="Callers"
-      lead="Who is limited, by which rule, and since when. Secret attributes show as a hash and their last four characters."
+      lead="Limited callers, with the rule and the duration. Secret attributes show as a hash and their last four characters."
       actions={
         <SelectField
           label="Rule"
@@ -72,7 +72,7 @@ export function CallersPage() {
           onChange={(value) => navigateTo({ rule: value })}
           options={[
             { value: '', label: 'All rules' },
-            // One that is gone can still be asked for.
+            // A deleted rule can still be selected by its address.
             ...[...new Set(rule === '' ? ids : [...ids, rule])].map((id) => ({
               value: id,
               label: id,
@@ -83,7 +83,7 @@ export function CallersPage() {
     >
       {top.value?.isWhole === false && <SingleProcessNote />}
       <Tabs
-        label="Order of the callers"
+        label="Lists of callers"
         tabs={VIEWS}
         value={by}
         onChange={(id) => navigateTo({ by: id })}
@@ -94,7 +94,7 @@ export function CallersPage() {
           ) : top.error !== undefined ? (
             <ErrorNote error={top.error} onRetry={top.reload} />
           ) : (
-            <Loading what="Asking all nodes" />
+            <Loading what="Loading callers" />
           )}
         </Card>
       </Tabs>
@@ -102,12 +102,14 @@ export function CallersPage() {
   )
 }
 
-/** Who would only have been refused follows who was, and has a list of its own. */
+/** Callers with shadow refusals only are left out: they have a list of their own. */
 const isListed = (by: TopOrder) => (caller: TopCallerView) =>
   by !== 'refusals' || caller.refusals > 0
 
 function listLead(top: TopView | undefined, by: TopOrder): string | undefined {
   if (top === undefined) return undefined
-  const nodes = !top.isWhole ? 'this process' : top.nodes === 1 ? 'one node' : `${top.nodes} nodes`
-  return by === 'hours' ? `Seen by ${nodes}` : `Counted since ${clockMinute(top.since)} by ${nodes}`
+  const nodes = !top.isWhole ? 'this process' : top.nodes === 1 ? '1 node' : `${top.nodes} nodes`
+  return by === 'hours'
+    ? `Reported by ${nodes}`
+    : `Counted since ${clockMinute(top.since)} by ${nodes}`
 }

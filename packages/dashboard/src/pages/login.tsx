@@ -1,4 +1,4 @@
-/** The door. */
+/** The login page. */
 import { AdminError } from '@sluice/client'
 import { useEffect, useState } from 'preact/hooks'
 import { signIn } from '../api.js'
@@ -28,7 +28,7 @@ export function LoginPage() {
           <img src={logo} alt="" />
           <div>
             <h1>Sluice</h1>
-            <p>Log in to see who is limited, and why.</p>
+            <p>Log in to see which callers are limited, and why.</p>
           </div>
         </div>
         <Card>
@@ -61,8 +61,8 @@ function LoginError({ error }: { readonly error: unknown }) {
   if (status === 401 || status === 400) {
     return (
       <div role="alert">
-        <Note tone="refused" title="This token opens nothing here.">
-          Look for spaces and missing characters at its ends; it may also have expired.
+        <Note tone="refused" title="Invalid token">
+          Check for missing characters at either end. The token may also have expired.
         </Note>
       </div>
     )
@@ -70,8 +70,8 @@ function LoginError({ error }: { readonly error: unknown }) {
   if (status === 429) {
     return (
       <div role="alert">
-        <Note tone="degraded" title="Too many attempts.">
-          Wait a minute, then try again. Even the limiter has limits.
+        <Note tone="degraded" title="Too many attempts">
+          Wait a minute, then try again.
         </Note>
       </div>
     )
@@ -82,18 +82,18 @@ function LoginError({ error }: { readonly error: unknown }) {
 function TokenHelp() {
   return (
     <section class="login-help" aria-labelledby="where">
-      <h2 id="where">Where is the token?</h2>
+      <h2 id="where">Finding the token</h2>
       <ul>
         <li>
           <code class="mono">sluice serve</code> prints it when it starts in a terminal.
         </li>
         <li>
-          It stands in the file <code class="mono">admin-token</code> of the data directory (
-          <code class="mono">.sluice</code> unless set otherwise).
+          It is stored in the file <code class="mono">admin-token</code> of the data directory (
+          <code class="mono">.sluice</code> by default).
         </li>
         <li>
-          Where <code class="mono">SLUICE_ADMIN_TOKEN</code> is set, it is that one. An admin can
-          also make you a token that may only read.
+          If <code class="mono">SLUICE_ADMIN_TOKEN</code> is set, that value is the token. An admin
+          can also create a read-only token for you.
         </li>
       </ul>
     </section>

@@ -1,4 +1,4 @@
-/** Each process that decides: its rules, its clock, how much it does. */
+/** The nodes: rules version, load, clock and last report of each process. */
 import type { NodesView, NodeView } from '@sluice/client'
 import { api, useResource } from '../api.js'
 import { usePolling } from '../clock.js'
@@ -23,14 +23,17 @@ import {
 import { ClockOffset, StoreCard } from './overview/store-card.js'
 
 const POLL_MS = 4000
-/** A node tells of itself every two seconds. */
+/** Nodes report every two seconds; after this time the last report counts as old. */
 const SILENT_MS = 15_000
 
 export function NodesPage() {
   const pollCount = usePolling(POLL_MS)
   const nodes = useResource(() => api.listNodes(), [pollCount, rulesVersion.value])
   return (
-    <Page title="Nodes" lead="Every process that decides, and whether all of them mean the same.">
+    <Page
+      title="Nodes"
+      lead="Every process that decides requests, with its rules version, load and clock."
+    >
       {nodes.value !== undefined ? (
         <NodesContent view={nodes.value} />
       ) : nodes.error !== undefined ? (
@@ -50,24 +53,23 @@ function NodesContent({ view }: { readonly view: NodesView }) {
   return (
     <Stack>
       {view.problem !== null && (
-        <Note tone="degraded" title="The rules cannot be read">
+        <Note tone="degraded" title="Rules cannot be loaded">
           <p>
-            <Text value={view.problem} max={400} /> The nodes go on with the last good ones.
+            <Text value={view.problem} max={400} /> Nodes keep using the last valid rules.
           </p>
         </Note>
       )}
       {behind > 0 && (
         <Note
           tone="degraded"
-          title={behind === 1 ? 'One node is behind' : `${behind} nodes are behind`}
+          title={behind === 1 ? '1 node is behind' : `${behind} nodes are behind`}
         >
           <p>
-            {behind === 1 ? 'It decides' : 'They decide'} by older rules than version{' '}
-            {count(view.version)}.
+            {behind === 1 ? 'It uses' : 'They use'} rules older than version {count(view.version)}.
           </p>
         </Note>
       )}
-      <Card flush title={view.nodes.length === 1 ? 'One node' : `${view.nodes.length} nodes`}>
+      <Card flush title={view.nodes.length === 1 ? '1 node' : `${view.nodes.length} nodes`}>
         <NodesTable view={view} />
       </Card>
       <Grid columns={2}>
@@ -79,13 +81,13 @@ function NodesContent({ view }: { readonly view: NodesView }) {
 }
 
 function NodesTable({ view }: { readonly view: NodesView }) {
-  const unknown = <span class="faint">not told</span>
+  const unknown = <span class="faint">unknown</span>
   return (
     <Table
       caption="Nodes"
       rows={view.nodes}
       rowKey={({ id }) => id}
-      empty={<Empty title="No node has told of itself yet." />}
+      empty={<Empty title="No node has reported yet." />}
       columns={[
         {
           head: 'Node',
@@ -102,19 +104,19 @@ function NodesTable({ view }: { readonly view: NodesView }) {
         },
         { head: 'Rules', cell: (node) => <NodeRules node={node} version={view.version} /> },
         {
-          head: 'Decisions',
+          head: 'Requests',
           isNumber: true,
           cell: ({ decisionsPerSecond: value }) =>
             value === undefined ? unknown : `${rate(value)} /s`,
         },
         {
-          head: 'Refusals',
+          head: 'Refused',
           isNumber: true,
           cell: ({ refusalsPerSecond: value }) =>
             value === undefined ? unknown : `${rate(value)} /s`,
         },
         {
-          head: 'Clock',
+          head: 'Clock offset',
           isNumber: true,
           cell: ({ clockOffsetMs }) => <ClockOffset ms={clockOffsetMs} />,
         },
@@ -127,7 +129,7 @@ function NodesTable({ view }: { readonly view: NodesView }) {
           isNumber: true,
           cell: ({ startedAt }) => <RelativeTime at={startedAt} />,
         },
-        { head: 'Heard', isNumber: true, cell: (node) => <LastReport node={node} /> },
+        { head: 'Last report', isNumber: true, cell: (node) => <LastReport node={node} /> },
       ]}
     />
   )
@@ -154,34 +156,34 @@ function LastReport({ node }: { readonly node: NodeView }) {
 }
 
 const CHANGE_DELIVERY: Readonly<Record<string, string>> = {
-  push: 'pushed as they happen',
-  poll: 'asked for now and then',
-  none: 'not heard of now',
+  push: 'pushed',
+  poll: 'polled',
+  none: 'not received',
 }
 
-/** A store that cannot be read takes no change either. */
+/** A rule store that cannot be read accepts no changes either. */
 function changeableText({ readOnly, problem }: NodesView): string {
   if (readOnly !== null) return `no: ${readOnly}`
-  return problem === null ? 'yes' : 'not now: the rules cannot be read'
+  return problem === null ? 'yes' : 'not now: rules cannot be loaded'
 }
 
 function RulesCard({ view }: { readonly view: NodesView }) {
   return (
-    <Card title="Rules" lead="Where they come from">
+    <Card title="Rules" lead="Rule store">
       <Definitions
         items={[
           { term: 'Source', value: <Text value={view.source} max={120} /> },
           { term: 'Version', value: count(view.version) },
           {
-            term: 'Changes',
-            value: view.news === null ? 'not known' : (CHANGE_DELIVERY[view.news] ?? view.news),
+            term: 'Change delivery',
+            value: view.news === null ? 'unknown' : (CHANGE_DELIVERY[view.news] ?? view.news),
           },
           {
-            term: 'Last compared',
+            term: 'Last confirmed',
             value: view.ageSeconds < 1 ? 'just now' : `${duration(view.ageSeconds * 1000)} ago`,
           },
           {
-            term: 'Can be changed here',
+            term: 'Editable here',
             value: <Text value={changeableText(view)} max={200} />,
           },
         ]}

@@ -1,4 +1,4 @@
-/** What the person on call looks at first: is all well, who is refused, by what, since when. */
+/** The overview: health, traffic, refusing rules, refused callers and the store. */
 import type { StatsView } from '@sluice/client'
 import { api, useResource } from '../api.js'
 import { millis, perSecond, percent, rate } from '../format.js'
@@ -27,7 +27,7 @@ export function OverviewPage() {
     <Page title="Overview" lead={<Lead stats={stats} />}>
       {stats === undefined ? (
         statsError.value === undefined ? (
-          <Loading what="Reading what the nodes see" />
+          <Loading what="Loading statistics" />
         ) : (
           <ErrorNote error={statsError.value} />
         )
@@ -39,7 +39,7 @@ export function OverviewPage() {
 }
 
 function Lead({ stats }: { readonly stats: StatsView | undefined }) {
-  if (stats === undefined) return <>Everything that is decided, as it happens.</>
+  if (stats === undefined) return <>Live traffic of all nodes.</>
   return (
     <>
       <Link href={hrefs.nodes}>{nodeCountText(stats)}</Link>, rules{' '}
@@ -50,8 +50,8 @@ function Lead({ stats }: { readonly stats: StatsView | undefined }) {
 }
 
 const nodeCountText = ({ nodes, isWhole }: StatsView): string => {
-  if (!isWhole) return 'One process of those that decide'
-  return nodes === 1 ? 'One node' : `${nodes} nodes`
+  if (!isWhole) return 'One of several processes'
+  return nodes === 1 ? '1 node' : `${nodes} nodes`
 }
 
 function OverviewContent({ stats }: { readonly stats: StatsView }) {
@@ -75,8 +75,8 @@ function OverviewContent({ stats }: { readonly stats: StatsView }) {
       </div>
       {stats.rules.length === 0 && !hasNoRules && (
         <Card>
-          <Empty title="Nothing has been decided yet.">
-            Send a call through the gateway or ask the decision API: it shows up here within two
+          <Empty title="No requests yet.">
+            Send a request through the gateway or to the decision API. It appears here within two
             seconds.
           </Empty>
         </Card>
@@ -85,7 +85,7 @@ function OverviewContent({ stats }: { readonly stats: StatsView }) {
   )
 }
 
-/** The figures that are looked at from across the room. */
+/** The four large figures at the top of the page. */
 function Headline({ stats }: { readonly stats: StatsView }) {
   const { decisions, refusals, share } = headlineFigures(stats.series)
   const shadow = perSecond(stats.series, 'shadowRefused', 10)
@@ -95,32 +95,32 @@ function Headline({ stats }: { readonly stats: StatsView }) {
     <div class="headline">
       <Stat
         size="big"
-        label="Decisions"
+        label="Requests"
         value={rate(decisions)}
         unit="/s"
-        hint="mean of ten seconds"
+        hint="average over 10 s"
       />
       <Stat
         size="big"
-        label="Refusals"
+        label="Refused"
         value={rate(refusals)}
         unit="/s"
         tone={refusals > 0 ? 'refused' : 'neutral'}
         hint={
           shadow > 0
-            ? `${percent(share)} of all, ${rate(shadow)}/s in shadow`
-            : `${percent(share)} of all`
+            ? `${percent(share)} of requests, ${rate(shadow)}/s in shadow`
+            : `${percent(share)} of requests`
         }
       />
       <Stat
         size="big"
-        label="A decision takes"
+        label="Decision latency, p99"
         value={last(stats.decisionLatency.p99Ms)}
-        hint={`99 of 100; half ${last(stats.decisionLatency.p50Ms)}`}
+        hint={`p50 ${last(stats.decisionLatency.p50Ms)}`}
       />
       <Stat
         size="big"
-        label="The store takes"
+        label="Store latency, p99"
         value={last(stats.storeLatency.p99Ms)}
         tone={stats.store.isWell ? 'neutral' : 'degraded'}
         hint={storeHint(stats)}

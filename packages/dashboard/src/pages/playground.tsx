@@ -1,6 +1,6 @@
-/** A burst that is dragged, and what each of the six algorithms makes of it. */
+/** The playground: draws traffic and compares the six algorithms on it. */
 import type { SimulationView } from '@sluice/client'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { api, redirectIfLoggedOut } from '../api.js'
 import { count } from '../format.js'
 import { route } from '../router.js'
@@ -21,7 +21,7 @@ import { ResultView, Legend } from './playground/result-view.js'
 import { algorithmResult } from './playground/algorithm-result.js'
 import { Timeline } from './playground/timeline.js'
 
-/** Long enough that dragging asks a few times, and not at every pixel. */
+/** Dragging sends a request after this pause, and not at every pixel. */
 const DEBOUNCE_MS = 150
 const FIELD_MAX = 1000
 
@@ -66,7 +66,7 @@ export function PlaygroundPage() {
   return (
     <Page
       title="Playground"
-      lead="Draw how somebody calls. Below is what each algorithm would do with the same calls and the same limit."
+      lead="Draw traffic and compare what each algorithm does with the same requests and the same limit."
     >
       <Card>
         <Settings limit={limit} span={span} onLimit={changeLimit} onSpan={changeSpan} />
@@ -76,7 +76,7 @@ export function PlaygroundPage() {
       {error !== undefined && <ErrorNote error={error} />}
       <Legend />
       <p class="visually-hidden" role="status">
-        {simulation === undefined ? '' : `${count(simulation.calls.length)} calls tried`}
+        {simulation === undefined ? '' : `${count(simulation.calls.length)} requests simulated`}
       </p>
       <div class="results">
         {ALGORITHMS.map((algorithm, index) => (
@@ -111,9 +111,13 @@ interface SettingsProps {
 function Settings({ limit, span, onLimit, onSpan }: SettingsProps) {
   return (
     <div class="play-form">
-      <NumberField label="Calls" value={limit.max} onChange={(max) => onLimit({ ...limit, max })} />
+      <NumberField
+        label="Requests"
+        value={limit.max}
+        onChange={(max) => onLimit({ ...limit, max })}
+      />
       <SelectField
-        label="in a window of"
+        label="per window of"
         value={String(limit.windowSeconds)}
         options={WINDOWS}
         onChange={(value) => onLimit({ ...limit, windowSeconds: Number(value) })}
@@ -134,14 +138,14 @@ function Settings({ limit, span, onLimit, onSpan }: SettingsProps) {
 }
 
 interface PresetsProps {
-  /** Undefined: somebody drew another. */
+  /** Undefined: the user drew their own traffic. */
   readonly selected: Preset | undefined
   readonly onSelect: (preset: Preset) => void
 }
 
 function Presets({ selected, onSelect }: PresetsProps) {
   return (
-    <div class="play-presets" role="group" aria-label="Ways to call">
+    <div class="play-presets" role="group" aria-label="Traffic patterns">
       {PRESETS.map((each) => (
         <Button
           key={each.id}
@@ -152,34 +156,33 @@ function Presets({ selected, onSelect }: PresetsProps) {
           {each.label}
         </Button>
       ))}
-      <span class="soft small">{selected?.description ?? 'As you drew it.'}</span>
+      <span class="soft small">{selected?.description ?? 'Custom traffic.'}</span>
     </div>
   )
 }
 
-/** What the server made of the calls; the last answer stays while the next is on its way. */
+/** Simulates the calls on the server. The last result stays while the next one loads. */
 function useSimulation(calls: readonly SimulatedCall[], span: Span, limit: SimulatedLimit) {
   const [state, setState] = useState<{
     readonly simulation?: Simulation
     readonly error?: unknown
   }>({})
-  const latestId = useRef(0)
   useEffect(() => {
-    const requestId = ++latestId.current
+    let isCurrent = true
     const timer = setTimeout(() => {
       api.simulate({ limits: limitsOf(limit), calls }).then(
         (view) => {
-          if (requestId === latestId.current) setState({ simulation: { calls, span, limit, view } })
+          if (isCurrent) setState({ simulation: { calls, span, limit, view } })
         },
         (error: unknown) => {
-          if (requestId !== latestId.current || redirectIfLoggedOut(error)) return
+          if (!isCurrent || redirectIfLoggedOut(error)) return
           setState(({ simulation }) => ({ ...(simulation && { simulation }), error }))
         },
       )
     }, DEBOUNCE_MS)
     return () => {
       clearTimeout(timer)
-      latestId.current++
+      isCurrent = false
     }
   }, [calls, span, limit])
   return state
@@ -191,7 +194,7 @@ interface NumberFieldProps {
   readonly onChange: (value: number) => void
 }
 
-/** Only good numbers leave it; what is typed stays as it is. */
+/** Reports valid numbers only; invalid input stays in the field. */
 function NumberField({ label, value, onChange }: NumberFieldProps) {
   const [text, setText] = useState(String(value))
   const isAccepted = (input: string) =>
@@ -213,7 +216,7 @@ function NumberField({ label, value, onChange }: NumberFieldProps) {
   )
 }
 
-/** A link may bring a limit: `?max=20&window=5&burst=10`. */
+/** Reads a limit from the address: `?max=20&window=5&burst=10`. */
 function limitFromQuery(query: URLSearchParams): SimulatedLimit {
   const read = (name: string, fallback: number, upperBound: number) => {
     const value = Number(query.get(name) ?? '')

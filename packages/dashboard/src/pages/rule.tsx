@@ -1,4 +1,4 @@
-/** One rule: what it does now, what was changed, and every way to change it. */
+/** The page of one rule: statistics, settings, history, and every way to change it. */
 import { AdminError, type RuleStatsView, type RuleView } from '@sluice/client'
 import { useEffect, useState } from 'preact/hooks'
 import { api, useResource } from '../api.js'
@@ -32,7 +32,7 @@ import { writeRule } from './rule/yaml.js'
 import { isTemporarilyShadowed } from './rules/rule-rows.js'
 import { type EditAccess, useEditAccess } from './rules/use-rules.js'
 
-/** A rule's figures are counted in steps of ten seconds. */
+/** The statistics of a rule have steps of ten seconds. */
 const STEP_MS = 10_000
 
 export function RulePage({ id }: { readonly id: string }) {
@@ -59,12 +59,12 @@ export function RulePage({ id }: { readonly id: string }) {
     >
       {rule.error !== undefined && <ErrorNote error={rule.error} onRetry={rule.reload} />}
       {access.reason !== undefined && (
-        <Note tone="neutral" title="This rule cannot be changed here">
+        <Note tone="neutral" title="This rule is read-only here">
           <Text value={access.reason} max={400} />
         </Note>
       )}
       {rule.value === undefined ? (
-        rule.error === undefined && <Loading what="Reading the rule" />
+        rule.error === undefined && <Loading what="Loading rule" />
       ) : (
         <RuleContent rule={rule.value} stats={stats.value} access={access} onChanged={rule.set} />
       )}
@@ -96,7 +96,7 @@ function RuleContent({ rule, stats, access, onChanged }: RuleContentProps) {
   return (
     <>
       <div class="rule-top">
-        <Card title="Last ten minutes" lead="Calls a second, of all nodes together">
+        <Card title="Traffic, last 10 minutes" lead="Requests per second, all nodes">
           <RuleStats rule={rule} stats={stats} />
         </Card>
         <RuleSettings rule={rule} stats={stats} />
@@ -120,20 +120,20 @@ function RuleTabs({ rule, stats, access, onChanged }: RuleContentProps) {
   const prefill = prefillOf(query)
   const [tab, setTab] = useState(query.get('tab') ?? 'edit')
   const tabs = [
-    { id: 'edit', label: access.isAllowed ? 'Edit' : 'Text' },
+    { id: 'edit', label: access.isAllowed ? 'Edit' : 'YAML' },
     { id: 'overrides', label: 'Overrides', count: rule.overrideCount },
     { id: 'candidate', label: 'Candidate', ...(rule.candidate === undefined ? {} : { count: 1 }) },
     { id: 'history', label: 'History' },
   ]
   const prefillKey = JSON.stringify(prefill)
-  // A link to an override, from this very page too, opens its form.
+  // A link to an override opens its form, also from this page.
   useEffect(() => {
     if (prefillKey !== '{}') setTab('overrides')
   }, [prefillKey])
   const selected = tabs.some(({ id }) => id === tab) ? tab : 'edit'
   return (
     <Card>
-      <Tabs label="Change the rule" tabs={tabs} value={selected} onChange={setTab}>
+      <Tabs label="Rule details" tabs={tabs} value={selected} onChange={setTab}>
         {selected === 'edit' && (
           <RuleEditor
             id={rule.id}
@@ -156,7 +156,7 @@ function RuleTabs({ rule, stats, access, onChanged }: RuleContentProps) {
 
 const OVERRIDE_PREFIX = 'override.'
 
-/** The caller that another page wants an override for. */
+/** The caller of an override link from another page. */
 function prefillOf(query: URLSearchParams): Readonly<Record<string, string>> {
   const entries = [...query].filter(([name]) => name.startsWith(OVERRIDE_PREFIX))
   return Object.fromEntries(
@@ -164,17 +164,17 @@ function prefillOf(query: URLSearchParams): Readonly<Record<string, string>> {
   )
 }
 
-/** A rule that was removed still has a past, and can come back. */
+/** A deleted rule still has a history and can be restored. */
 function DeletedRule({ id, access }: { readonly id: string; readonly access: EditAccess }) {
   return (
-    <Page title={id} lead="There is no such rule now.">
+    <Page title={id} lead="This rule does not exist.">
       <Card title="History">
         <HistoryTab
           id={id}
           access={access}
           empty={
-            <Empty title="There never was a rule of this id">
-              <Link href={hrefs.rules}>See all rules</Link>
+            <Empty title="No rule with this id has existed">
+              <Link href={hrefs.rules}>All rules</Link>
             </Empty>
           }
         />

@@ -1,4 +1,4 @@
-/** All rules: which refuse, how much, and since when. */
+/** The list of rules, and the page that creates one. */
 import { useState } from 'preact/hooks'
 import type { RuleView } from '@sluice/client'
 import { nowMs } from '../clock.js'
@@ -34,7 +34,7 @@ import { type EditAccess, useEditAccess, useRules } from './rules/use-rules.js'
 const NEW_RULE_HREF = `${hrefs.rules}?new=1`
 
 const TEMPLATE = `id: new-rule
-description: What it is for, in a sentence.
+description: What the rule protects.
 match:
   path: /v1/things/*
 by: [user]
@@ -44,9 +44,9 @@ mode: shadow
 
 const ORDERS: readonly { readonly value: RuleOrder; readonly label: string }[] = [
   { value: 'refusals', label: 'Most refusals' },
-  { value: 'decisions', label: 'Most decisions' },
+  { value: 'decisions', label: 'Most requests' },
   { value: 'name', label: 'Name' },
-  { value: 'set', label: 'Order of the set' },
+  { value: 'set', label: 'Rule set order' },
 ]
 
 export function RulesPage() {
@@ -58,17 +58,17 @@ export function RulesPage() {
   )
 }
 
-/** Protection that is off must not go unseen. */
+/** Warns about enforced rules that are temporarily in shadow. */
 function ShadowNote({ rules }: { readonly rules: readonly RuleView[] }) {
   const shadowed = rules.filter((rule) => isTemporarilyShadowed(rule, nowMs.value))
   const endTimes = shadowed.flatMap(({ shadowUntil }) => shadowUntil ?? []).toSorted()
   const last = endTimes.at(-1)
   if (last === undefined) return null
   const subject =
-    shadowed.length === 1 ? 'One enforced rule' : `${count(shadowed.length)} enforced rules`
+    shadowed.length === 1 ? '1 enforced rule' : `${count(shadowed.length)} enforced rules`
   return (
     <Note tone="degraded" title={`${subject} in shadow until ${dateTime(last)}`}>
-      They count and refuse nobody, and refuse again by themselves then.
+      They count requests and refuse none, and are enforced again automatically after that time.
     </Note>
   )
 }
@@ -84,7 +84,7 @@ function RuleList({ editing }: { readonly editing: EditAccess }) {
   return (
     <Page
       title="Rules"
-      lead="Each with the limits in force, and beside them what is on trial."
+      lead="All rules, with their active limits and candidates."
       actions={
         editing.isAllowed ? (
           <LinkButton href={NEW_RULE_HREF} kind="primary">
@@ -94,7 +94,7 @@ function RuleList({ editing }: { readonly editing: EditAccess }) {
       }
     >
       {editing.reason !== undefined && (
-        <Note tone="neutral" title="Rules cannot be changed here">
+        <Note tone="neutral" title="Rules are read-only here">
           <Text value={editing.reason} max={400} />
         </Note>
       )}
@@ -116,17 +116,17 @@ function RuleList({ editing }: { readonly editing: EditAccess }) {
             onChange={(value) => setOrder(value as RuleOrder)}
           />
         </div>
-        {rules === undefined && error === undefined && <Loading what="Reading rules" />}
+        {rules === undefined && error === undefined && <Loading what="Loading rules" />}
         {rules !== undefined && rows.length === 0 && (
-          <Empty title={total === 0 ? 'No rules yet' : 'No rule is called so'}>
-            {total === 0 ? 'Without rules every call is allowed.' : 'Try fewer words.'}
+          <Empty title={total === 0 ? 'No rules yet' : 'No matching rules'}>
+            {total === 0 ? 'Without rules every request is allowed.' : 'Try fewer words.'}
           </Empty>
         )}
         {rows.length > 0 && <RulesTable rows={rows} />}
         {rules !== undefined && (
           <p class="rules-count faint small" role="status">
             {countText({ shown: rows.length, matches: matches.length, total })}
-            {isLoading && ' Reading more…'}
+            {isLoading && ' Loading more…'}
           </p>
         )}
       </Card>
@@ -152,17 +152,17 @@ function NewRule({ editing }: { readonly editing: EditAccess }) {
       title="New rule"
       lead={
         <>
-          It begins in shadow: it counts, and refuses nobody.{' '}
+          A new rule starts in shadow: it counts requests and refuses none.{' '}
           <Link href={hrefs.rules}>Back to all rules</Link>
         </>
       }
     >
-      <Card title="The rule as YAML">
+      <Card title="Rule (YAML)">
         <RuleEditor
           original={{ text: TEMPLATE, version: 0 }}
           access={editing}
           onSaved={(rule) => {
-            toast(`Rule ${rule.id} is in force`, 'allowed')
+            toast(`Rule ${rule.id} created`, 'allowed')
             navigate(hrefs.rule(rule.id))
           }}
           onCancel={() => navigate(hrefs.rules)}

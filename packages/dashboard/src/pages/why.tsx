@@ -1,4 +1,4 @@
-/** Why a call is allowed or refused: paste what is known of it, and read the explanation. */
+/** Explains why a request is allowed or refused, from attributes that the user pastes. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Attributes, DecisionView } from '@sluice/client'
 import { api, redirectIfLoggedOut } from '../api.js'
@@ -30,8 +30,8 @@ import type { ParsedCall } from './why/parse-call-object.js'
 
 interface PeekState {
   readonly decision?: DecisionView | undefined
-  /** What was asked, with the rule that it was asked about. */
-  readonly parsedCall?: PeekRequest | undefined
+  /** The request that `decision` belongs to. */
+  readonly request?: PeekRequest | undefined
   readonly error?: unknown
   readonly isBusy: boolean
 }
@@ -44,7 +44,7 @@ interface PeekRequest {
 
 const COST = 'cost'
 const RULE = 'rule'
-/** The caller alone is known: the rest shall be such that the rule is met. */
+/** Only the caller is known: the page fills in the rest so that the request matches the rule. */
 const MATCH = 'meet'
 const RESERVED_PARAMETERS: readonly string[] = [COST, RULE, MATCH]
 
@@ -54,9 +54,9 @@ export function WhyPage() {
   const rule = query.get(RULE) ?? undefined
   const [text, setText] = useState(() => attributesText(queryAttributes))
   const [cost, setCost] = useState(query.get(COST) ?? '1')
-  const { state, ask: runPeek } = usePeek()
-  const parsedCall = useMemo(() => parseCall(text), [text])
-  // Who comes here with attributes in the address wants the answer, not a form.
+  const { state, runPeek } = usePeek()
+  const call = useMemo(() => parseCall(text), [text])
+  // A link with attributes shows the explanation at once.
   useEffect(() => {
     if (Object.keys(queryAttributes).length === 0 && rule === undefined) return undefined
     return loadCall(query, (attributes) => {
@@ -64,42 +64,43 @@ export function WhyPage() {
       void runPeek({ call: { attributes, notes: [] }, costText: query.get(COST) ?? '1', rule })
     })
   }, [queryAttributes])
-  const { attributes: shareable, withheld } = shareableAttributes(
-    parsedCall.attributes,
-    queryAttributes,
-  )
-  const link = whyHref({ ...parsedCall, attributes: shareable }, cost, rule)
-  const hasNoAttributes = Object.keys(parsedCall.attributes).length === 0 && rule === undefined
-  const isEmpty = parsedCall.problem !== undefined || hasNoAttributes
+  const { attributes: shareable, withheld } = shareableAttributes(call.attributes, queryAttributes)
+  const link = whyHref({ ...call, attributes: shareable }, cost, rule)
+  const hasNoAttributes = Object.keys(call.attributes).length === 0 && rule === undefined
+  const isEmpty = call.problem !== undefined || hasNoAttributes
   const submit = (event: Event) => {
     event.preventDefault()
     if (isEmpty) return
-    // The address asks; the same one again asks anew, and so does what may not stand in it.
+    // Navigating to a new address sends the request; the same address, or one that lacks a secret,
+    // would not.
     if (link === queryHref(query) || withheld.length > 0)
-      void runPeek({ call: parsedCall, costText: cost, rule })
+      void runPeek({ call, costText: cost, rule })
     else navigate(link, { replace: true })
   }
   return (
-    <Page title="Why?" lead="What a call would get now, and which rule says so. Nothing is spent.">
+    <Page
+      title="Why?"
+      lead="The decision a request would get now, and the rule behind it. No budget is spent."
+    >
       <div class="why">
-        <Card title="The call">
+        <Card title="Request">
           <form class="why-form" onSubmit={submit}>
             <TextArea
-              label="Attributes, a JSON object, a curl command, or a line of the log"
+              label="Attributes, a JSON object, a curl command or a log line"
               value={text}
               onInput={setText}
               rows={8}
               mono
               placeholder={'user=u1\nip=203.0.113.7\nmethod=GET\npath=/v1/orders'}
-              error={parsedCall.problem}
+              error={call.problem}
             />
             <TextField label="Cost" type="number" min={0} step={1} value={cost} onInput={setCost} />
-            <ParsedCallView parsedCall={parsedCall} withheld={withheld} />
+            <ParsedCallView parsedCall={call} withheld={withheld} />
             {rule !== undefined && (
               <RuleQuestion
                 rule={rule}
-                derived={query.has(MATCH) ? derivedNames(queryAttributes, parsedCall) : []}
-                hrefWithoutRule={whyHref({ ...parsedCall, attributes: shareable }, cost, undefined)}
+                derived={query.has(MATCH) ? derivedNames(queryAttributes, call) : []}
+                hrefWithoutRule={whyHref({ ...call, attributes: shareable }, cost, undefined)}
               />
             )}
             <Row>
@@ -116,7 +117,7 @@ export function WhyPage() {
   )
 }
 
-/** The call of an address, once the rule that it shall meet is known; returns how to give up. */
+/** Reads the call from the address and fills it in to match the rule. Returns a cancel function. */
 function loadCall(query: URLSearchParams, onCall: (attributes: Attributes) => void): () => void {
   const queryAttributes = attributesOf(query)
   const rule = query.has(MATCH) ? query.get(RULE) : null
@@ -126,7 +127,7 @@ function loadCall(query: URLSearchParams, onCall: (attributes: Attributes) => vo
       ? undefined
       : api.getRule(rule).then(
           (known) => matchingCall(known, queryAttributes),
-          // Without the rule nothing can be made up; the answer says what else is wrong.
+          // Without the rule nothing can be filled in; the explanation shows what is wrong.
           (error: unknown) => (redirectIfLoggedOut(error) ? undefined : queryAttributes),
         )
   if (read === undefined) onCall(queryAttributes)
@@ -141,23 +142,23 @@ function loadCall(query: URLSearchParams, onCall: (attributes: Attributes) => vo
 const derivedNames = (queryAttributes: Attributes, { attributes }: ParsedCall): readonly string[] =>
   Object.keys(attributes).filter((name) => !Object.hasOwn(queryAttributes, name))
 
-/** Asks the server; an answer that comes late is dropped. */
+/** Requests explanations from the server. Late responses are dropped. */
 function usePeek() {
   const [state, setState] = useState<PeekState>({ isBusy: false })
   const latestId = useRef(0)
-  const runPeek = async (parsedCall: PeekRequest) => {
-    const { attributes, cost } = parsedCall.call
+  const runPeek = async (request: PeekRequest) => {
+    const { attributes, cost } = request.call
     const requestId = ++latestId.current
     setState((old) => ({ ...old, error: undefined, isBusy: true }))
     try {
-      const decision = await api.peek({ attributes, cost: cost ?? parseCost(parsedCall.costText) })
-      if (requestId === latestId.current) setState({ decision, parsedCall, isBusy: false })
+      const decision = await api.peek({ attributes, cost: cost ?? parseCost(request.costText) })
+      if (requestId === latestId.current) setState({ decision, request, isBusy: false })
     } catch (error) {
       if (requestId === latestId.current && !redirectIfLoggedOut(error))
         setState({ error, isBusy: false })
     }
   }
-  return { state, ask: runPeek }
+  return { state, runPeek }
 }
 
 function PeekResult({ state }: { readonly state: PeekState }) {
@@ -165,17 +166,15 @@ function PeekResult({ state }: { readonly state: PeekState }) {
   return (
     <div class="why-result" aria-live="polite">
       {error !== undefined && <ErrorNote error={error} />}
-      {decision !== undefined && (
-        <ExplanationResult decision={decision} parsedCall={state.parsedCall} />
-      )}
+      {decision !== undefined && <ExplanationResult decision={decision} request={state.request} />}
       {decision === undefined && error === undefined && (
         <Card>
           {isBusy ? (
-            <Loading what="Asking" />
+            <Loading />
           ) : (
-            <Empty title="The answer comes here">
-              Every rule is told of: whether it matches the call and why not, what is left of each
-              limit, and the hash that stands for the caller in logs.
+            <Empty title="No request explained yet">
+              The explanation lists every rule: whether it matches and why not, what is left of each
+              limit, and the hash that identifies the caller in logs.
             </Empty>
           )}
         </Card>
@@ -186,23 +185,23 @@ function PeekResult({ state }: { readonly state: PeekState }) {
 
 interface ExplanationResultProps {
   readonly decision: DecisionView
-  readonly parsedCall: PeekRequest | undefined
+  readonly request: PeekRequest | undefined
 }
 
-function ExplanationResult({ decision, parsedCall }: ExplanationResultProps) {
-  const answer = explainDecision(decision)
-  const rule =
-    parsedCall?.rule === undefined
+function ExplanationResult({ decision, request }: ExplanationResultProps) {
+  const explanation = explainDecision(decision)
+  const verdict =
+    request?.rule === undefined
       ? undefined
-      : ruleVerdict(parsedCall.rule, answer, parsedCall.call.attributes)
-  return <ExplanationView explanation={answer} ruleVerdict={rule} />
+      : ruleVerdict(request.rule, explanation, request.call.attributes)
+  return <ExplanationView explanation={explanation} ruleVerdict={verdict} />
 }
 
 interface RuleQuestionProps {
   readonly rule: string
-  /** Names of attributes that nobody has seen. */
+  /** Names of the attributes that were filled in. */
   readonly derived: readonly string[]
-  /** The same call, with no rule in mind. */
+  /** The same request without a rule in question. */
   readonly hrefWithoutRule: string
 }
 
@@ -215,18 +214,18 @@ function RuleQuestion({ rule, derived, hrefWithoutRule }: RuleQuestionProps) {
       </Link>
       {derived.length > 0 && (
         <>
-          : of the call only the caller is known, and <Text value={derived.join(', ')} max={200} />{' '}
-          {derived.length === 1 ? 'is' : 'are'} such that it meets the rule
+          . Only the caller is known; <Text value={derived.join(', ')} max={200} />{' '}
+          {derived.length === 1 ? 'was' : 'were'} filled in to match the rule
         </>
       )}
-      . <Link href={hrefWithoutRule}>Ask about the call alone</Link>
+      . <Link href={hrefWithoutRule}>Explain without this rule</Link>
     </p>
   )
 }
 
 interface ParsedCallViewProps {
   readonly parsedCall: ParsedCall
-  /** Names that stay out of the address. */
+  /** Names of the attributes that are left out of the address. */
   readonly withheld: readonly string[]
 }
 
@@ -237,13 +236,13 @@ function ParsedCallView({ parsedCall, withheld }: ParsedCallViewProps) {
     <div class="why-parsed">
       {!isEmpty && (
         <p>
-          <span class="faint small">Read as </span>
+          <span class="faint small">Parsed as </span>
           <Caller attributes={parsedCall.attributes} />
         </p>
       )}
       {withheld.length > 0 && (
         <Note tone="neutral">
-          <Text value={withheld.join(', ')} max={200} /> may be a secret, and stays out of the
+          <Text value={withheld.join(', ')} max={200} /> may be secret and is left out of the
           address and of links.
         </Note>
       )}
@@ -258,7 +257,7 @@ function ParsedCallView({ parsedCall, withheld }: ParsedCallViewProps) {
 
 const parseCost = (text: string): number => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : 1)
 
-/** Every parameter is one but for the cost, the rule, and whether it shall be met. */
+/** Every query parameter is an attribute, except the reserved ones. */
 function attributesOf(query: URLSearchParams): Attributes {
   const isAttribute = ([name, value]: readonly [string, string]) =>
     !RESERVED_PARAMETERS.includes(name) && value !== ''

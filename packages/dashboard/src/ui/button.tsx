@@ -1,4 +1,4 @@
-/** What can be pressed. */
+/** Buttons and links. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { navigate } from '../router.js'
@@ -13,9 +13,9 @@ interface ButtonProps {
   readonly size?: 'small' | undefined
   readonly type?: 'button' | 'submit' | undefined
   readonly isDisabled?: boolean | undefined
-  /** Waits for an answer: cannot be pressed twice. */
+  /** Disables the button while a request is running, so that it is not sent twice. */
   readonly isBusy?: boolean | undefined
-  /** Where what is seen does not say enough. */
+  /** Accessible name, where the visible content is not enough. */
   readonly label?: string | undefined
 }
 
@@ -36,7 +36,7 @@ export function Button(props: ButtonProps) {
   )
 }
 
-/** Whether a click means this page and not a new tab. */
+/** Whether a click should navigate in this tab, and not open a new one. */
 const isPlainClick = (event: MouseEvent): boolean =>
   event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey
 
@@ -48,7 +48,7 @@ interface LinkProps {
   readonly label?: string | undefined
 }
 
-/** To another page of the dashboard. */
+/** A link to another page of the dashboard. */
 export function Link({ href, children, class: name, isCurrent = false, label }: LinkProps) {
   const onLinkClick = (event: MouseEvent) => {
     if (!isPlainClick(event)) return
@@ -96,14 +96,14 @@ export function CopyButton({ text, label = 'Copy' }: CopyButtonProps) {
     return () => clearTimeout(timer)
   }, [feedback])
   const copy = () => {
-    // Only where the page was loaded over TLS or from this machine does a browser have it.
+    // Browsers offer the clipboard only over TLS and on localhost.
     const clipboard = navigator.clipboard as Clipboard | undefined
     const write = clipboard?.writeText(typeof text === 'string' ? text : text())
-    if (write === undefined) setFeedback('Not allowed here')
+    if (write === undefined) setFeedback('Clipboard unavailable')
     else
       write.then(
         () => setFeedback('Copied'),
-        () => setFeedback('Not allowed here'),
+        () => setFeedback('Clipboard unavailable'),
       )
   }
   return (

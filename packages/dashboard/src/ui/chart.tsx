@@ -1,4 +1,4 @@
-/** Lines over time. The picture is for eyes; its sentence and its table say the same. */
+/** Line charts over time, each with a sentence and a table for screen readers. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
@@ -10,7 +10,7 @@ import { classes, type Tone } from './tone.js'
 export interface ChartLine {
   readonly label: string
   readonly tone: Tone
-  /** The oldest first; null: there was nothing to tell. */
+  /** Oldest first; null where there is no value. */
   readonly values: readonly (number | null)[]
   readonly isFilled?: boolean | undefined
   readonly isDashed?: boolean | undefined
@@ -18,31 +18,30 @@ export interface ChartLine {
 
 interface TimeChartProps {
   readonly label: string
-  /** What there is to see, in a sentence. */
+  /** The chart in one sentence. */
   readonly summary: string
-  /** All of the same length. */
+  /** Every line has the same number of values. */
   readonly lines: readonly ChartLine[]
-  /** When the last step ended. */
+  /** End of the last step. */
   readonly endMs: number
   readonly stepMs: number
-  /** How many it is drawn for: where there are fewer, the rest on the left stays empty. */
+  /** Steps on the time axis; with fewer values the left side stays empty. */
   readonly steps?: number | undefined
   readonly height?: number | undefined
   readonly unit?: string | undefined
   readonly format?: ((value: number) => string) | undefined
 }
 
-/** Rows of the table that stands for the picture. */
+/** Rows of the table view. */
 const TABLE_ROWS = 15
 const MINUTE_S = 60
 
-export function TimeChart(ownProps: TimeChartProps) {
-  const { label, summary, endMs, stepMs, unit = '', format = count } = ownProps
-  const lines = useMemo(() => padLines(ownProps), [ownProps.lines, ownProps.steps])
-  const props = { ...ownProps, lines }
+export function TimeChart(props: TimeChartProps) {
+  const { label, summary, endMs, stepMs, unit = '', format = count } = props
+  const lines = useMemo(() => padLines(props), [props.lines, props.steps])
   const container = useRef<HTMLDivElement>(null)
   const [hoverIndex, setHoverIndex] = useState<number | null>(null)
-  usePlot(container, props, setHoverIndex)
+  usePlot(container, { ...props, lines }, setHoverIndex)
   const length = lines[0]?.values.length ?? 0
   const at = Math.min(hoverIndex ?? length - 1, length - 1)
   const timeAt = (index: number) => endMs - (length - 1 - index) * stepMs
@@ -84,7 +83,7 @@ interface ValuesTableProps {
   readonly valueText: (value: number | null | undefined) => string
 }
 
-/** Some of the values, evenly chosen, for whoever reads rather than looks. */
+/** A table of evenly sampled values, for screen readers. */
 function ValuesTable({ label, lines, timeAt, valueText }: ValuesTableProps) {
   const [isOpen, setOpen] = useState(false)
   const length = lines[0]?.values.length ?? 0
@@ -96,10 +95,10 @@ function ValuesTable({ label, lines, timeAt, valueText }: ValuesTableProps) {
   return (
     <details class="chart-values" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        as a table<span class="visually-hidden"> of {label}</span>
+        View as table<span class="visually-hidden">: {label}</span>
       </summary>
       {isOpen && (
-        <ScrollArea label={`Values of ${label}`} class="chart-table">
+        <ScrollArea label={`Values: ${label}`} class="chart-table">
           <table class="table table-plain">
             <caption class="visually-hidden">{label}</caption>
             <thead>
@@ -133,7 +132,7 @@ function ValuesTable({ label, lines, timeAt, valueText }: ValuesTableProps) {
 
 type OnHover = (index: number | null) => void
 
-/** Keeps one drawing in step with what the component was given. */
+/** Creates one uPlot chart and updates it when the props change. */
 function usePlot(
   container: { readonly current: HTMLDivElement | null },
   props: TimeChartProps,
@@ -169,7 +168,7 @@ function dataOf({ lines, endMs, stepMs }: TimeChartProps): uPlot.AlignedData {
 }
 
 const HEIGHT = 220
-/** Of a chart on a phone. */
+/** Below this width, in pixels, the time labels get more space. */
 const NARROW = 420
 const FONT = '11px system-ui, sans-serif'
 
@@ -191,7 +190,7 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onHover: OnHover
         ...axis,
         grid: { show: false },
         size: 26,
-        // Of a label, with its seconds and a gap.
+        // Width of one label with seconds, and a gap.
         space: (plot) => (plot.width < NARROW ? 72 : 64),
         values: (_plot, ticks, _axis, _space, step) =>
           ticks.map((tick) => (step < MINUTE_S ? clockTime : clockMinute)(tick * 1000)),
@@ -220,5 +219,5 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onHover: OnHover
   }
 }
 
-/** A little above the highest, so that it does not touch the frame. */
+/** Slightly above the highest value, so that the line does not touch the frame. */
 const axisTop = (high: number | null): number => (high === null || high <= 0 ? 1 : high * 1.12)

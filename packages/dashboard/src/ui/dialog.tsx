@@ -1,4 +1,4 @@
-/** A question that has to be answered first. */
+/** A modal dialog. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { Button } from './button.js'
@@ -8,11 +8,11 @@ interface DialogProps {
   readonly isOpen: boolean
   readonly onClose: () => void
   readonly children: ComponentChildren
-  /** Buttons at its foot; one to close it is always there. */
+  /** Buttons in the footer, after the Close button. */
   readonly actions?: ComponentChildren
 }
 
-/** The browser's own: it holds the focus, gives it back, and closes on Escape. */
+/** Uses the native element, which traps the focus, restores it, and closes on Escape. */
 export function Dialog({ title, isOpen, onClose, children, actions }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()

@@ -1,4 +1,4 @@
-/** Short answers: a figure, a state, nothing, a mistake. */
+/** Figures, badges, notes, and loading, empty and error states. */
 import { AdminError, UnreachableError } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { Button } from './button.js'
@@ -27,7 +27,7 @@ export function Stat({ label, value, unit, hint, tone = 'neutral', size = 'norma
   )
 }
 
-/** The shape says it too: a tick, a cross, half a circle, a triangle. */
+/** Icons of the tones, so that no meaning depends on colour alone. */
 const SIGNS: Readonly<Record<Tone, string>> = {
   neutral: 'M8 5.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5z',
   accent: 'M8 3.5 12.5 8 8 12.5 3.5 8z',
@@ -61,12 +61,12 @@ export function Badge({ tone, children, title }: BadgeProps) {
 }
 
 const MODES: Readonly<Record<string, readonly [Tone, string]>> = {
-  enforce: ['accent', 'Calls over the limit are refused'],
-  shadow: ['shadow', 'Counted and decided, but nobody is refused'],
-  off: ['neutral', 'Not looked at'],
+  enforce: ['accent', 'Requests over the limit are refused'],
+  shadow: ['shadow', 'Requests are counted and evaluated, but never refused'],
+  off: ['neutral', 'Not evaluated'],
 }
 
-/** The mode of a rule. */
+/** A badge with the mode of a rule. */
 export function ModeBadge({ mode }: { readonly mode: string }) {
   const [tone, title] = MODES[mode] ?? (['neutral', undefined] as const)
   return (
@@ -118,16 +118,16 @@ export function Note({ tone, title, children }: NoteProps) {
   )
 }
 
-/** Beside figures that should be of all processes and are not. */
+/** Warns that statistics do not include the other processes. */
 export function SingleProcessNote() {
   return (
-    <Note tone="degraded" title="Of this process alone">
-      <p>What the others saw cannot be read while Redis does not answer.</p>
+    <Note tone="degraded" title="Statistics of one process only">
+      <p>Redis does not answer, so the statistics of the other processes are unavailable.</p>
     </Note>
   )
 }
 
-/** Shown of a list of problems; a set can have thousands. */
+/** Problems listed at most; a rule set can have thousands. */
 const PROBLEMS_SHOWN_MAX = 20
 
 interface ErrorNoteProps {
@@ -135,7 +135,7 @@ interface ErrorNoteProps {
   readonly onRetry?: (() => void) | undefined
 }
 
-/** What went wrong, as the server says it, with the place of each problem. */
+/** An error as the server reports it, with the position of each problem. */
 export function ErrorNote({ error, onRetry }: ErrorNoteProps) {
   const problems = error instanceof AdminError ? error.errors : []
   return (
@@ -180,13 +180,17 @@ export function ErrorNote({ error, onRetry }: ErrorNoteProps) {
 
 function errorTitle(error: unknown): string {
   if (error instanceof UnreachableError) {
-    return error.isUncertain ? 'No answer: it may have been done' : 'The server does not answer'
+    return error.isUncertain
+      ? 'No answer: the change may have been applied'
+      : 'The server does not answer'
   }
   if (!(error instanceof AdminError)) return 'Something went wrong'
-  if (error.status === 403) return 'Your token may not do this'
+  if (error.status === 403) return 'Your token does not allow this'
   if (error.status === 404) return 'Not found'
-  if (error.status === 409 || error.status === 412) return 'Somebody else changed it first'
-  return error.status === 429 ? 'Too fast: wait a moment' : 'The server said no'
+  if (error.status === 409 || error.status === 412) return 'Someone else changed it first'
+  return error.status === 429
+    ? 'Too many requests: wait a moment'
+    : 'The server refused the request'
 }
 
 function errorDetail(error: unknown): string {

@@ -1,4 +1,4 @@
-/** What is typed, chosen and ticked, each tied to its label, hint and error. */
+/** Form fields, each linked to its label, hint and error. */
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { classes } from './tone.js'
@@ -8,7 +8,7 @@ interface FieldProps {
   readonly hint?: ComponentChildren
   readonly error?: ComponentChildren
   readonly isDisabled?: boolean | undefined
-  /** For screen readers only: where the place says what it is. */
+  /** Shows the label to screen readers only, where the position explains the field. */
   readonly hasHiddenLabel?: boolean | undefined
 }
 
@@ -70,7 +70,7 @@ interface TextFieldProps extends FieldProps {
 
 export function TextField(props: TextFieldProps) {
   const { value, onInput, type = 'text', mono = false } = props
-  // The types have a shape for each kind of input; these kinds do not differ in it.
+  // Preact types each input type separately; the ones used here have the same attributes.
   const kind = { type } as { readonly type: 'text' }
   return (
     <Field {...props}>
@@ -191,7 +191,7 @@ interface ChoiceProps<Value extends string> {
   readonly onChange: (value: Value) => void
 }
 
-/** One of a few, all of them seen. */
+/** A choice between a few visible options. */
 export function Choice<Value extends string>(props: ChoiceProps<Value>) {
   const { label, value, options, onChange } = props
   const name = useId()

@@ -1,4 +1,4 @@
-/** What pages are made of. */
+/** The components that pages are built from. */
 export { Button, CopyButton, Link, LinkButton } from './button.js'
 export { type ChartLine, TimeChart } from './chart.js'
 export { Dialog } from './dialog.js'

@@ -1,4 +1,4 @@
-/** What a page is divided into. */
+/** The layout of a page: heading, cards, grids and definition lists. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
 import { visibleText } from '../format.js'
@@ -13,7 +13,7 @@ interface PageProps {
 
 let pagesShown = 0
 
-/** One at a time. After the first, its heading takes the focus: screen readers say where one is. */
+/** Moves the focus to the heading after a navigation, so that screen readers announce the page. */
 export function Page({ title, lead, actions, children }: PageProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
@@ -45,7 +45,7 @@ interface CardProps {
   readonly title?: string | undefined
   readonly lead?: ComponentChildren
   readonly actions?: ComponentChildren
-  /** Without padding: for tables. */
+  /** Removes the padding, for tables. */
   readonly flush?: boolean | undefined
   readonly class?: string | undefined
   readonly children: ComponentChildren

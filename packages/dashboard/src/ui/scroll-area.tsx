@@ -1,4 +1,4 @@
-/** A place that scrolls inside itself. */
+/** An area that scrolls its own content. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { classes } from './tone.js'
@@ -6,12 +6,12 @@ import { classes } from './tone.js'
 interface ScrollAreaProps {
   readonly label: string
   readonly class?: string | undefined
-  /** Rows become cards where the columns of its table have no room. */
+  /** Shows table rows as cards where the columns do not fit. */
   readonly hasCards?: boolean | undefined
   readonly children: ComponentChildren
 }
 
-/** What scrolls can be reached by keyboard; what does not is no stop on the way. */
+/** Takes part in the tab order only while it scrolls. */
 export function ScrollArea({
   label,
   class: extraClass,
@@ -20,7 +20,7 @@ export function ScrollArea({
 }: ScrollAreaProps) {
   const area = useRef<HTMLDivElement>(null)
   const [isScrolled, setScrolled] = useState(false)
-  // After every draw, as another row may need more room.
+  // Runs after every render, as a new row may be wider.
   useLayoutEffect(() => {
     if (hasCards && area.current !== null) updateLayout(area.current)
   })
@@ -33,7 +33,7 @@ export function ScrollArea({
         element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight,
       )
     }
-    // In the next frame: what changes a size while sizes are told is an error to browsers.
+    // Waits for the next frame: browsers report an error if a resize callback changes sizes.
     const observer = new ResizeObserver(() => requestAnimationFrame(measure))
     observer.observe(element)
     if (element.firstElementChild !== null) observer.observe(element.firstElementChild)
@@ -49,9 +49,9 @@ export function ScrollArea({
   )
 }
 
-/** On a phone there is nothing to compare across columns, even where two would fit. */
+/** Phones always show cards, even where two columns would fit. */
 const PHONE = '(max-width: 719px)'
-/** More than a figure grows by: cards that became a table stay one. */
+/** Keeps a table from switching back to cards when a number gets one digit longer. */
 const SPARE_PX = 24
 
 function updateLayout(area: HTMLElement): void {

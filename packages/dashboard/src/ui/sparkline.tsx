@@ -1,17 +1,17 @@
-/** Small figures that stand beside words. */
+/** Small inline charts: a sparkline, a bar of shares and a meter. */
 import { percent, sum } from '../format.js'
 import { classes, type Tone } from './tone.js'
 
 interface SparklineProps {
   readonly values: readonly number[]
-  /** What it shows, in words: it is read aloud. */
+  /** Accessible name. */
   readonly label: string
   readonly tone?: Tone | undefined
   readonly width?: number | undefined
   readonly height?: number | undefined
-  /** The top of the scale; otherwise the highest value. */
+  /** Top of the scale; by default the highest value. */
   readonly max?: number | undefined
-  /** How many it is drawn for: fewer stand at the right. */
+  /** Steps on the time axis; fewer values are aligned right. */
   readonly steps?: number | undefined
 }
 
@@ -57,7 +57,7 @@ interface ShareBarProps {
   readonly hasLegend?: boolean | undefined
 }
 
-/** What a whole is made of. */
+/** A bar divided into the shares of a total. */
 export function ShareBar({ label, segments, hasLegend = false }: ShareBarProps) {
   const total = sum(segments.map((segment) => segment.value))
   const share = (value: number) => (total === 0 ? 0 : value / total)
@@ -72,7 +72,7 @@ export function ShareBar({ label, segments, hasLegend = false }: ShareBarProps) 
         viewBox="0 0 100 8"
         preserveAspectRatio="none"
         role="img"
-        aria-label={`${label}: ${total === 0 ? 'nothing yet' : summary}`}
+        aria-label={`${label}: ${total === 0 ? 'no data' : summary}`}
       >
         {segments.map((segment) => {
           const x = start
@@ -106,12 +106,12 @@ export function ShareBar({ label, segments, hasLegend = false }: ShareBarProps) 
 
 interface MeterProps {
   readonly label: string
-  /** Of 1. */
+  /** From 0 to 1. */
   readonly value: number
   readonly tone?: Tone | undefined
 }
 
-/** How full something is. */
+/** A bar that is filled up to `value`. */
 export function Meter({ label, value, tone = 'accent' }: MeterProps) {
   const width = Math.min(100, Math.max(0, value * 100))
   return (

@@ -1,4 +1,4 @@
-/** A table that becomes a list of cards where there is no room for columns. */
+/** A table that becomes a list of cards where the columns do not fit. */
 import type { ComponentChildren } from 'preact'
 import { ScrollArea } from './scroll-area.js'
 import { classes } from './tone.js'
@@ -6,26 +6,26 @@ import { classes } from './tone.js'
 export interface Column<Row> {
   readonly head: string
   readonly cell: (row: Row) => ComponentChildren
-  /** Set to the right, with digits below each other. */
+  /** Aligns right, with tabular digits. */
   readonly isNumber?: boolean | undefined
-  /** What the row is about: the heading of its card. */
+  /** Marks the row header, which is also the heading of the card. */
   readonly isMain?: boolean | undefined
-  /** For screen readers only: a column of buttons. */
+  /** Shows the heading to screen readers only, for a column of buttons. */
   readonly isHeadHidden?: boolean | undefined
 }
 
 interface TableProps<Row> {
-  /** What it lists; seen only when asked for, always read aloud. */
+  /** Accessible name; visible only with `isCaptionShown`. */
   readonly caption: string
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly rowKey: (row: Row) => string
-  /** In place of no rows. */
+  /** Replaces the table when there are no rows. */
   readonly empty?: ComponentChildren
   readonly isCaptionShown?: boolean | undefined
 }
 
-// The roles are said again: cards are no table to a browser, but they are still one to a reader.
+// Explicit roles: browsers drop the table semantics of elements that are displayed as cards.
 export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, rowKey, empty, isCaptionShown = false } = props
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>

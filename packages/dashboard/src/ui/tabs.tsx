@@ -1,4 +1,4 @@
-/** Several views of one thing. Arrows go between the tabs, as readers expect of them. */
+/** Tabs with the keyboard behaviour of the ARIA pattern: arrow keys, Home and End. */
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
 
@@ -9,10 +9,10 @@ interface TabsProps {
     readonly label: string
     readonly count?: number | undefined
   }[]
-  /** The id of the chosen one. */
+  /** Id of the selected tab. */
   readonly value: string
   readonly onChange: (id: string) => void
-  /** What the chosen one shows. */
+  /** Content of the selected tab. */
   readonly children: ComponentChildren
 }
 

@@ -1,4 +1,4 @@
-/** Text that strangers chose: names of callers, paths, keys. Never drawn in another way. */
+/** Safe display of untrusted text: caller names, paths, keys. No page renders it in another way. */
 import type { Attributes } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { nowMs } from '../clock.js'
@@ -6,11 +6,11 @@ import { ago, dateTime, visibleText, timeOf } from '../format.js'
 import { classes } from './tone.js'
 
 const TITLE_LENGTH_MAX = 1000
-/** Shorter ones stay in one line: there is room for them even on a phone. */
+/** Texts up to this length are not wrapped: they fit even on a phone. */
 const UNBROKEN_MAX = 24
-/** Of attributes of one caller; rules count by a handful. */
+/** Attributes shown of one caller; rules count by a handful. */
 const ATTRIBUTES_MAX = 12
-/** Of a value among others. */
+/** Characters shown of each attribute value. */
 const VALUE_MAX = 48
 
 interface TextProps {
@@ -19,7 +19,7 @@ interface TextProps {
   readonly mono?: boolean | undefined
 }
 
-/** Cut, with unseen characters made visible, and kept from turning the text around it. */
+/** Truncates the text, makes invisible characters visible and isolates its writing direction. */
 export function Text({ value, max, mono = false }: TextProps) {
   const text = visibleText(value, max)
   const title = text === value ? undefined : visibleText(value, TITLE_LENGTH_MAX)
@@ -36,20 +36,18 @@ export function Text({ value, max, mono = false }: TextProps) {
 interface CallerProps {
   readonly attributes: Attributes
   readonly plan?: string | null | undefined
-  /** Shown in place of attributes that are not known. */
+  /** Shown instead of attributes that are unknown. */
   readonly hash?: string | undefined
 }
 
-/** Who it is: each attribute that the rule counts by. All together have no plan. */
+/** A caller as the attributes that the rule counts by. All callers together have no plan. */
 export function Caller({ attributes, plan, hash }: CallerProps) {
   const pairs = Object.entries(attributes).slice(0, ATTRIBUTES_MAX)
   return (
     <span class="caller">
-      {pairs.length === 0 && hash === undefined && (
-        <span class="caller-all">everybody together</span>
-      )}
+      {pairs.length === 0 && hash === undefined && <span class="caller-all">all callers</span>}
       {pairs.length === 0 && hash !== undefined && (
-        <span class="caller-attribute" title="This node knows the caller only by its hash">
+        <span class="caller-attribute" title="Only the hash of this caller is known">
           <span class="caller-name">hash</span>
           <Text value={hash} mono />
         </span>
@@ -73,11 +71,11 @@ export function Caller({ attributes, plan, hash }: CallerProps) {
 
 interface RelativeTimeProps {
   readonly at: string | number
-  /** In place of the age. */
+  /** Replaces the relative time. */
   readonly children?: ComponentChildren
 }
 
-/** How long ago; the whole time as its title. */
+/** A relative time such as `3 min ago`, with the full time as its title. */
 export function RelativeTime({ at, children }: RelativeTimeProps) {
   const ms = timeOf(at)
   if (!Number.isFinite(ms)) return <span>–</span>

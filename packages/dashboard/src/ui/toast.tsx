@@ -1,4 +1,4 @@
-/** What has just happened, said once and politely. */
+/** Short messages about what has just happened. */
 import { signal } from '@preact/signals'
 import { Sign } from './feedback.js'
 import { Text } from './text.js'
@@ -25,7 +25,7 @@ export function toast(text: string, tone: Tone = 'neutral'): void {
   }, VISIBLE_MS)
 }
 
-/** Once in the page, always there: readers only hear what is added to a region they know. */
+/** Rendered once and never removed: screen readers only announce additions to a known region. */
 export function Toasts() {
   return (
     <div class="toasts" role="status" aria-live="polite">

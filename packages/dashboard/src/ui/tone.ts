@@ -1,6 +1,6 @@
-/** What a colour means. Each also has a sign, a dash or a word: nobody has to see the colour. */
+/** Meanings of colours. Each also has an icon, a dash pattern or a word. */
 export type Tone = 'neutral' | 'accent' | 'allowed' | 'refused' | 'shadow' | 'degraded'
 
-/** Joins names of CSS classes. */
+/** Joins CSS class names. */
 export const classes = (...names: readonly (string | false | undefined)[]): string =>
   names.filter((name) => name !== false && name !== undefined && name !== '').join(' ')

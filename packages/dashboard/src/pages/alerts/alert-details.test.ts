@@ -5,14 +5,16 @@ import { alertDetails } from './alert-details.js'
 const SINCE = '2027-01-01T06:20:00.000Z'
 const NOW_MS = Date.parse(SINCE) + 60_000
 
-test('a time is told by the clock on the wall, with its day once that is another', () => {
+test('a time is local, with its date once it is a day old', () => {
   const details = { zeroSince: SINCE }
-  expect(alertDetails(details, NOW_MS)).toEqual([{ name: 'At zero since', text: clockTime(SINCE) }])
+  expect(alertDetails(details, NOW_MS)).toEqual([
+    { name: 'Exhausted since', text: clockTime(SINCE) },
+  ])
   const late = alertDetails(details, NOW_MS + 2 * 86_400_000)
-  expect(late).toEqual([{ name: 'At zero since', text: dateTime(SINCE) }])
+  expect(late).toEqual([{ name: 'Exhausted since', text: dateTime(SINCE) }])
 })
 
-test('names are words, and figures have their units', () => {
+test('names become labels, and numbers have units', () => {
   const details = {
     usedBytes: 900_000_000,
     offsetMs: 25.5,
@@ -22,17 +24,15 @@ test('names are words, and figures have their units', () => {
   }
   expect(alertDetails(details, NOW_MS)).toEqual([
     { name: 'Memory used', text: '900 MB' },
-    { name: 'Off by', text: '25.5 ms' },
-    { name: 'Not confirmed for', text: '1 min' },
+    { name: 'Clock offset', text: '25.5 ms' },
+    { name: 'Unconfirmed for', text: '1 min' },
     { name: 'Rule', text: 'a' },
     { name: 'Some name', text: '1.5' },
   ])
 })
 
-test('a caller that is named by nothing is everybody', () => {
-  expect(alertDetails({ caller: [] }, NOW_MS)).toEqual([
-    { name: 'Caller', text: 'everybody together' },
-  ])
+test('a caller without attributes is shown as all callers', () => {
+  expect(alertDetails({ caller: [] }, NOW_MS)).toEqual([{ name: 'Caller', text: 'all callers' }])
   expect(alertDetails({ caller: ['user=a', 'ip=b'] }, NOW_MS)).toEqual([
     { name: 'Caller', text: 'user=a, ip=b' },
   ])

@@ -1,4 +1,4 @@
-/** The details of an alert as people read them: words for names, local times, sizes, spans. */
+/** Formats the details of an alert: labels, local times, sizes and durations. */
 import type { AlertView } from '@sluice/client'
 import { bytes, clockTime, count, dateTime, duration, millis, timeOf } from '../../format.js'
 
@@ -10,25 +10,25 @@ interface Detail {
 }
 
 const LABELS: Readonly<Record<string, string>> = {
-  zeroSince: 'At zero since',
-  lastRefusedCall: 'Last refused',
-  ageSeconds: 'Not confirmed for',
-  degraded: 'Decided by posture',
-  rules: 'Rules decided by posture',
-  affected: 'Some of them',
+  zeroSince: 'Exhausted since',
+  lastRefusedCall: 'Last refused request',
+  ageSeconds: 'Unconfirmed for',
+  degraded: 'Decided on store failure',
+  rules: 'Rules affected',
+  affected: 'Examples',
   opened: 'Times opened',
-  offsetMs: 'Off by',
-  errorMs: 'Known within',
-  spreadMs: 'Apart by',
+  offsetMs: 'Clock offset',
+  errorMs: 'Measurement error',
+  spreadMs: 'Clock spread',
   usedBytes: 'Memory used',
-  maxBytes: 'Memory at most',
-  perSecond: 'Refusals a second',
-  usualPerSecond: 'Usually',
-  callers: 'Callers in five minutes',
-  usual: 'Usually',
+  maxBytes: 'Memory limit',
+  perSecond: 'Refusals per second',
+  usualPerSecond: 'Baseline per second',
+  callers: 'Callers in 5 minutes',
+  usual: 'Baseline',
 }
 
-/** A day has passed: the time of day alone would be another one. */
+/** Older times are shown with their date. */
 const DAY_MS = 86_400_000
 const ISO_TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
 
@@ -53,11 +53,11 @@ function numberText(name: string, value: number): string {
   return Number.isInteger(value) ? count(value) : String(value)
 }
 
-/** A rule that counts by nothing has one counter for all. */
+/** A rule that counts by no attribute has one counter for all callers. */
 const listText = (name: string, values: readonly string[]): string =>
-  name === 'caller' && values.length === 0 ? 'everybody together' : values.join(', ')
+  name === 'caller' && values.length === 0 ? 'all callers' : values.join(', ')
 
-/** `someName` as `Some name`, for details that came later than this page. */
+/** `someName` as `Some name`, for details without a label. */
 const labelFromName = (name: string): string => {
   const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
   return `${words.slice(0, 1).toUpperCase()}${words.slice(1)}`

@@ -1,9 +1,9 @@
-/** What an alert says, for people who may see callers: by name where the log has a hash. */
+/** The summary of an alert, with the name of the caller instead of its hash. */
 import type { AlertView } from '@sluice/client'
 
 export function alertSummary({ summary, details }: Pick<AlertView, 'summary' | 'details'>): string {
   const { hash, caller } = details
   if (typeof hash !== 'string' || hash === '' || !Array.isArray(caller)) return summary
-  // A name that a caller chose: `replace` would read a meaning into its signs.
+  // A function, because `replace` would interpret `$` in an untrusted name.
   return caller.length === 0 ? summary : summary.replace(hash, () => caller.join(', '))
 }

@@ -2,6 +2,8 @@ import type { AlertView } from '@sluice/client'
 import { expect, test } from 'vitest'
 import { groupAlerts } from './group-alerts.js'
 
+const EXHAUSTED = 'caller-at-zero' satisfies AlertView['alert']
+
 const alert = (id: string, kind: AlertView['alert'], rule?: string): AlertView => ({
   id,
   alert: kind,
@@ -19,23 +21,23 @@ const page = (one: AlertView): AlertView => ({ ...one, severity: 'page' })
 const idsOf = (alerts: readonly AlertView[]) =>
   groupAlerts(alerts).map(({ first, others }) => [first, ...others].map(({ id }) => id))
 
-test('alerts of one kind about one rule stand together, where the first of them stood', () => {
+test('alerts of one kind about one rule are grouped at the position of the first', () => {
   const alerts = [
-    alert('a', 'caller-at-zero', 'login'),
+    alert('a', EXHAUSTED, 'login'),
     alert('b', 'breaker-open'),
-    alert('c', 'caller-at-zero', 'login'),
-    alert('d', 'caller-at-zero', 'orders'),
-    alert('e', 'caller-at-zero', 'login'),
+    alert('c', EXHAUSTED, 'login'),
+    alert('d', EXHAUSTED, 'orders'),
+    alert('e', EXHAUSTED, 'login'),
   ]
   expect(idsOf(alerts)).toEqual([['a', 'c', 'e'], ['b'], ['d']])
   expect(groupAlerts([])).toEqual([])
 })
 
-test('a page stands before every ticket, however old those are', () => {
+test('pages come before tickets, whatever their age', () => {
   const alerts = [
-    alert('a', 'caller-at-zero', 'login'),
-    alert('b', 'caller-at-zero', 'orders'),
-    page(alert('c', 'caller-at-zero', 'login')),
+    alert('a', EXHAUSTED, 'login'),
+    alert('b', EXHAUSTED, 'orders'),
+    page(alert('c', EXHAUSTED, 'login')),
     page(alert('d', 'breaker-open')),
   ]
   expect(idsOf(alerts)).toEqual([['c'], ['d'], ['a'], ['b']])

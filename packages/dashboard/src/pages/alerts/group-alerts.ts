@@ -1,4 +1,4 @@
-/** Alerts that are one matter: two dozen addresses that try passwords are one attack. */
+/** Groups related alerts: two dozen addresses that guess passwords are one attack. */
 import type { AlertView } from '@sluice/client'
 
 export interface AlertGroup {
@@ -6,7 +6,7 @@ export interface AlertGroup {
   readonly others: readonly AlertView[]
 }
 
-/** Of one kind, one urgency and about one rule: pages first, then in the order of the first. */
+/** Groups by severity, kind and rule: pages first, then in the order of the first alert. */
 export function groupAlerts(alerts: readonly AlertView[]): readonly AlertGroup[] {
   const groups = new Map<string, [AlertView, ...AlertView[]]>()
   for (const alert of alerts) {

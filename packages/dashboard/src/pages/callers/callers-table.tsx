@@ -1,4 +1,4 @@
-/** Callers with what can be done about each. */
+/** The table of callers, with the actions for each. */
 import type { TopCallerView, TopOrder } from '@sluice/client'
 import { hasRole } from '../../api.js'
 import { nowMs } from '../../clock.js'
@@ -19,20 +19,23 @@ import {
 } from '../../ui/index.js'
 
 const HOURS = 24
-/** At zero for longer is an alert. */
+/** A caller exhausted for longer raises an alert. */
 const ZERO_LONG_MS = 300_000
 
 const EMPTY_TEXTS: Readonly<Record<TopOrder, readonly [string, string]>> = {
-  refusals: ['Nobody is refused.', 'No rule that is enforced had to say no in the last minutes.'],
-  use: ['No calls yet.', 'Callers show up here with their first call.'],
-  zero: ['Nobody is at zero.', 'Everybody had something left at one of their last calls.'],
+  refusals: [
+    'No refused callers in this period.',
+    'No enforced rule refused a request in the last minutes.',
+  ],
+  use: ['No callers in this period.', 'Callers appear here with their first request.'],
+  zero: ['No exhausted callers.', 'Every caller had budget left at one of its last requests.'],
   hours: [
-    'Nobody is at the limit all day.',
-    'Callers that come to their limit in half of the last 24 hours or more would stand here.',
+    'No callers at the limit for hours.',
+    'Callers at their limit in at least half of the last 24 hours appear here.',
   ],
   shadow: [
-    'Nobody would have been refused.',
-    'No rule in shadow and no candidate would have refused a call that passed in the last minutes.',
+    'No shadow refusals in this period.',
+    'No shadow rule and no candidate would have refused a request in the last minutes.',
   ],
 }
 
@@ -65,7 +68,7 @@ export function CallersTable({ callers, by }: CallersTableProps) {
         },
         ...figureColumns(by),
         {
-          head: 'Last call',
+          head: 'Last request',
           isNumber: true,
           cell: ({ lastSeen }) => <RelativeTime at={lastSeen} />,
         },
@@ -84,27 +87,27 @@ function figureColumns(by: TopOrder): readonly Column<TopCallerView>[] {
     ),
   }
   const use: Column<TopCallerView> = {
-    head: 'Use',
+    head: 'Usage',
     isNumber: true,
     cell: ({ use: value, error }) => (
       <EstimatedCount value={value} error={by === 'use' ? error : 0} />
     ),
   }
   const zero: Column<TopCallerView> = {
-    head: 'At zero for',
+    head: 'Exhausted for',
     isNumber: true,
     cell: ({ zeroSince }) => <TimeAtZero since={zeroSince} />,
   }
   if (by === 'shadow') return [...shadowColumns(), use]
   const hours: Column<TopCallerView> = {
-    head: 'Hours at the limit',
+    head: 'Hours at limit',
     isNumber: true,
     cell: ({ hoursAtLimit }) => <HoursAtLimit value={hoursAtLimit} />,
   }
   return by === 'hours' ? [hours, refusals, use] : [refusals, use, zero]
 }
 
-/** How many calls passed that would have been refused, and by what. */
+/** Columns for allowed requests that a shadow rule or a candidate would have refused. */
 export function shadowColumns({
   isShadow = true,
   isCandidate = true,
@@ -117,7 +120,7 @@ export function shadowColumns({
     isNumber: true,
     cell: (caller: TopCallerView) => {
       const value = valueOf(caller)
-      // Of both together it may be too high; one of the two is hardly ever there.
+      // The error is of both counts together; a caller rarely has both.
       const error = Math.min(value, caller.error)
       return value === 0 ? (
         <span class="faint">–</span>
@@ -127,14 +130,14 @@ export function shadowColumns({
     },
   })
   return [
-    ...(isShadow ? [column('By the rule in shadow', ({ shadowRefusals }) => shadowRefusals)] : []),
+    ...(isShadow ? [column('By the shadow rule', ({ shadowRefusals }) => shadowRefusals)] : []),
     ...(isCandidate
       ? [column('By the candidate', ({ candidateRefusals }) => candidateRefusals)]
       : []),
   ]
 }
 
-/** A count that may be too high says by how much. */
+/** A count that may be too high, with its possible range as the title. */
 function EstimatedCount({ value, error }: { readonly value: number; readonly error: number }) {
   if (error <= 0) return <>{count(value)}</>
   return (
@@ -155,13 +158,13 @@ function TimeAtZero({ since }: { readonly since: string | null }) {
 function HoursAtLimit({ value }: { readonly value: number }) {
   return (
     <span class="hours">
-      <Meter label="Hours at the limit" value={value / HOURS} tone="refused" />
+      <Meter label="Hours at limit" value={value / HOURS} tone="refused" />
       {value} of {HOURS}
     </span>
   )
 }
 
-/** Of a rule that counts by nothing: there is no caller to give an override to. */
+/** Whether all callers share the counter: then there is no caller to override. */
 const isSharedCounter = (caller: TopCallerView['caller']): boolean =>
   Object.keys(caller).length === 0
 

@@ -1,4 +1,4 @@
-/** How it went: the last minutes, and the last hours. */
+/** Charts of requests and latency over the last minutes or hours. */
 import type { LatencyView, SeriesView, StatsView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { duration, millis, percent, rate, rates, refusedShare, sum } from '../../format.js'
@@ -12,7 +12,7 @@ export function TrafficCard({ stats }: { readonly stats: StatsView }) {
   const series = span === 'minutes' ? stats.series : stats.minutes
   return (
     <Card
-      title="Decisions a second"
+      title="Requests per second"
       actions={
         <Choice
           label="Time span"
@@ -26,7 +26,7 @@ export function TrafficCard({ stats }: { readonly stats: StatsView }) {
       }
     >
       <TimeChart
-        label="Decisions a second"
+        label="Requests per second"
         summary={trafficSummary(series)}
         lines={trafficLines(series)}
         endMs={series.endMs}
@@ -40,7 +40,7 @@ export function TrafficCard({ stats }: { readonly stats: StatsView }) {
   )
 }
 
-/** Shadow and degraded only where there is something to see: two lines read faster than four. */
+/** Leaves out the shadow and store-failure lines while they are zero. */
 function trafficLines(series: SeriesView): readonly ChartLine[] {
   return [
     { label: 'Allowed', tone: 'allowed', values: rates(series, 'allowed'), isFilled: true },
@@ -49,7 +49,7 @@ function trafficLines(series: SeriesView): readonly ChartLine[] {
       ? []
       : [
           {
-            label: 'Refused in shadow',
+            label: 'Would be refused (shadow)',
             tone: 'shadow' as const,
             values: rates(series, 'shadowRefused'),
             isDashed: true,
@@ -59,7 +59,7 @@ function trafficLines(series: SeriesView): readonly ChartLine[] {
       ? []
       : [
           {
-            label: 'By posture',
+            label: 'Decided on store failure',
             tone: 'degraded' as const,
             values: rates(series, 'degraded'),
             isDashed: true,
@@ -73,21 +73,21 @@ function trafficSummary(series: SeriesView): string {
   const totals = series.allowed.map((value, index) => value + (series.refused[index] ?? 0))
   const peak = Math.max(0, ...totals) / (series.stepMs / 1000)
   const mean = sum(totals) / Math.max(1, (totals.length * series.stepMs) / 1000)
-  return `In the last ${time}: ${rate(mean)} a second on average, ${rate(peak)} at most; ${percent(refusedShare(series))} were refused.`
+  return `In the last ${time}: ${rate(mean)} per second on average, ${rate(peak)} at peak; ${percent(refusedShare(series))} refused.`
 }
 
 export function LatencyCard({ stats }: { readonly stats: StatsView }) {
   const { decisionLatency, storeLatency, series } = stats
   const time = duration(series.allowed.length * series.stepMs)
-  const decision = `In the last ${time} decisions took ${millis(highestP99(decisionLatency))} at most`
-  // Counters in the process take no time that could be measured.
+  const decision = `In the last ${time} the p99 decision latency was at most ${millis(highestP99(decisionLatency))}`
+  // Counters in the process have no store latency.
   const isStoreMeasured = storeLatency.p99Ms.some((value) => value !== null)
-  const store = isStoreMeasured ? `, the store ${millis(highestP99(storeLatency))}` : ''
+  const store = isStoreMeasured ? `, the p99 store latency ${millis(highestP99(storeLatency))}` : ''
   return (
-    <Card title="How long it takes" lead="99 of 100 took less; dashed: half did">
+    <Card title="Latency" lead="p99 solid, p50 dashed">
       <TimeChart
         label="Latency"
-        summary={`${decision}${store} (99 of 100).`}
+        summary={`${decision}${store}.`}
         lines={[
           ...latencyLines('Decision', 'accent', decisionLatency),
           ...(isStoreMeasured ? latencyLines('Store', 'shadow', storeLatency) : []),
@@ -106,6 +106,6 @@ const highestP99 = ({ p99Ms }: LatencyView): number =>
   Math.max(0, ...p99Ms.map((value) => value ?? 0))
 
 const latencyLines = (label: string, tone: Tone, stats: LatencyView): readonly ChartLine[] => [
-  { label, tone, values: stats.p99Ms },
-  { label: `${label}, half`, tone, values: stats.p50Ms, isDashed: true },
+  { label: `${label} p99`, tone, values: stats.p99Ms },
+  { label: `${label} p50`, tone, values: stats.p50Ms, isDashed: true },
 ]

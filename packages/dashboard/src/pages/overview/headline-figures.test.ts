@@ -10,26 +10,26 @@ const series = (allowed: readonly number[], refused: readonly number[]) => ({
   degraded: [],
 })
 
-test('the pulse is of the last ten seconds, with the refused among the decisions', () => {
-  const pulse = headlineFigures(series([500, 8, 8, 8, 8, 8], [500, 2, 2, 2, 2, 2]))
-  expect(pulse).toEqual({ decisions: 5, refusals: 1, share: 0.2 })
+test('headline figures cover the last ten seconds, and decisions include refusals', () => {
+  const figures = headlineFigures(series([500, 8, 8, 8, 8, 8], [500, 2, 2, 2, 2, 2]))
+  expect(figures).toEqual({ decisions: 5, refusals: 1, share: 0.2 })
 })
 
-test('without calls nothing is refused', () => {
+test('without calls the refused share is 0', () => {
   expect(headlineFigures(series([0], [0]))).toEqual({ decisions: 0, refusals: 0, share: 0 })
 })
 
-test('a quiet step does not hide the last that is known', () => {
+test('a step without a value keeps the previous latency', () => {
   expect(latestValue([1, 2, null, null], 2000)).toBe(2)
   expect(latestValue([null], 2000)).toBe(null)
 })
 
-test('what is older than ten seconds is not told as if it were now', () => {
+test('a latency older than ten seconds is not shown', () => {
   expect(latestValue([9.9, null, null, null, null], 2000)).toBe(9.9)
   expect(latestValue([9.9, null, null, null, null, null], 2000)).toBe(null)
 })
 
-describe('how long the store takes', () => {
+describe('the hint below the store latency', () => {
   const hintOf = (name: string, isWell: boolean, p50Ms: readonly (number | null)[]): string =>
     storeHint({
       series: series([], []),
@@ -37,15 +37,15 @@ describe('how long the store takes', () => {
       store: { name, isWell },
     })
 
-  test('is not told of counters in the process', () => {
-    expect(hintOf('memory', true, [])).toBe('the counters are in the process')
+  test('counters in the process have no store latency', () => {
+    expect(hintOf('memory', true, [])).toBe('counters are in the process')
   })
 
-  test('of a Redis that is not asked, or does not answer, is not that of the process', () => {
-    expect(hintOf('redis 192.0.2.1:6379', true, [0.5])).toBe('99 of 100; half 500 µs')
-    expect(hintOf('redis 192.0.2.1:6379', true, [])).toBe('not asked in ten seconds')
+  test('a Redis without requests or without answers differs from counters in the process', () => {
+    expect(hintOf('redis 192.0.2.1:6379', true, [0.5])).toBe('p50 500 µs')
+    expect(hintOf('redis 192.0.2.1:6379', true, [])).toBe('no requests in 10 s')
     expect(hintOf('redis 192.0.2.1:6379', false, [1, null, null, null, null, null])).toBe(
-      'it does not answer',
+      'not answering',
     )
   })
 })

@@ -1,14 +1,14 @@
-/** The few figures that tell how things are. */
+/** The headline figures of the overview, and their one-sentence summary. */
 import type { SeriesView, StatsView, StoreView } from '@sluice/client'
 import { millis, percent, perSecond, rate } from '../../format.js'
 
-/** A single step jumps about; ten seconds are calm and still now. */
+/** Averaged over ten seconds: a single step is too noisy. */
 export const RECENT_S = 10
 
 export interface HeadlineFigures {
   readonly decisions: number
   readonly refusals: number
-  /** Refusals of all. */
+  /** Refusals divided by decisions. */
   readonly share: number
 }
 
@@ -18,7 +18,7 @@ export function headlineFigures(series: SeriesView, seconds: number = RECENT_S):
   return { decisions, refusals, share: decisions === 0 ? 0 : refusals / decisions }
 }
 
-/** The last that is known of now: what is older is no answer to how long it takes. */
+/** The last value of the recent steps; older values do not describe the current latency. */
 export const latestValue = (values: readonly (number | null)[], stepMs: number): number | null =>
   values.slice(-Math.ceil((RECENT_S * 1000) / stepMs)).findLast((value) => value !== null) ?? null
 
@@ -26,23 +26,23 @@ type StoreStats = Pick<StatsView, 'series' | 'storeLatency'> & {
   readonly store: Pick<StoreView, 'name' | 'isWell'>
 }
 
-/** What stands below how long the store takes. */
+/** The hint below the store latency. */
 export function storeHint({ store, storeLatency, series }: StoreStats): string {
-  if (isInProcess(store)) return 'the counters are in the process'
+  if (isInProcess(store)) return 'counters are in the process'
   const p50 = latestValue(storeLatency.p50Ms, series.stepMs)
-  if (p50 !== null) return `99 of 100; half ${millis(p50)}`
-  return store.isWell ? 'not asked in ten seconds' : 'it does not answer'
+  if (p50 !== null) return `p50 ${millis(p50)}`
+  return store.isWell ? 'no requests in 10 s' : 'not answering'
 }
 
-/** Counters of a Redis are elsewhere, even while nothing is known of it. */
+/** Whether the counters are in the process, and not in Redis. */
 export const isInProcess = ({ name }: Pick<StoreView, 'name'>): boolean => name === 'memory'
 
-/** All of it in one sentence. */
+/** The headline figures in one sentence. */
 export function healthSummary(stats: StatsView): string {
   const { decisions, share } = headlineFigures(stats.series)
-  if (decisions === 0) return 'No calls in the last ten seconds.'
+  if (decisions === 0) return 'No requests in the last 10 seconds.'
   const p99 = latestValue(stats.decisionLatency.p99Ms, stats.series.stepMs)
-  const time = p99 === null ? '' : `, decided within ${millis(p99)}`
-  const refused = share === 0 ? 'nobody is refused' : `${percent(share)} refused`
-  return `${rate(decisions)} decisions a second, ${refused}${time}.`
+  const time = p99 === null ? '' : `, p99 latency ${millis(p99)}`
+  const refused = share === 0 ? 'none refused' : `${percent(share)} refused`
+  return `${rate(decisions)} requests per second, ${refused}${time}.`
 }

@@ -1,4 +1,4 @@
-/** Whether there is anything to do, and what. */
+/** The health note: active alerts, an unhealthy store, or a short summary. */
 import type { AlertView, StatsView } from '@sluice/client'
 import { percent, sum } from '../../format.js'
 import { alertsError, liveAlerts } from '../../live-alerts.js'
@@ -9,11 +9,11 @@ import { groupAlerts } from '../alerts/group-alerts.js'
 import { headlineFigures, healthSummary } from './headline-figures.js'
 import { alertSummary } from '../alerts/alert-summary.js'
 
-/** More than these are read on their page. */
+/** Alert groups listed here; the rest is on the alerts page. */
 const ALERTS_SHOWN = 4
-/** Steps of two seconds: half a minute. */
+/** Half a minute, in steps of two seconds. */
 const DEGRADED_STEPS = 15
-/** From here on it is worth a look, even where every rule does what it says. */
+/** From this share on, refusals are mentioned even if every rule works as configured. */
 const REFUSED_SHARE_HIGH = 0.2
 const REFUSING_S = 30
 
@@ -31,11 +31,12 @@ export function Health({ stats, hasNoRules }: HealthProps) {
     return (
       <Note
         tone="degraded"
-        title={stats.store.isWell ? 'Decided without the store' : 'The store is not well'}
+        title={stats.store.isWell ? 'Decided without the store' : 'The store is unhealthy'}
       >
         <p>
           <Text value={stats.store.state} max={200} />.{' '}
-          {degraded > 0 && 'Some of the last calls were decided by the posture of their rule.'}
+          {degraded > 0 &&
+            'Some recent requests were decided without it: fail open, fail closed or fail local, as each rule says.'}
         </p>
       </Note>
     )
@@ -45,70 +46,71 @@ export function Health({ stats, hasNoRules }: HealthProps) {
   return <HealthyNote stats={stats} />
 }
 
-/** Nothing is known to be wrong. */
+/** No problem is known. */
 function HealthyNote({ stats }: { readonly stats: StatsView }) {
   const { share } = headlineFigures(stats.series, REFUSING_S)
   if (connection.value.state === 'lost') {
     return (
-      <Note tone="neutral" title="Not known now">
-        <p>The server does not answer. When it last did, no alert was active.</p>
+      <Note tone="neutral" title="Status unknown">
+        <p>The server does not answer. No alert was active when it last did.</p>
       </Note>
     )
   }
   if (share >= REFUSED_SHARE_HIGH) {
     return (
-      <Note tone="neutral" title={`${percent(share)} of the calls are refused`}>
-        <p>Sluice and its store are well. Below stands which rules refuse, and whom.</p>
+      <Note tone="neutral" title={`${percent(share)} of requests are refused`}>
+        <p>
+          Sluice and its store are healthy. The tables below show the refusing rules and the refused
+          callers.
+        </p>
       </Note>
     )
   }
   return (
-    <Note tone="allowed" title="All is well">
+    <Note tone="allowed" title="Healthy">
       <p>{healthSummary(stats)}</p>
     </Note>
   )
 }
 
-/** Alerts that could not be read are not none. */
+/** Alerts that could not be loaded must not look like no alerts. */
 function UnknownAlerts() {
   const activeCount = alertsActive.value ?? 0
   if (activeCount > 0) {
     return (
       <Note tone="degraded" title={activeAlertsText(activeCount)}>
         <p>
-          {alertsError.value === undefined
-            ? 'Reading what they say…'
-            : 'What they say cannot be read.'}{' '}
+          {alertsError.value === undefined ? 'Loading details…' : 'Details are unavailable.'}{' '}
           <Link href={hrefs.alerts}>Alerts</Link>
         </p>
       </Note>
     )
   }
   return alertsError.value === undefined ? (
-    <Note tone="neutral" title="Reading the alerts…" />
+    <Note tone="neutral" title="Loading alerts…" />
   ) : (
-    <Note tone="degraded" title="Alerts cannot be read">
-      <p>Whether one is active is not known.</p>
+    <Note tone="degraded" title="Alerts are unavailable">
+      <p>It is unknown whether an alert is active.</p>
     </Note>
   )
 }
 
 function NoRulesNote() {
   return (
-    <Note tone="neutral" title="There is no rule: every call is allowed">
+    <Note tone="neutral" title="No rules: every request is allowed">
       <p>
-        Nobody is limited before there is one. <Link href={hrefs.rules}>Rules</Link>
+        Add a rule to limit callers. <Link href={hrefs.rules}>Rules</Link>
       </p>
     </Note>
   )
 }
 
 const activeAlertsText = (active: number): string =>
-  active === 1 ? 'One alert is active' : `${active} alerts are active`
+  active === 1 ? '1 alert is active' : `${active} alerts are active`
 
 const pagingText = (pages: number, all: number): string => {
   if (pages === 0 || all === 1) return ''
-  return pages === 1 ? ', one of them a page' : `, ${pages} of them pages`
+  return pages === 1 ? ', 1 of them a page' : `, ${pages} of them pages`
 }
 
 function ActiveAlerts({ alerts: active }: { readonly alerts: readonly AlertView[] }) {
@@ -128,7 +130,7 @@ function ActiveAlerts({ alerts: active }: { readonly alerts: readonly AlertView[
               </Badge>
               <span class="health-summary">
                 <Text value={alertSummary(alert)} max={200} />
-                {others.length > 0 && <b> And {others.length} more like this.</b>}{' '}
+                {others.length > 0 && <b> And {others.length} similar.</b>}{' '}
                 <span class="faint small nowrap">
                   <RelativeTime at={alert.since} />
                 </span>
@@ -138,7 +140,7 @@ function ActiveAlerts({ alerts: active }: { readonly alerts: readonly AlertView[
       </ul>
       <p>
         <Link href={hrefs.alerts}>
-          {active.length > ALERTS_SHOWN ? `All ${active.length} alerts` : 'What to do'}
+          {active.length > ALERTS_SHOWN ? `All ${active.length} alerts` : 'View alerts'}
         </Link>
       </p>
     </Note>

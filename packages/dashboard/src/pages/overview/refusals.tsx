@@ -1,4 +1,4 @@
-/** Which rules refuse, since when, and whom. */
+/** Tables of the refusing rules and the refused callers. */
 import type { RuleStatsView, StatsView, TopCallerView } from '@sluice/client'
 import { api, useResource } from '../../api.js'
 import { nowMs, usePolling } from '../../clock.js'
@@ -22,10 +22,10 @@ import {
 import { RECENT_S } from './headline-figures.js'
 
 const ROWS_MAX = 6
-/** Callers are counted over minutes: to ask more often shows nothing new. */
+/** Callers are counted over minutes, so more frequent polling shows nothing new. */
 const CALLERS_EVERY_MS = 10_000
 
-/** Of as long as the figures at the head of the page are: one step of a rule. */
+/** Over the same time as the headline figures, which is one step of a rule. */
 const refusalRate = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', RECENT_S)
 
 interface RefusingRulesProps {
@@ -41,8 +41,8 @@ export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
   return (
     <Card
       flush
-      title="Rules that refuse"
-      lead="The last ten minutes"
+      title="Refusing rules"
+      lead="Last 10 minutes"
       actions={
         <LinkButton href={hrefs.rules} size="small" kind="quiet">
           All rules
@@ -50,14 +50,14 @@ export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
       }
     >
       <Table
-        caption="Rules that refuse, most refusals first"
+        caption="Refusing rules, most refusals first"
         rows={rules}
         rowKey={({ rule }) => rule}
         empty={
           hasNoRules ? (
-            <Empty title="There is no rule.">Every call is allowed.</Empty>
+            <Empty title="No rules.">Every request is allowed.</Empty>
           ) : (
-            <Empty title="No rule refuses anybody.">Everybody is within their limits.</Empty>
+            <Empty title="No refusals.">All callers are within their limits.</Empty>
           )
         }
         columns={[
@@ -78,14 +78,14 @@ export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
                 tone="refused"
                 steps={stepsShown(series.refused.length, RULE_STEPS_MAX)}
                 width={72}
-                label={`Refusals of ${rule}`}
+                label={`Refusals by ${rule}`}
               />
             ),
           },
-          { head: 'Now /s', isNumber: true, cell: (rule) => rate(refusalRate(rule)) },
+          { head: 'Per second', isNumber: true, cell: (rule) => rate(refusalRate(rule)) },
           { head: 'Share', isNumber: true, cell: ({ series }) => percent(refusedShare(series)) },
           {
-            head: 'For',
+            head: 'Duration',
             isNumber: true,
             cell: ({ refusingSince }) => <RefusingFor since={refusingSince} />,
           },
@@ -95,7 +95,7 @@ export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
   )
 }
 
-/** The first unit is enough beside others. */
+/** Only the largest unit, for a narrow column. */
 const shortDuration = (ms: number): string => duration(ms).split(' ', 2).join(' ')
 
 function RefusingFor({ since }: { readonly since: string | null }) {
@@ -109,8 +109,8 @@ export function RefusedCallers() {
   return (
     <Card
       flush
-      title="Callers that are refused"
-      lead="The last five to ten minutes"
+      title="Refused callers"
+      lead="Last 5 to 10 minutes"
       actions={
         <LinkButton href={hrefs.callers()} size="small" kind="quiet">
           All callers
@@ -131,10 +131,10 @@ export function RefusedCallers() {
 function RefusedCallersTable({ callers }: { readonly callers: readonly TopCallerView[] }) {
   return (
     <Table
-      caption="Callers that are refused, most refusals first"
+      caption="Refused callers, most refusals first"
       rows={callers}
       rowKey={({ rule, hash }) => `${rule} ${hash}`}
-      empty={<Empty title="Nobody is refused." />}
+      empty={<Empty title="No refused callers in this period." />}
       columns={[
         {
           head: 'Caller',
@@ -150,7 +150,7 @@ function RefusedCallersTable({ callers }: { readonly callers: readonly TopCaller
         },
         { head: 'Refusals', isNumber: true, cell: ({ refusals }) => count(refusals) },
         {
-          head: 'At zero for',
+          head: 'Exhausted for',
           isNumber: true,
           cell: ({ zeroSince }) =>
             zeroSince === null ? (

@@ -1,10 +1,10 @@
-/** Where the counters are, and how it does. */
+/** The store: its address, memory, evictions and nodes. */
 import type { StoreNodeView, StoreView } from '@sluice/client'
 import { bytes, count, millis, percent } from '../../format.js'
 import { Badge, Card, Definitions, Meter, Stack, Table, Text } from '../../ui/index.js'
 import { isInProcess } from './headline-figures.js'
 
-/** As the alert has it. */
+/** Same threshold as the memory alert. */
 const MEMORY_SHARE_HIGH = 0.8
 const CLOCK_OFFSET_HIGH_MS = 20
 
@@ -19,17 +19,21 @@ export function StoreCard({ store }: { readonly store: StoreView }) {
       title="Store"
       lead={<Text value={store.state} max={160} />}
       actions={
-        store.isWell ? <Badge tone="allowed">well</Badge> : <Badge tone="degraded">not well</Badge>
+        store.isWell ? (
+          <Badge tone="allowed">healthy</Badge>
+        ) : (
+          <Badge tone="degraded">unhealthy</Badge>
+        )
       }
     >
       <Stack gap={4}>
         <Definitions
           items={[
-            { term: 'Where', value: <Text value={store.name} mono max={100} /> },
+            { term: 'Address', value: <Text value={store.name} mono max={100} /> },
             {
-              // A Redis has keys of its own housekeeping too, and nobody counts those apart.
+              // Redis reports all keys, including those that are not counters.
               term: isInProcess(store) ? 'Counters' : 'Keys',
-              value: store.counters === null ? 'not known' : count(store.counters),
+              value: store.counters === null ? 'unknown' : count(store.counters),
             },
             {
               term: 'Memory',
@@ -51,7 +55,7 @@ export function StoreCard({ store }: { readonly store: StoreView }) {
         />
         {share !== undefined && (
           <Meter
-            label="Memory of the store"
+            label="Store memory"
             value={share}
             tone={share > MEMORY_SHARE_HIGH ? 'degraded' : 'accent'}
           />
@@ -66,7 +70,7 @@ function StoreNodes({ nodes }: { readonly nodes: readonly StoreNodeView[] }) {
   return (
     <div class="inset">
       <Table
-        caption="Nodes of the store"
+        caption="Store nodes"
         rows={nodes}
         rowKey={({ address }) => address}
         columns={[
@@ -77,7 +81,7 @@ function StoreNodes({ nodes }: { readonly nodes: readonly StoreNodeView[] }) {
           },
           { head: 'State', cell: (node) => <StoreNodeBadge node={node} /> },
           {
-            head: 'Clock',
+            head: 'Clock offset',
             isNumber: true,
             cell: ({ clockOffsetMs }) => <ClockOffset ms={clockOffsetMs} />,
           },
@@ -92,13 +96,13 @@ function StoreNodeBadge({ node }: { readonly node: StoreNodeView }) {
   return node.isAnswering ? (
     <Badge tone="allowed">answering</Badge>
   ) : (
-    <Badge tone="degraded">silent</Badge>
+    <Badge tone="degraded">not answering</Badge>
   )
 }
 
-/** How far a clock is off: limits are only as exact as the clocks behind them. */
+/** A clock offset, marked when it is large: limits are only as exact as the clocks behind them. */
 export function ClockOffset({ ms }: { readonly ms: number | null | undefined }) {
-  if (ms === null || ms === undefined) return <span class="faint">not known</span>
+  if (ms === null || ms === undefined) return <span class="faint">unknown</span>
   const text = `${ms > 0 ? '+' : ms < 0 ? '−' : ''}${millis(Math.abs(ms))}`
   return Math.abs(ms) > CLOCK_OFFSET_HIGH_MS ? <Badge tone="degraded">{text}</Badge> : <>{text}</>
 }

@@ -1,4 +1,4 @@
-/** What one algorithm made of the calls: its totals, its picture, and what to see in it. */
+/** The result of one algorithm: its totals, its columns and a summary. */
 import type { SimulationView } from '@sluice/client'
 import { count } from '../../format.js'
 import { spanText, waitText } from '../rules/rule-text.js'
@@ -8,7 +8,7 @@ import { columnSeconds } from './calls.js'
 type Outcome = SimulationView['trials'][number]['outcomes'][number]
 
 interface ResultColumn {
-  /** Admitted at once, admitted later, refused: of the calls that came in this column. */
+  /** Calls that arrived in this column: admitted at once, admitted later, refused. */
   readonly admitted: number
   readonly delayed: number
   readonly refused: number
@@ -20,7 +20,7 @@ export interface AlgorithmResult {
   readonly admitted: number
   readonly delayed: number
   readonly refused: number
-  /** The most that went through within any span as long as the window. */
+  /** Most calls admitted within any span of the length of the window. */
   readonly peakInWindow: number
   readonly longestDelayMs: number
   readonly summary: string
@@ -66,7 +66,7 @@ export function algorithmResult(
   return { algorithm, columns, ...totals, summary: resultSummary(algorithm, totals, limit) }
 }
 
-/** The most times within any half-open span of that length. */
+/** The largest number of times within any half-open span of this length. */
 export function peakWithin(times: readonly number[], spanMs: number): number {
   const sorted = times.toSorted((a, b) => a - b)
   let peakInWindow = 0
@@ -83,9 +83,9 @@ type Totals = Pick<
   'admitted' | 'delayed' | 'refused' | 'peakInWindow' | 'longestDelayMs'
 >
 
-/** How it works in half a sentence, then what it did here. */
+/** How the algorithm works, then what it did with these calls. */
 function resultSummary(algorithm: Algorithm, totals: Totals, limit: SimulatedLimit): string {
-  if (totals.admitted + totals.delayed + totals.refused === 0) return 'Nobody called.'
+  if (totals.admitted + totals.delayed + totals.refused === 0) return 'No requests.'
   return `${DESCRIPTIONS[algorithm](limit)} ${outcomeText(algorithm, totals, limit)}`
 }
 
@@ -93,15 +93,15 @@ const limitText = ({ max, windowSeconds }: SimulatedLimit): string =>
   `${count(max)} in ${spanText(windowSeconds * 1000)}`
 
 const DESCRIPTIONS: Readonly<Record<Algorithm, (limit: SimulatedLimit) => string>> = {
-  'token-bucket': ({ burst }) => `A bucket of ${count(burst)} that refills all the time.`,
+  'token-bucket': ({ burst }) => `A bucket of ${count(burst)} tokens that refills continuously.`,
   gcra: (limit) =>
-    `Keeps calls ${waitText((limit.windowSeconds * 1000) / limit.max)} apart, and lets ${count(limit.burst)} come early.`,
+    `Spaces requests ${waitText((limit.windowSeconds * 1000) / limit.max)} apart, with a burst of ${count(limit.burst)}.`,
   'leaky-bucket': ({ burst }) =>
-    `Lets calls out at an even pace; up to ${count(burst)} wait in a queue.`,
-  'fixed-window': (limit) => `Counts ${limitText(limit)} and starts again at each edge.`,
+    `Releases requests at an even pace; up to ${count(burst)} wait in a queue.`,
+  'fixed-window': (limit) => `Counts ${limitText(limit)} and resets at each window edge.`,
   'sliding-window-counter': () =>
-    'Counts this window, and the share of the last one still in view.',
-  'sliding-window-log': () => 'Remembers the time of every call it let through.',
+    'Counts the current window and a weighted share of the previous one.',
+  'sliding-window-log': () => 'Stores the time of every admitted request.',
 }
 
 function outcomeText(
@@ -112,19 +112,19 @@ function outcomeText(
   const { refused, delayed, peakInWindow, longestDelayMs } = totals
   const window = spanText(windowSeconds * 1000)
   if (peakInWindow > max && algorithm === 'fixed-window') {
-    return `Here ${count(peakInWindow)} got through within ${window}, over an edge: the limit is ${count(max)}.`
+    return `Here ${count(peakInWindow)} were admitted within ${window}, across a window edge: the limit is ${count(max)}.`
   }
   if (peakInWindow > max) {
     const why =
       algorithm === 'sliding-window-counter'
-        ? 'it takes the last window for even, and it was not'
-        : 'the burst comes on top of what refills'
-    return `Here ${count(peakInWindow)} got through within ${window}: ${why}.`
+        ? 'it assumes that the previous window was evenly filled'
+        : 'the burst comes on top of the refill'
+    return `Here ${count(peakInWindow)} were admitted within ${window}: ${why}.`
   }
   if (delayed > 0) {
-    const rest = refused === 0 ? 'nobody was refused' : `${count(refused)} found the queue full`
+    const rest = refused === 0 ? 'none were refused' : `${count(refused)} found the queue full`
     return `Here ${count(delayed)} waited, up to ${waitText(longestDelayMs)}; ${rest}.`
   }
-  if (refused === 0) return 'Here everybody got through.'
-  return `Here never more than ${count(peakInWindow)} got through within ${window}.`
+  if (refused === 0) return 'Here all requests were admitted.'
+  return `Here at most ${count(peakInWindow)} were admitted within ${window}.`
 }

@@ -1,11 +1,11 @@
-/** Made-up calls: columns of a rate that are dragged, and the calls that come of them. */
+/** Simulated traffic: a rate for each column, and the calls that result from it. */
 
 export interface Span {
   readonly seconds: number
   readonly columns: number
 }
 
-/** How long the picture is, and into how many columns it is cut. */
+/** Lengths of the timeline, with the number of columns. */
 export const SPANS: readonly Span[] = [
   { seconds: 10, columns: 20 },
   { seconds: 20, columns: 20 },
@@ -13,12 +13,12 @@ export const SPANS: readonly Span[] = [
   { seconds: 60, columns: 30 },
 ]
 
-/** As many as the server tries at once. */
+/** The server simulates no more at once. */
 export const CALLS_MAX = 2000
-/** Calls a second, of one column. */
+/** Highest rate of a column, in calls per second. */
 const RATE_MAX = 40
 
-/** The highest rate of a column: with all of them there, calls stay below their bound. */
+/** The highest rate of a column that keeps the total below `CALLS_MAX`. */
 export function rateMax({ seconds }: Span): number {
   return Math.min(RATE_MAX, Math.floor(CALLS_MAX / seconds))
 }
@@ -30,8 +30,8 @@ export interface SimulatedCall {
 }
 
 /**
- * Spread evenly over each column. What a column has too little for a whole call is kept for the
- * next: half a call a second is one in two seconds.
+ * Spreads the calls of each column evenly. Fractions of a call carry over to the next column, so
+ * half a call per second is one call every two seconds.
  */
 export function callsOf(rates: readonly number[], span: Span): readonly SimulatedCall[] {
   const width = columnSeconds(span)
@@ -48,7 +48,7 @@ export function callsOf(rates: readonly number[], span: Span): readonly Simulate
   return calls
 }
 
-/** A limit as it is tried, by every algorithm. */
+/** The limit that every algorithm simulates. */
 export interface SimulatedLimit {
   readonly max: number
   readonly windowSeconds: number
@@ -66,7 +66,7 @@ export const ALGORITHMS = [
 
 export type Algorithm = (typeof ALGORITHMS)[number]
 
-/** The same limit as each algorithm takes it. A queue is to one what a burst is to others. */
+/** The limit in the form of each algorithm. The queue of a leaky bucket takes the burst. */
 export function limitsOf({ max, windowSeconds, burst }: SimulatedLimit): readonly object[] {
   const window = `${Math.round(windowSeconds * 1000)}ms`
   const extraFields: Readonly<Partial<Record<Algorithm, object>>> = {
@@ -84,7 +84,7 @@ export interface Preset {
   readonly rates: (span: Span, limit: SimulatedLimit) => readonly number[]
 }
 
-/** Of each column: when it begins and ends, in seconds. */
+/** The rate of each column, from its start in seconds and its index. */
 const ratesOf = (span: Span, rate: (from: number, index: number) => number): readonly number[] => {
   const width = columnSeconds(span)
   const highest = rateMax(span)
@@ -100,13 +100,13 @@ export const PRESETS: readonly Preset[] = [
   {
     id: 'steady',
     label: 'Steady',
-    description: 'A little below the limit, all the time.',
+    description: 'Slightly below the limit, continuously.',
     rates: (span, limit) => ratesOf(span, () => 0.9 * limitRate(limit)),
   },
   {
     id: 'burst',
     label: 'Burst',
-    description: 'Quiet, then much at once, then quiet.',
+    description: 'Low traffic with one burst.',
     rates: (span, limit) => {
       const start = Math.floor(span.columns / 4)
       const burstRate = (1.5 * limit.max) / columnSeconds(span) / 2
@@ -118,7 +118,7 @@ export const PRESETS: readonly Preset[] = [
   {
     id: 'edge',
     label: 'Window edge',
-    description: 'A whole limit just before a window ends, and another just after.',
+    description: 'A full limit just before a window ends, and another just after.',
     rates: (span, limit) => {
       const width = columnSeconds(span)
       const windows = Math.max(1, Math.floor(span.seconds / 2 / limit.windowSeconds))
@@ -131,13 +131,13 @@ export const PRESETS: readonly Preset[] = [
   {
     id: 'scraper',
     label: 'Scraper',
-    description: 'Three times the limit, without a pause.',
+    description: 'Three times the limit, continuously.',
     rates: (span, limit) => ratesOf(span, () => 3 * limitRate(limit)),
   },
   {
     id: 'storm',
     label: 'Retry storm',
-    description: 'Whoever is refused comes back, all together, and more each time.',
+    description: 'Refused clients retry together, more each time.',
     rates: (span, limit) => {
       const every = Math.max(3, Math.round(span.columns / 6))
       return ratesOf(span, (_, index) => {

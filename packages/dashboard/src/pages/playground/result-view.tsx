@@ -1,4 +1,4 @@
-/** What one algorithm did with the calls, as stacked columns: colour and pattern say the same. */
+/** The result of one algorithm as stacked columns, told apart by colour and by pattern. */
 import { count } from '../../format.js'
 import { Loading } from '../../ui/index.js'
 import type { Algorithm, Span, SimulatedLimit } from './calls.js'
@@ -9,7 +9,7 @@ const WIDTH = 600
 const HEIGHT = 64
 const GAP = 2
 
-/** The patterns, once on the page; every lane points at them. */
+/** The legend, which also defines the patterns for all charts. */
 export function Legend() {
   return (
     <div class="play-legend">
@@ -53,7 +53,7 @@ export function ResultView({ algorithm, span, limit, result }: ResultViewProps) 
         {result !== undefined && <Totals result={result} />}
       </div>
       {result === undefined ? (
-        <Loading what="Trying" />
+        <Loading what="Simulating" />
       ) : (
         <ResultChart result={result} span={span} limit={limit} />
       )}

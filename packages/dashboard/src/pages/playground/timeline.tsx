@@ -1,4 +1,4 @@
-/** Columns of a rate: dragged with a pointer, or moved with the keys, each a slider of its own. */
+/** The traffic editor: each column is a slider, changed by dragging or with the keyboard. */
 import { useRef } from 'preact/hooks'
 import { rate as rateText } from '../../format.js'
 import { columnSeconds, rateMax, type Span, type SimulatedLimit } from './calls.js'
@@ -44,7 +44,7 @@ export function Timeline({ rates, span, limit, onChange }: TimelineProps) {
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         preserveAspectRatio="none"
         role="group"
-        aria-label={`Calls a second, over ${span.seconds} seconds. Each column is a slider.`}
+        aria-label={`Requests per second, over ${span.seconds} seconds. Each column is a slider.`}
         onPointerDown={(event) => {
           event.preventDefault()
           event.currentTarget.setPointerCapture(event.pointerId)
@@ -78,7 +78,8 @@ export function Timeline({ rates, span, limit, onChange }: TimelineProps) {
       <div class="timeline-foot faint small">
         <span>0 s</span>
         <span>
-          drag, or use the arrow keys; the dashed line is the limit, {rateText(limitRate)} a second
+          drag, or use the arrow keys; the dashed line is the limit, {rateText(limitRate)} per
+          second
         </span>
         <span>{span.seconds} s</span>
       </div>
@@ -106,7 +107,7 @@ function ColumnView({ index, value, span, onChange }: ColumnProps) {
       aria-valuemin={0}
       aria-valuemax={max}
       aria-valuenow={value}
-      aria-valuetext={`${rateText(value)} calls a second`}
+      aria-valuetext={`${rateText(value)} requests per second`}
       aria-orientation="vertical"
       onKeyDown={(event) => {
         const next = KEYS[event.key]?.(value, max)
@@ -127,7 +128,7 @@ function ColumnView({ index, value, span, onChange }: ColumnProps) {
   )
 }
 
-/** Where windows begin, as shares of the time shown. */
+/** Window edges, as fractions of the time shown. */
 export function windowEdges(
   { seconds }: Span,
   { windowSeconds }: SimulatedLimit,

@@ -1,4 +1,4 @@
-/** Changes of a rule that are one click away, each confirmed and told why. */
+/** Buttons that change the mode, promote the candidate or delete the rule, each with a dialog. */
 import { AdminError, type RuleStatsView, type RuleView } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
@@ -20,13 +20,13 @@ interface ActionsProps {
 }
 
 const MODES: readonly { readonly mode: Mode; readonly label: string; readonly effect: string }[] = [
-  { mode: 'enforce', label: 'Enforce', effect: 'Calls over the limit are refused from now on.' },
+  { mode: 'enforce', label: 'Enforce', effect: 'Requests over the limit will be refused.' },
   {
     mode: 'shadow',
     label: 'Shadow',
-    effect: 'It goes on counting, and refuses nobody from now on.',
+    effect: 'The rule keeps counting and refuses no requests.',
   },
-  { mode: 'off', label: 'Off', effect: 'It is as if it were not there; its counters wait.' },
+  { mode: 'off', label: 'Off', effect: 'The rule is no longer evaluated.' },
 ]
 
 export function RuleActions({ rule, stats, onChanged }: ActionsProps) {
@@ -58,10 +58,10 @@ export function RuleActions({ rule, stats, onChanged }: ActionsProps) {
           run={async (reason) => {
             const change = { why: reason, ifMatch: rule.version }
             onChanged(await api.patchRule(rule.id, { mode: each.mode }, change))
-            toast(`${rule.id} is in mode ${each.mode}`, 'allowed')
+            toast(`${rule.id}: mode is now ${each.mode}`, 'allowed')
           }}
         >
-          <p>{each.effect} Counters go on as they are.</p>
+          <p>{each.effect} Counters are kept.</p>
           <ModeOutlook rule={rule.id} mode={each.mode} stats={stats} />
         </ChangeDialog>
       ))}
@@ -77,7 +77,7 @@ export function RuleActions({ rule, stats, onChanged }: ActionsProps) {
   )
 }
 
-/** What the last ten minutes say of it. */
+/** What the change would have meant in the last ten minutes. */
 function ModeOutlook({
   rule,
   mode,
@@ -92,13 +92,13 @@ function ModeOutlook({
   if (mode === 'enforce' && shadow > 0) {
     return (
       <Note tone="degraded">
-        In the last ten minutes it would have refused {count(shadow)} calls.{' '}
-        <Link href={hrefs.callers({ rule, by: 'shadow' })}>See whose</Link>
+        In the last 10 minutes it would have refused {count(shadow)} requests.{' '}
+        <Link href={hrefs.callers({ rule, by: 'shadow' })}>View callers</Link>
       </Note>
     )
   }
   if (mode !== 'enforce' && refused > 0) {
-    return <Note tone="neutral">In the last ten minutes it refused {count(refused)} calls.</Note>
+    return <Note tone="neutral">In the last 10 minutes it refused {count(refused)} requests.</Note>
   }
   return null
 }
@@ -121,20 +121,20 @@ export function PromoteDialog(props: ActionDialogProps & ActionsProps) {
       onClose={onClose}
       run={async (reason) => {
         onChanged(await api.promoteRule(rule.id, { why: reason, ifMatch: rule.version }))
-        toast(`The candidate of ${rule.id} is in force`, 'allowed')
+        toast(`${rule.id}: candidate promoted`, 'allowed')
       }}
     >
       <p>
-        <Text value={allLimitsText(candidate)} max={300} mono /> takes the place of{' '}
-        <Text value={allLimitsText(rule)} max={300} mono />. The counters in force go on.
+        <Text value={allLimitsText(candidate)} max={300} mono /> replaces{' '}
+        <Text value={allLimitsText(rule)} max={300} mono />. Active counters are kept.
       </p>
       {comparison === undefined ? (
-        <Note tone="neutral">No call was seen since it is on trial.</Note>
+        <Note tone="neutral">No requests since the candidate was added.</Note>
       ) : (
         <Note tone={comparison.wouldRefuse > 0 ? 'degraded' : 'neutral'}>
           {promotionOutlook(comparison, rule['mode'])}{' '}
           {comparison.wouldRefuse > 0 && (
-            <Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>See whose</Link>
+            <Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>View callers</Link>
           )}
         </Note>
       )}
@@ -164,18 +164,18 @@ function DeleteDialog({ rule, isOpen, onClose }: ActionDialogProps) {
           setLastRule(error instanceof AdminError && error.code === 'confirmation_needed')
           throw error
         }
-        toast(`${rule.id} is gone; its history can bring it back`)
+        toast(`${rule.id} deleted; it can be restored from its history`)
         navigate(hrefs.rules)
       }}
     >
       <p>
-        The rule goes, with its candidate
-        {rule.overrideCount > 0 && ` and its ${count(rule.overrideCount)} overrides`}. Its history
-        stays, and can bring it back.
+        This deletes the rule and its candidate
+        {rule.overrideCount > 0 && `, with its ${count(rule.overrideCount)} overrides`}. It can be
+        restored from its history.
       </p>
       {isLastRule && (
         <CheckField
-          label="It is the last rule, and I mean that every call is allowed"
+          label="This is the last rule: allow every request"
           isChecked={isConfirmed}
           onChange={setConfirmed}
         />

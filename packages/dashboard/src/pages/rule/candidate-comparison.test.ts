@@ -21,14 +21,19 @@ function stats(refused: Steps, wouldRefuse: Steps, allowed: Steps = wouldRefuse)
   }
 }
 
-describe('a trial', () => {
-  test('is held against what the rule refused in the same steps, not before', () => {
-    const trial = compareCandidate(stats([900, 900, 7, 8, 9], [0, 0, 1, 20, 30]))
-    // The third step is the one in which it began: only a part of it was on trial.
-    expect(trial).toMatchObject({ spanMs: 20_000, refused: 17, wouldRefuse: 50, evaluated: 100 })
+describe('compareCandidate', () => {
+  test('the comparison covers only the steps of the candidate', () => {
+    const comparison = compareCandidate(stats([900, 900, 7, 8, 9], [0, 0, 1, 20, 30]))
+    // The candidate was added during the third step, so that step is left out.
+    expect(comparison).toMatchObject({
+      spanMs: 20_000,
+      refused: 17,
+      wouldRefuse: 50,
+      evaluated: 100,
+    })
   })
 
-  test('of ten minutes or more counts them all', () => {
+  test('a candidate older than the series is compared over all steps', () => {
     expect(compareCandidate(stats([1, 2, 3], [4, 0, 6]))).toMatchObject({
       spanMs: 30_000,
       refused: 6,
@@ -36,7 +41,7 @@ describe('a trial', () => {
     })
   })
 
-  test('that has just begun counts the step in which it did', () => {
+  test('a candidate of the last step is compared over that step', () => {
     expect(compareCandidate(stats([5, 5], [0, 3]))).toMatchObject({
       spanMs: 10_000,
       refused: 5,
@@ -44,15 +49,15 @@ describe('a trial', () => {
     })
   })
 
-  test('of which nothing was seen says nothing', () => {
+  test('without calls there is no comparison', () => {
     expect(compareCandidate(undefined)).toBeUndefined()
     expect(compareCandidate({ ...stats([1], [1]), candidate: null })).toBeUndefined()
     expect(compareCandidate(stats([5, 5], [0, 0]))).toBeUndefined()
   })
 })
 
-describe('the outlook', () => {
-  const trial = (more: Partial<CandidateComparison>): CandidateComparison => ({
+describe('promotionOutlook', () => {
+  const comparison = (more: Partial<CandidateComparison>): CandidateComparison => ({
     spanMs: 20_000,
     allowed: 100,
     refused: 0,
@@ -62,27 +67,27 @@ describe('the outlook', () => {
     ...more,
   })
 
-  test('of a rule that refuses is what would be refused on top', () => {
-    expect(promotionOutlook(trial({ refused: 23, wouldRefuse: 417 }), 'enforce')).toMatch(
-      /^In the last 20 s it would have refused 417 more calls, beside the 23 that were refused\./,
+  test('an enforced rule shows the additional refusals', () => {
+    expect(promotionOutlook(comparison({ refused: 23, wouldRefuse: 417 }), 'enforce')).toMatch(
+      /^In the last 20 s it would have refused 417 more requests, in addition to the 23 that were refused\./,
     )
-    expect(promotionOutlook(trial({ wouldRefuse: 1 }), undefined)).toBe(
-      'In the last 20 s it would have refused 1 more call; none was refused.',
-    )
-  })
-
-  test('of looser limits says that a trial cannot show what they would let pass', () => {
-    expect(promotionOutlook(trial({ refused: 23 }), 'enforce')).toMatch(
-      /no more calls, beside the 23 .*: how many .* let pass cannot be told from a trial\.$/,
+    expect(promotionOutlook(comparison({ wouldRefuse: 1 }), undefined)).toBe(
+      'In the last 20 s it would have refused 1 more request; none were refused.',
     )
   })
 
-  test('of a rule in shadow, which refuses nobody, holds all of it against all of it', () => {
-    expect(promotionOutlook(trial({ shadowRefused: 30, wouldRefuse: 20 }), 'shadow')).toBe(
-      'In the last 20 s it would have refused 20 calls; the limits in force would have refused 30.',
+  test('looser limits show that their effect on refused requests is unknown', () => {
+    expect(promotionOutlook(comparison({ refused: 23 }), 'enforce')).toMatch(
+      /no more requests, in addition to the 23 .* unknown how many refused requests .* allow\.$/,
+    )
+  })
+
+  test('a shadow rule is compared by its shadow refusals', () => {
+    expect(promotionOutlook(comparison({ shadowRefused: 30, wouldRefuse: 20 }), 'shadow')).toBe(
+      'In the last 20 s it would have refused 20 requests; the active limits would have refused 30.',
     )
     expect(
-      promotionOutlook(trial({ refused: 2, shadowRefused: 30, wouldRefuse: 20 }), 'shadow'),
-    ).toContain('20 more calls, beside the 2 that were refused')
+      promotionOutlook(comparison({ refused: 2, shadowRefused: 30, wouldRefuse: 20 }), 'shadow'),
+    ).toContain('20 more requests, in addition to the 2 that were refused')
   })
 })

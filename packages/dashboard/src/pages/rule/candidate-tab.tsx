@@ -1,4 +1,4 @@
-/** Other limits on trial: what they would do, beside those in force. */
+/** The candidate of a rule: its limits, compared with the active ones. */
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { api } from '../../api.js'
@@ -31,7 +31,8 @@ export function CandidateTab(props: CandidateTabProps) {
   return (
     <Stack>
       <p class="soft">
-        A candidate is counted and judged beside the limits in force, and never refuses anybody.
+        A candidate is counted and evaluated alongside the active limits. It never refuses a
+        request.
       </p>
       {candidate !== undefined && (
         <ComparisonSection rule={rule} candidate={candidate} stats={stats} />
@@ -39,7 +40,7 @@ export function CandidateTab(props: CandidateTabProps) {
       {access.isAllowed && (
         <>
           <TextArea
-            label={candidate === undefined ? 'Limits to try' : 'Other limits to try'}
+            label={candidate === undefined ? 'Candidate limits' : 'New candidate limits'}
             value={text}
             onInput={(value) => {
               setText(value)
@@ -49,8 +50,8 @@ export function CandidateTab(props: CandidateTabProps) {
             mono
             hint={
               tiers === undefined
-                ? 'One on each line, such as 5/second. Tiers are set in the text of the rule.'
-                : 'One on each line. Its tiers stay as they are.'
+                ? 'One per line, such as 5/second. Tiers are set in the YAML of the rule.'
+                : 'One per line. Tiers do not change.'
             }
             error={isSubmitted ? problem : undefined}
           />
@@ -62,7 +63,7 @@ export function CandidateTab(props: CandidateTabProps) {
                 if (problem === undefined) setOpen('set')
               }}
             >
-              {candidate === undefined ? 'Try these limits' : 'Try these instead'}
+              {candidate === undefined ? 'Add candidate' : 'Replace candidate'}
             </Button>
             {candidate !== undefined && (
               <>
@@ -106,19 +107,19 @@ function CandidateDialogs({
   return (
     <>
       <ChangeDialog
-        title={`Try other limits for ${rule.id}`}
-        confirm="Try them"
+        title={`Add a candidate to ${rule.id}`}
+        confirm="Add candidate"
         isOpen={open === 'set'}
         onClose={close}
         run={async (why) => {
           const input = tiers === undefined ? { limits } : { limits, tiers }
           onChanged(await api.putCandidate(rule.id, input, { ...change, why }))
-          toast('The candidate is on trial', 'shadow')
+          toast('Candidate added', 'shadow')
         }}
       >
         <p>
-          <Text value={limitsText(limits)} max={300} mono /> are counted in shadow from now on.
-          Nobody is refused by them.
+          <Text value={limitsText(limits)} max={300} mono /> will be counted in shadow. No request
+          is refused by a candidate.
         </p>
       </ChangeDialog>
       <ChangeDialog
@@ -129,10 +130,10 @@ function CandidateDialogs({
         onClose={close}
         run={async (why) => {
           onChanged(await api.deleteCandidate(rule.id, { ...change, why }))
-          toast('The candidate is gone')
+          toast('Candidate removed')
         }}
       >
-        <p>Its counters end. The limits in force stay as they are.</p>
+        <p>Its counters are deleted. The active limits do not change.</p>
       </ChangeDialog>
       <PromoteDialog
         rule={rule}
@@ -156,24 +157,24 @@ interface ComparisonRow {
   readonly limits: string
   readonly refused: number
   readonly total: number
-  /** Beside what is refused already. */
+  /** Whether `refused` comes on top of what the active limits refuse. */
   readonly isAdditional?: boolean
 }
 
-/** The two side by side, over the same time. */
+/** The active limits and the candidate over the same time. */
 function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
   const comparison = compareCandidate(stats)
   const {
     allowed = 0,
     refused = 0,
     shadowRefused = 0,
-    evaluated: asked = 0,
-    wouldRefuse: would = 0,
+    evaluated = 0,
+    wouldRefuse = 0,
   } = comparison ?? {}
   const isAdditional = comparison !== undefined && addsRefusals(comparison, rule['mode'])
   const rows: readonly ComparisonRow[] = [
     {
-      name: 'In force',
+      name: 'Active',
       limits: ruleLimitsText(rule),
       refused: refused + shadowRefused,
       total: allowed + refused,
@@ -181,9 +182,9 @@ function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
     {
       name: 'Candidate',
       limits: ruleLimitsText(candidate),
-      refused: would,
-      // It is asked only about calls that are let through now: all of them where nothing refuses.
-      total: asked,
+      refused: wouldRefuse,
+      // A candidate only evaluates calls that the active limits allow.
+      total: evaluated,
       isAdditional,
     },
   ]
@@ -191,7 +192,7 @@ function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
     <Stack>
       <p class="soft small">
         {comparison === undefined
-          ? 'No call was seen since it is on trial.'
+          ? 'No requests since the candidate was added.'
           : `Both over the last ${duration(comparison.spanMs)}.`}{' '}
         {isAdditional && refused > 0 && CANDIDATE_BLIND_SPOT}
       </p>
@@ -203,24 +204,24 @@ function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
 function ComparisonTable({ rows }: { readonly rows: readonly ComparisonRow[] }) {
   return (
     <Table
-      caption="The limits in force and the candidate, over the same time"
+      caption="Active limits and candidate, over the same time"
       rows={rows}
       rowKey={({ name }) => name}
       columns={[
         { head: 'Limits', isMain: true, cell: ({ name }) => <b>{name}</b> },
-        { head: 'Text', cell: ({ limits }) => <Text value={limits} max={120} mono /> },
+        { head: 'Definition', cell: ({ limits }) => <Text value={limits} max={120} mono /> },
         {
           head: 'Refused',
           isNumber: true,
           cell: ({ refused: number, isAdditional }) =>
-            isAdditional === true ? `${count(number)} more would be` : count(number),
+            isAdditional === true ? `${count(number)} more` : count(number),
         },
         {
           head: 'Share',
           isNumber: true,
           cell: ({ refused: number, total, isAdditional }) => {
             if (total === 0) return '–'
-            return `${percent(number / total)} of ${isAdditional === true ? 'what passes' : 'all'}`
+            return `${percent(number / total)} of ${isAdditional === true ? 'allowed' : 'requests'}`
           },
         },
       ]}

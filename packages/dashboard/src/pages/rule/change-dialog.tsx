@@ -1,10 +1,10 @@
-/** A change that is confirmed, and told why. */
+/** A dialog that confirms a change and asks for its reason. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { redirectIfLoggedOut } from '../../api.js'
 import { Button, Dialog, ErrorNote, TextField } from '../../ui/index.js'
 
-/** As many characters as the history keeps. */
+/** Characters that the history stores. */
 export const REASON_LENGTH_MAX = 500
 
 interface ChangeDialogProps {
@@ -12,10 +12,10 @@ interface ChangeDialogProps {
   readonly confirm: string
   readonly isDanger?: boolean | undefined
   readonly isOpen: boolean
-  /** While what it would do is not known, or nothing would be done. */
+  /** Set while the effect is unknown, or if there is none. */
   readonly isDisabled?: boolean | undefined
   readonly onClose: () => void
-  /** Resolves once it is done; what it rejects with is shown, and the dialog stays. */
+  /** Applies the change. If it rejects, the error is shown and the dialog stays open. */
   readonly run: (reason: string | undefined) => Promise<void>
   readonly children: ComponentChildren
 }
@@ -60,16 +60,16 @@ export function ChangeDialog(props: ChangeDialogProps) {
     >
       {children}
       <TextField
-        label="Why"
+        label="Reason"
         value={reason}
         onInput={(value) => setReason(value.slice(0, REASON_LENGTH_MAX))}
         placeholder="incident 42"
-        hint="Kept in the history, with your name."
+        hint="Stored in the history with your name."
       />
       {error !== undefined && <ErrorNote error={error} />}
     </Dialog>
   )
 }
 
-/** Blanks are no reason. */
+/** The trimmed reason; undefined if it is empty. */
 export const reasonOf = (text: string): string | undefined => text.trim() || undefined

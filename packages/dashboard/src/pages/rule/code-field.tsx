@@ -1,4 +1,4 @@
-/** A field for text of several lines with their numbers, and marks where something is wrong. */
+/** A text editor with line numbers, which marks the lines that have problems. */
 import { useId, useRef } from 'preact/hooks'
 import type { ProblemView } from '@sluice/client'
 import { Sign, Text } from '../../ui/index.js'
@@ -65,7 +65,7 @@ export function CodeField({ label, value, onInput, isDisabled, errors, warnings 
   )
 }
 
-/** By line: what is wrong there. */
+/** The CSS class of each line that has a problem. */
 function lineMarks(
   errors: readonly ProblemView[],
   warnings: readonly ProblemView[],
@@ -106,7 +106,7 @@ function Problems({ kind, problems, text, onSelect }: ProblemsProps) {
             ) : (
               <button type="button" class="code-place" onClick={() => onSelect(place)}>
                 {place.line}:{place.column}
-                <span class="visually-hidden"> go there</span>
+                <span class="visually-hidden"> go to line</span>
               </button>
             )}
             <Text value={problemMessage(problem)} max={500} />

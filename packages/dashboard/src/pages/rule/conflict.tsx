@@ -1,4 +1,4 @@
-/** Somebody else was faster: who, what they changed, and how to go on. */
+/** An edit conflict: who saved first, what they changed, and how to resolve it. */
 import { api, useResource } from '../../api.js'
 import { Button, ErrorNote, Loading, Row, Text, RelativeTime } from '../../ui/index.js'
 import { LineDiff } from './diff-view.js'
@@ -9,13 +9,13 @@ interface ConflictProps {
   readonly id: string
   readonly base: RuleText
   readonly ownText: string
-  /** Theirs in place of one's own. */
+  /** Discards the user's text. */
   readonly onDiscard: (theirs: RuleText) => void
-  /** One's own on top of theirs. */
+  /** Keeps the user's text, based on the new version. */
   readonly onKeep: (theirs: RuleText) => void
 }
 
-export function Conflict({ id, base, ownText, onDiscard: onReload, onKeep }: ConflictProps) {
+export function Conflict({ id, base, ownText, onDiscard, onKeep }: ConflictProps) {
   const loaded = useResource(
     async () => ({
       rule: await api.getRule(id),
@@ -24,14 +24,14 @@ export function Conflict({ id, base, ownText, onDiscard: onReload, onKeep }: Con
     [id, base.version],
   )
   if (loaded.error !== undefined) return <ErrorNote error={loaded.error} onRetry={loaded.reload} />
-  if (loaded.value === undefined) return <Loading what="Reading what changed" />
+  if (loaded.value === undefined) return <Loading what="Loading changes" />
   const { rule, last } = loaded.value
   const theirs: RuleText = { text: writeRule(rule), version: rule.version }
   return (
     <div class="note tone-degraded conflict" role="alert">
       <div class="note-body">
         <p class="note-title">
-          {last === undefined ? 'Somebody' : <Text value={last.by} max={60} />} was faster
+          {last === undefined ? 'Someone' : <Text value={last.by} max={60} />} saved first
         </p>
         <p>
           {last !== undefined && (
@@ -45,21 +45,21 @@ export function Conflict({ id, base, ownText, onDiscard: onReload, onKeep }: Con
               .{' '}
             </>
           )}
-          Nothing of yours was saved, and nothing is lost.
+          Your changes were not saved, and are not lost.
         </p>
         <div class="conflict-diffs">
           <div>
-            <h3>What they changed</h3>
-            <LineDiff label="What they changed" before={base.text} after={theirs.text} />
+            <h3>Their changes</h3>
+            <LineDiff label="Their changes" before={base.text} after={theirs.text} />
           </div>
           <div>
-            <h3>Yours beside theirs</h3>
-            <LineDiff label="Yours beside theirs" before={theirs.text} after={ownText} />
+            <h3>Your text compared with theirs</h3>
+            <LineDiff label="Your text compared with theirs" before={theirs.text} after={ownText} />
           </div>
         </div>
         <Row>
-          <Button onClick={() => onReload(theirs)}>Take theirs</Button>
-          <Button onClick={() => onKeep(theirs)}>Go on with mine, over theirs</Button>
+          <Button onClick={() => onDiscard(theirs)}>Use theirs</Button>
+          <Button onClick={() => onKeep(theirs)}>Keep mine</Button>
         </Row>
       </div>
     </div>

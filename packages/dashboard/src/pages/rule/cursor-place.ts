@@ -1,4 +1,4 @@
-/** Where in a text a problem of a rule is. */
+/** Positions of rule problems in the text, and their messages. */
 import type { ProblemView } from '@sluice/client'
 
 export interface CursorPlace {
@@ -6,7 +6,7 @@ export interface CursorPlace {
   readonly column: number
 }
 
-/** As it was told; else, of one that only the whole set has, where its field begins. */
+/** The position from the server; for a problem of the whole rule set, the line of its field. */
 export function problemPlace(
   { line, column, field }: ProblemView,
   text: string,
@@ -18,21 +18,21 @@ export function problemPlace(
   return lineIndex === -1 ? undefined : { line: lineIndex + 1, column: 1 }
 }
 
-/** Of a place in a text, for the selection of a field. */
+/** The offset of a place in the text, for the selection of a text area. */
 export function placeOffset({ line, column }: CursorPlace, text: string): number {
   const lines = text.split('\n')
   const before = lines.slice(0, line - 1).reduce((total, each) => total + each.length + 1, 0)
   return Math.min(text.length, before + column - 1)
 }
 
-/** What the problem is, without the place and the rule, which stand beside it. */
+/** The message without position and rule, which are shown separately. */
 export function problemMessage({ message, rule }: ProblemView): string {
   const unplaced = message.replace(/^(?:\d+:\d+: )/, '')
   const prefix = rule === undefined ? '' : `rule "${rule}": `
   return unplaced.startsWith(prefix) ? unplaced.slice(prefix.length) : unplaced
 }
 
-/** Said aloud when the text was looked at. */
+/** The result of a validation, which screen readers announce. */
 export function validationSummary(errors: number, warnings: number): string {
   const countText = (number: number, word: string) => `${number} ${word}${number === 1 ? '' : 's'}`
   if (errors > 0)

@@ -1,17 +1,17 @@
-/** What a change does: fields before and after, and what becomes of counters. */
+/** Shows a change: fields before and after, and the effect on counters. */
 import type { CounterFate, RuleChange, RuleDiff } from '@sluice/client'
 import { useMemo } from 'preact/hooks'
 import { Badge, Text, type Tone } from '../../ui/index.js'
 import { type DiffLine, diffLines, hunksOf } from './line-diff.js'
 
-/** Rules whose changes are told; a rollback of one has one. */
+/** Rules listed at most. */
 const RULES_SHOWN_MAX = 20
-/** Before and after stand below each other where they are longer together. */
+/** Longer values are shown below each other. */
 const LINE_MAX = 44
 
 export function DiffView({ diff }: { readonly diff: RuleDiff }) {
   if (diff.rules.length === 0 && diff.set.length === 0) {
-    return <p class="soft">Nothing would change.</p>
+    return <p class="soft">No changes.</p>
   }
   return (
     <div class="diff">
@@ -69,7 +69,7 @@ function ChangeView({ change }: { readonly change: RuleChange }) {
       )}
       {overrideTexts.length > 0 && <p>Overrides: {overrideTexts.join(', ')}.</p>}
       {counters.length > 0 && change.change !== 'added' && (
-        <ul class="diff-counters" aria-label="What becomes of counters">
+        <ul class="diff-counters" aria-label="Effect on counters">
           {counters.map((fate) => (
             <CounterFateView key={`${fate.where} ${fate.limit}`} fate={fate} />
           ))}
@@ -79,16 +79,17 @@ function ChangeView({ change }: { readonly change: RuleChange }) {
   )
 }
 
-const FATE_TONES: Readonly<Record<CounterFate['counters'], Tone>> = {
-  'go on': 'allowed',
-  'start anew': 'degraded',
-  end: 'neutral',
+const FATES: Readonly<Record<CounterFate['counters'], readonly [Tone, string]>> = {
+  'go on': ['allowed', 'kept'],
+  'start anew': ['degraded', 'reset'],
+  end: ['neutral', 'deleted'],
 }
 
 function CounterFateView({ fate }: { readonly fate: CounterFate }) {
+  const [tone, label] = FATES[fate.counters] ?? (['neutral', fate.counters] as const)
   return (
     <li>
-      <Badge tone={FATE_TONES[fate.counters] ?? 'neutral'}>{fate.counters}</Badge>
+      <Badge tone={tone}>{label}</Badge>
       <span>
         counters of <Text value={fate.limit} mono />
         {fate.where !== 'limits' && (
@@ -113,9 +114,9 @@ interface LineDiffProps {
   readonly after: string
 }
 
-const SIGNS: Readonly<Record<DiffLine['kind'], string>> = { same: ' ', gone: '−', new: '+' }
+const SIGNS: Readonly<Record<DiffLine['kind'], string>> = { same: ' ', removed: '−', added: '+' }
 
-/** Two texts, line by line. */
+/** The difference of two texts, line by line. */
 export function LineDiff({ label, before, after }: LineDiffProps) {
   const lines = useMemo(() => hunksOf(diffLines(before, after)), [before, after])
   return (
@@ -136,7 +137,7 @@ export function LineDiff({ label, before, after }: LineDiffProps) {
 
 function DiffLineView({ line }: { readonly line: DiffLine }) {
   const text = `${SIGNS[line.kind]} ${line.text}\n`
-  if (line.kind === 'gone') return <del class="line-gone">{text}</del>
-  if (line.kind === 'new') return <ins class="line-new">{text}</ins>
+  if (line.kind === 'removed') return <del class="line-removed">{text}</del>
+  if (line.kind === 'added') return <ins class="line-added">{text}</ins>
   return <span class="line-same">{text}</span>
 }

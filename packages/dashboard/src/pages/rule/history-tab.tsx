@@ -1,4 +1,4 @@
-/** Versions of a rule: who changed what, when and why, and the way back. */
+/** The versions of a rule: who changed what, when and why, with rollback. */
 import type { VersionView } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
@@ -36,7 +36,7 @@ export function HistoryTab({ id, access, empty }: HistoryTabProps) {
   )
   const [target, setTarget] = useState<VersionView>()
   if (page.value === undefined) {
-    if (page.error === undefined) return <Loading what="Reading history" />
+    if (page.error === undefined) return <Loading what="Loading history" />
     return <>{empty ?? <ErrorNote error={page.error} onRetry={page.reload} />}</>
   }
   const { versions, next } = page.value
@@ -45,7 +45,7 @@ export function HistoryTab({ id, access, empty }: HistoryTabProps) {
   }
   return (
     <Stack>
-      <ol class="versions" aria-label={`Versions of ${id}, the newest first`}>
+      <ol class="versions" aria-label={`Versions of ${id}, newest first`}>
         {versions.map((version, index) => (
           <Version
             key={version.version}
@@ -59,7 +59,7 @@ export function HistoryTab({ id, access, empty }: HistoryTabProps) {
       {next !== null && limit < SHOWN_MAX && (
         <div>
           <Button size="small" onClick={() => setLimit(limit + PAGE_LENGTH)}>
-            Show older ones
+            Show older versions
           </Button>
         </div>
       )}
@@ -87,7 +87,7 @@ function Version({ version, isActive, canRollBack, onRollBack }: VersionProps) {
             <Text value={by} max={60} />
           </b>{' '}
           {versionSummary(version)}
-          {isActive && <span class="faint"> (in force)</span>}
+          {isActive && <span class="faint"> (active)</span>}
         </span>
         {reason !== null && (
           <span class="soft">
@@ -100,7 +100,7 @@ function Version({ version, isActive, canRollBack, onRollBack }: VersionProps) {
       </span>
       <details class="version-more" onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          What changed<span class="visually-hidden"> in version {version.version}</span>
+          Changes<span class="visually-hidden"> in version {version.version}</span>
         </summary>
         {isOpen &&
           textChanges(version).map(({ title, before, after }) => (
@@ -118,7 +118,7 @@ function Version({ version, isActive, canRollBack, onRollBack }: VersionProps) {
       </details>
       {canRollBack && (
         <Button size="small" kind="quiet" onClick={onRollBack}>
-          Roll back to here<span class="visually-hidden">, version {version.version}</span>
+          Roll back<span class="visually-hidden"> to version {version.version}</span>
         </Button>
       )}
     </li>
@@ -131,7 +131,7 @@ interface RollbackDialogProps {
   readonly onClose: () => void
 }
 
-/** First said what it would do. */
+/** Shows the effect of a rollback before it is confirmed. */
 function RollbackDialog({ id, target, onClose }: RollbackDialogProps) {
   const version = target?.version
   const preview = useResource(
@@ -153,18 +153,15 @@ function RollbackDialog({ id, target, onClose }: RollbackDialogProps) {
       run={async (reason) => {
         if (version === undefined) return
         await api.rollbackRule(id, version, { why: reason })
-        toast(`${id} is as it was at version ${version}`, 'allowed')
+        toast(`${id}: rolled back to version ${version}`, 'allowed')
       }}
     >
-      <p>
-        The rule, its candidate and its overrides become what they were, as a new version. This is
-        what changes:
-      </p>
+      <p>This restores the rule, its candidate and its overrides as a new version:</p>
       {preview.error !== undefined && <ErrorNote error={preview.error} />}
       {isReady && result !== undefined ? (
         <DiffView diff={result.diff} />
       ) : (
-        preview.error === undefined && <Loading what="Trying" />
+        preview.error === undefined && <Loading what="Loading changes" />
       )}
     </ChangeDialog>
   )

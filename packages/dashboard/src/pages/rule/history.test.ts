@@ -15,7 +15,7 @@ const version = (
 })
 const rule = { id: 'a', limits: ['1/day'] }
 
-test('a version is told by what it did', () => {
+test('a version is summarized by its changes', () => {
   expect(
     versionSummary(
       version([
@@ -28,10 +28,10 @@ test('a version is told by what it did', () => {
   expect(versionSummary(version([override, override], 150))).toBe(
     'removed an override (2), and 148 more',
   )
-  expect(versionSummary(version([]))).toBe('nothing of it changed')
+  expect(versionSummary(version([]))).toBe('no changes')
 })
 
-test('its changes are texts before and after, without those that say the same', () => {
+test('changes are texts before and after, without equal ones', () => {
   const after = { ...rule, limits: ['2/day'] }
   expect(
     textChanges(

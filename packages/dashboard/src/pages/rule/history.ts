@@ -1,10 +1,10 @@
-/** Versions of a rule in words, and each of their changes as two texts. */
+/** Summarizes the versions of a rule, and shows each change as two texts. */
 import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { isRecord } from '../rules/rule-text.js'
 import { writeRule, writeYaml } from './yaml.js'
 
 const NAMES: Readonly<Record<HistoryChangeView['kind'], string>> = {
-  set: 'the order or routes of the set',
+  set: 'the rule order or routes',
   rule: 'the rule',
   candidate: 'its candidate',
   override: 'an override',
@@ -13,19 +13,19 @@ const NAMES: Readonly<Record<HistoryChangeView['kind'], string>> = {
   secret: 'a secret',
 }
 
-/** What a version did to the rule: `changed the rule, added its candidate`. */
+/** The changes of a version: `changed the rule, added its candidate`. */
 export function versionSummary({ changes, changeCount }: VersionView): string {
   const kinds = new Map<string, number>()
   for (const { kind, before, after } of changes) {
     const verb = before === null ? 'added' : after === null ? 'removed' : 'changed'
-    // A rule is written again with its candidate, without being another.
+    // A change of the candidate also writes the rule, unchanged.
     if (verb === 'changed' && JSON.stringify(before) === JSON.stringify(after)) continue
     const what = `${verb} ${NAMES[kind] ?? kind}`
     kinds.set(what, (kinds.get(what) ?? 0) + 1)
   }
   const words = [...kinds].map(([what, number]) => (number === 1 ? what : `${what} (${number})`))
   if (changeCount > changes.length) words.push(`and ${changeCount - changes.length} more`)
-  return words.length === 0 ? 'nothing of it changed' : words.join(', ')
+  return words.length === 0 ? 'no changes' : words.join(', ')
 }
 
 export interface TextChange {
@@ -34,7 +34,7 @@ export interface TextChange {
   readonly after: string
 }
 
-/** Each change that says something else than before, as text. */
+/** Each change that differs, as text before and after. */
 export function textChanges({ changes }: VersionView): readonly TextChange[] {
   return changes.flatMap(({ kind, id, before, after }) => {
     const texts = { before: bodyText(before), after: bodyText(after) }

@@ -4,26 +4,26 @@ import { diffLines, hunksOf } from './line-diff.js'
 
 const show = (before: string, after: string) =>
   diffLines(before, after).map(
-    ({ kind, text }) => `${{ same: ' ', gone: '-', new: '+' }[kind]}${text}`,
+    ({ kind, text }) => `${{ same: ' ', removed: '-', added: '+' }[kind]}${text}`,
   )
 
-describe('the difference of two texts', () => {
-  test('is nothing where they are the same', () => {
+describe('diffLines', () => {
+  test('equal texts have no changed lines', () => {
     expect(show('a\nb\n', 'a\nb\n')).toEqual([' a', ' b'])
     expect(show('', '')).toEqual([])
   })
 
-  test('tells what went before what came', () => {
+  test('removed lines come before added lines', () => {
     expect(show('a\nb\nc\n', 'a\nB\nc\n')).toEqual([' a', '-b', '+B', ' c'])
     expect(show('', 'a')).toEqual(['+a'])
     expect(show('a', '')).toEqual(['-a'])
   })
 
-  test('finds a line that was added among equal ones', () => {
+  test('a line added among equal lines is one added line', () => {
     expect(show('x\nx\nx', 'x\nx\nx\nx').filter((line) => line.startsWith('+'))).toHaveLength(1)
   })
 
-  test('leaves out what is far from every change', () => {
+  test('lines far from every change are omitted', () => {
     const lines = Array.from({ length: 20 }, (_, i) => `line ${i}`)
     const hunks = hunksOf(
       diffLines(lines.join('\n'), [...lines.slice(0, 19), 'other'].join('\n')),
@@ -41,17 +41,17 @@ describe('the difference of two texts', () => {
 
 const text = fc.array(fc.constantFrom('a', 'b', 'c', ''), { maxLength: 12 })
 
-test('gives back both texts', () => {
+test('both texts can be rebuilt from their difference', () => {
   fc.assert(
     fc.property(text, text, (before, after) => {
       const lines = diffLines(before.join('\n'), after.join('\n'))
-      const of = (kind: string) =>
+      const linesOf = (kind: string) =>
         lines.filter((each) => each.kind === 'same' || each.kind === kind)
       const joined = (list: readonly { readonly text: string }[]) =>
         list.map((each) => each.text).join('\n')
       const ended = (list: readonly string[]) => list.join('\n').replace(/\n$/, '')
-      expect(joined(of('gone'))).toBe(ended(before))
-      expect(joined(of('new'))).toBe(ended(after))
+      expect(joined(linesOf('removed'))).toBe(ended(before))
+      expect(joined(linesOf('added'))).toBe(ended(after))
     }),
   )
 })

@@ -1,28 +1,29 @@
-/** Two texts, line by line: what went, what came, what stayed. */
+/** The difference of two texts: removed, added and unchanged lines. */
 
 export interface DiffLine {
-  readonly kind: 'same' | 'gone' | 'new'
+  readonly kind: 'same' | 'removed' | 'added'
   readonly text: string
 }
 
-/** Above this many lines of either side, whole texts are told in place of their differences. */
+/** Longer texts are shown whole, as removed and added. */
 const LINES_MAX = 1500
 
 export function diffLines(before: string, after: string): readonly DiffLine[] {
-  const [old, new_] = [linesOf(before), linesOf(after)]
+  const [oldLines, newLines] = [linesOf(before), linesOf(after)]
   let start = 0
-  while (start < old.length && start < new_.length && old[start] === new_[start]) start++
+  while (start < oldLines.length && start < newLines.length && oldLines[start] === newLines[start])
+    start++
   let end = 0
-  const shorter = Math.min(old.length, new_.length) - start
-  while (end < shorter && old.at(-1 - end) === new_.at(-1 - end)) end++
+  const shorter = Math.min(oldLines.length, newLines.length) - start
+  while (end < shorter && oldLines.at(-1 - end) === newLines.at(-1 - end)) end++
   const middle = diffMiddle(
-    old.slice(start, old.length - end),
-    new_.slice(start, new_.length - end),
+    oldLines.slice(start, oldLines.length - end),
+    newLines.slice(start, newLines.length - end),
   )
   return [
-    ...old.slice(0, start).map(line('same')),
+    ...oldLines.slice(0, start).map(line('same')),
     ...middle,
-    ...old.slice(old.length - end).map(line('same')),
+    ...oldLines.slice(oldLines.length - end).map(line('same')),
   ]
 }
 
@@ -30,46 +31,46 @@ const line =
   (kind: DiffLine['kind']) =>
   (text: string): DiffLine => ({ kind, text })
 
-/** The end of the last line is no line. */
+/** A final line break does not start another line. */
 function linesOf(text: string): readonly string[] {
   return text === '' ? [] : text.replace(/\n$/, '').split('\n')
 }
 
-/** By the longest common list of lines; what went stands before what came. */
-function diffMiddle(old: readonly string[], new_: readonly string[]): readonly DiffLine[] {
-  if (old.length > LINES_MAX || new_.length > LINES_MAX) {
-    return [...old.map(line('gone')), ...new_.map(line('new'))]
+/** Uses the longest common subsequence; removed lines come before added ones. */
+function diffMiddle(oldLines: readonly string[], newLines: readonly string[]): readonly DiffLine[] {
+  if (oldLines.length > LINES_MAX || newLines.length > LINES_MAX) {
+    return [...oldLines.map(line('removed')), ...newLines.map(line('added'))]
   }
-  const width = new_.length + 1
-  const common = new Uint16Array((old.length + 1) * width)
+  const width = newLines.length + 1
+  const common = new Uint16Array((oldLines.length + 1) * width)
   const at = (i: number, j: number) => common[i * width + j] ?? 0
-  for (let i = old.length - 1; i >= 0; i--) {
-    for (let j = new_.length - 1; j >= 0; j--) {
+  for (let i = oldLines.length - 1; i >= 0; i--) {
+    for (let j = newLines.length - 1; j >= 0; j--) {
       common[i * width + j] =
-        old[i] === new_[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
+        oldLines[i] === newLines[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
     }
   }
   const lines: DiffLine[] = []
   let i = 0
   let j = 0
-  while (i < old.length || j < new_.length) {
-    const [oldLine, newLine] = [old[i], new_[j]]
+  while (i < oldLines.length || j < newLines.length) {
+    const [oldLine, newLine] = [oldLines[i], newLines[j]]
     if (oldLine !== undefined && oldLine === newLine) {
       lines.push({ kind: 'same', text: oldLine })
       i++
       j++
     } else if (oldLine !== undefined && (newLine === undefined || at(i + 1, j) >= at(i, j + 1))) {
-      lines.push({ kind: 'gone', text: oldLine })
+      lines.push({ kind: 'removed', text: oldLine })
       i++
     } else {
-      lines.push({ kind: 'new', text: newLine ?? '' })
+      lines.push({ kind: 'added', text: newLine ?? '' })
       j++
     }
   }
   return lines
 }
 
-/** Only what changed, with some lines around it; undefined stands for lines that were left out. */
+/** Changed lines with some lines of context; undefined stands for omitted lines. */
 export function hunksOf(
   lines: readonly DiffLine[],
   context = 3,

@@ -1,4 +1,4 @@
-/** Callers with limits of their own: listed, given, taken back. */
+/** Overrides: limits for single callers. */
 import type { OverrideView, RuleView } from '@sluice/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { api, useResource } from '../../api.js'
@@ -28,12 +28,12 @@ const PAGE_LENGTH = 100
 interface OverridesTabProps {
   readonly rule: RuleView
   readonly access: EditAccess
-  /** The caller that another page asks an override for. */
+  /** The caller of an override link from another page. */
   readonly prefill: Readonly<Record<string, string>>
 }
 
 export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
-  /** Where each page begins; the last one is shown. */
+  /** Cursor of each visited page; the last one is shown. */
   const [pageCursors, setPageCursors] = useState<readonly (string | undefined)[]>([undefined])
   const page = useResource(
     () => api.listOverrides(rule.id, { limit: PAGE_LENGTH, after: pageCursors.at(-1) }),
@@ -45,7 +45,7 @@ export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
     <Stack>
       {access.isAllowed && <OverrideForm rule={rule} prefill={prefill} onAdded={page.reload} />}
       {page.error !== undefined && <ErrorNote error={page.error} onRetry={page.reload} />}
-      {page.value === undefined && page.error === undefined && <Loading what="Reading overrides" />}
+      {page.value === undefined && page.error === undefined && <Loading what="Loading overrides" />}
       {page.value !== undefined && (
         <OverrideList
           rule={rule}
@@ -60,7 +60,7 @@ export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
             isDisabled={pageCursors.length < 2}
             onClick={() => setPageCursors(pageCursors.slice(0, -1))}
           >
-            Before
+            Previous
           </Button>
           <Button
             size="small"
@@ -72,7 +72,7 @@ export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
         </div>
       )}
       <ChangeDialog
-        title="Remove the override"
+        title="Remove override"
         confirm="Remove"
         isDanger
         isOpen={removal !== undefined}
@@ -80,13 +80,13 @@ export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
         run={async (reason) => {
           if (removal === undefined) return
           await api.deleteOverride(rule.id, removal.id, { why: reason, ifMatch: removal.version })
-          toast(`${callerText(removal.caller)} has the limits of the rule again`)
+          toast(`Override for ${callerText(removal.caller)} removed`)
           page.reload()
         }}
       >
         <p>
-          <Caller attributes={removal?.caller ?? {}} /> has the limits of the rule or its tier from
-          now on.
+          <Caller attributes={removal?.caller ?? {}} /> will have the limits of the rule or its
+          tier.
         </p>
       </ChangeDialog>
     </Stack>
@@ -96,7 +96,7 @@ export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
 interface OverrideListProps {
   readonly rule: RuleView
   readonly overrides: readonly OverrideView[]
-  /** Undefined: nothing can be changed here. */
+  /** Undefined: overrides are read-only here. */
   readonly onRemove: ((override: OverrideView) => void) | undefined
 }
 
@@ -152,7 +152,7 @@ function OverrideForm({ rule, prefill, onAdded }: OverrideFormProps) {
   const missing = by.filter((name) => valueOf(caller, name) === '')
   const fullCaller = Object.fromEntries(by.map((name) => [name, valueOf(caller, name)]))
   const form = useRef<HTMLFormElement>(null)
-  // Who comes for one caller has named it already: the limits are next.
+  // With a caller filled in, the limits are the next field.
   useEffect(() => {
     if (Object.keys(prefill).length > 0) form.current?.querySelector('textarea')?.focus()
   }, [])
@@ -170,7 +170,7 @@ function OverrideForm({ rule, prefill, onAdded }: OverrideFormProps) {
         onChange={setCaller}
       />
       <TextArea
-        label="Limits, one on each line"
+        label="Limits, one per line"
         value={text}
         onInput={setText}
         rows={2}
@@ -184,12 +184,12 @@ function OverrideForm({ rule, prefill, onAdded }: OverrideFormProps) {
         type="datetime-local"
         value={until}
         onInput={setUntil}
-        hint="In your time zone; empty: until it is removed."
+        hint="In your time zone. Empty: until removed."
       />
       <div class="override-foot">
-        <CheckField label="No limit at all" isChecked={isUnlimited} onChange={setUnlimited} />
+        <CheckField label="Unlimited" isChecked={isUnlimited} onChange={setUnlimited} />
         <Button type="submit" kind="primary">
-          Give override
+          Add override{' '}
         </Button>
       </div>
       <AddOverrideDialog
@@ -217,7 +217,7 @@ interface CallerFieldsProps {
   readonly onChange: (caller: Readonly<Record<string, string>>) => void
 }
 
-/** A field for each attribute that the rule counts by. */
+/** One field for each attribute that the rule counts by. */
 function CallerFields({ by, caller, missing, onChange }: CallerFieldsProps) {
   return (
     <>
@@ -229,7 +229,7 @@ function CallerFields({ by, caller, missing, onChange }: CallerFieldsProps) {
           onInput={(value) => onChange({ ...caller, [name]: value })}
           mono
           hint={name === 'ip' ? 'An address, or a network such as 203.0.113.0/24' : undefined}
-          error={missing.includes(name) ? 'Which caller is it?' : undefined}
+          error={missing.includes(name) ? 'Required' : undefined}
         />
       ))}
     </>
@@ -257,26 +257,26 @@ function AddOverrideDialog({
 }: AddOverrideDialogProps) {
   return (
     <ChangeDialog
-      title="Give limits of its own"
-      confirm="Give override"
+      title="Add override"
+      confirm="Add override"
       isOpen={isOpen}
       onClose={onClose}
       run={async (reason) => {
         const input = { caller, limits, ...(until !== undefined && { until }) }
         await api.addOverride(rule.id, input, { why: reason })
-        toast(`${callerText(caller)} has limits of its own`, 'allowed')
+        toast(`Override for ${callerText(caller)} added`, 'allowed')
         onGiven()
       }}
     >
       <p>
         <Caller attributes={caller} /> has <Text value={limitsText(limits)} max={200} mono />{' '}
-        {until === undefined ? 'until it is removed' : `until ${dateTime(until)}`}.
+        {until === undefined ? 'until removed' : `until ${dateTime(until)}`}.
       </p>
     </ChangeDialog>
   )
 }
 
-/** An attribute may be called `constructor`, which every object has from its prototype. */
+/** Own properties only: an attribute may be called `constructor`. */
 function valueOf(caller: Readonly<Record<string, string>>, name: string): string {
   return Object.hasOwn(caller, name) ? (caller[name] ?? '') : ''
 }

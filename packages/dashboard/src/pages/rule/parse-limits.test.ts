@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { localTimeToIso, parseLimits, writeLimits } from './parse-limits.js'
 
-test('limits are one on each line, the long form as JSON', () => {
+test('limits are parsed one per line, the long form as JSON', () => {
   const text = ' 10/second \n\n- 5/minute\n{"max": 5, "window": "1h"}\n'
   const { limits, problem } = parseLimits(text)
   expect(problem).toBeUndefined()
@@ -9,13 +9,13 @@ test('limits are one on each line, the long form as JSON', () => {
   expect(parseLimits(writeLimits(limits)).limits).toEqual(limits)
 })
 
-test('what is no limit is told', () => {
-  expect(parseLimits(' \n').problem).toMatch(/on each line/)
-  expect(parseLimits('{max: 5}').problem).toMatch(/^limit 1: the long form is JSON/)
+test('empty, malformed and too many limits are reported', () => {
+  expect(parseLimits(' \n').problem).toMatch(/one limit per line/)
+  expect(parseLimits('{max: 5}').problem).toMatch(/^limit 1: use JSON/)
   expect(parseLimits('1/day\n'.repeat(17)).problem).toMatch(/found 17/)
 })
 
-test('a local time is an instant, and nothing is none', () => {
+test('a local time is converted to ISO 8601, and an invalid one to undefined', () => {
   expect(localTimeToIso('')).toBeUndefined()
   expect(localTimeToIso('soon')).toBeUndefined()
   expect(localTimeToIso('2027-01-01T00:00')).toMatch(/^202[67]-\d\d-\d\dT\d\d:\d\d:00\.000Z$/)

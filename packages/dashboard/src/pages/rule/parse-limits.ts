@@ -1,6 +1,6 @@
-/** Limits as somebody types them into a field: one on each line. */
+/** Parses limits from a text field: one per line. */
 
-/** As many as a rule takes. */
+/** A rule accepts no more. */
 const LIMITS_MAX = 16
 
 export interface ParsedLimits {
@@ -8,12 +8,12 @@ export interface ParsedLimits {
   readonly problem?: string | undefined
 }
 
-/** `10/second`, or the long form as JSON. Whether a limit is a good one, the server says. */
+/** Accepts `10/second`, or the long form as JSON. The server validates the limits. */
 export function parseLimits(text: string): ParsedLimits {
   const lines = text.split('\n').map((line) => line.trim().replace(/^- /, ''))
   const entries = lines.filter((line) => line !== '')
   if (entries.length === 0)
-    return { limits: [], problem: 'Give a limit on each line, as in 100/second' }
+    return { limits: [], problem: 'Enter one limit per line, such as 100/second' }
   if (entries.length > LIMITS_MAX) {
     return { limits: [], problem: `found ${entries.length} limits; accepted: up to ${LIMITS_MAX}` }
   }
@@ -28,14 +28,14 @@ export function parseLimits(text: string): ParsedLimits {
     } catch {
       return {
         limits: [],
-        problem: `limit ${index + 1}: the long form is JSON here, as in {"max": 5, "window": "1m"}`,
+        problem: `limit ${index + 1}: use JSON for the long form, such as {"max": 5, "window": "1m"}`,
       }
     }
   }
   return { limits }
 }
 
-/** The same limits as the field has them. */
+/** Limits as text; the inverse of `parseLimits`. */
 export function writeLimits(limits: unknown): string {
   if (!Array.isArray(limits)) return ''
   return limits
@@ -43,7 +43,7 @@ export function writeLimits(limits: unknown): string {
     .join('\n')
 }
 
-/** A local date and time as fields of forms have it, as an instant; undefined: it is none. */
+/** Converts the value of a date and time field to ISO 8601; undefined: invalid or empty. */
 export function localTimeToIso(local: string): string | undefined {
   const ms = Date.parse(local)
   return local === '' || Number.isNaN(ms) ? undefined : new Date(ms).toISOString()

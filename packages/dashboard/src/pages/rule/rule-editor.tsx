@@ -1,4 +1,4 @@
-/** A rule as text: checked while it is typed, told what it changes, saved over what was seen. */
+/** Edits a rule as YAML: validates while typing, previews the change, and detects conflicts. */
 import { AdminError, type RuleView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { api, redirectIfLoggedOut } from '../../api.js'
@@ -13,7 +13,7 @@ import { validationSummary } from './cursor-place.js'
 import { type Validation, useValidation } from './use-validation.js'
 import { writeRule } from './yaml.js'
 
-/** What is edited, and the version it was read at. */
+/** The text of a rule, and its version. */
 export interface RuleText {
   readonly text: string
   readonly version: number
@@ -32,7 +32,7 @@ export function RuleEditor({ id, original, access, onSaved, onCancel }: RuleEdit
   const [base, setBase] = useState(original)
   const [text, setText] = useState(original.text)
   const isModified = id === undefined || text !== base.text
-  // Somebody else's change comes in by itself where there is nothing of one's own to lose.
+  // Changes by others are applied automatically while the user has not edited the text.
   if (!isModified && original.version > base.version) {
     setBase(original)
     setText(original.text)
@@ -42,7 +42,7 @@ export function RuleEditor({ id, original, access, onSaved, onCancel }: RuleEdit
   const saving = useSave(id, (rule) => {
     const saved = { text: writeRule(rule), version: rule.version }
     setBase(saved)
-    // As it is kept: comments and the like are not.
+    // The stored form, which has no comments.
     if (id !== undefined) setText(saved.text)
     onSaved(rule)
   })
@@ -93,7 +93,7 @@ export function RuleEditor({ id, original, access, onSaved, onCancel }: RuleEdit
   )
 }
 
-/** Sends the text, as a new rule or over the version that was seen. */
+/** Creates the rule, or replaces the version that was edited. */
 function useSave(id: string | undefined, onSaved: (rule: RuleView) => void) {
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
@@ -131,10 +131,10 @@ function SaveForm({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: 
   return (
     <div class="editor-foot">
       <TextField
-        label="Why"
+        label="Reason"
         value={reason}
         onInput={(value) => setReason(value.slice(0, REASON_LENGTH_MAX))}
-        placeholder="more room for partners"
+        placeholder="higher limit for partners"
       />
       <Row>
         <Button
@@ -150,7 +150,7 @@ function SaveForm({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: 
         </Button>
         {onUndo !== undefined && (
           <Button kind="quiet" isDisabled={!canUndo} onClick={onUndo}>
-            Undo all
+            Discard changes
           </Button>
         )}
         {onCancel !== undefined && (
@@ -172,12 +172,12 @@ interface ChangePreviewProps {
 function ChangePreview({ validation, isModified, isAllowed }: ChangePreviewProps) {
   const diff = validation.isPending ? null : (validation.view?.diff ?? null)
   return (
-    <section class="editor-side" aria-label="What it would change">
+    <section class="editor-side" aria-label="Changes">
       <ValidationStatus validation={validation} isModified={isModified} />
       {!isModified && isAllowed && (
         <p class="soft small">
-          Change the text, and see here which fields become another and whether counters go on or
-          start anew. Nothing happens before you save.
+          Edit the text to see which fields change and whether counters are kept or reset. Nothing
+          changes until you save.
         </p>
       )}
       {diff !== null && isModified && <DiffView diff={diff} />}
@@ -192,7 +192,7 @@ interface ValidationStatusProps {
   readonly isModified: boolean
 }
 
-/** Said aloud when it changes, and not with every key. */
+/** Announced when the result changes, and not with every key press. */
 function ValidationStatus({ validation, isModified }: ValidationStatusProps) {
   const { view, error, isPending } = validation
   const [errors, warnings] = [view?.errors.length ?? 0, view?.warnings.length ?? 0]
@@ -200,7 +200,7 @@ function ValidationStatus({ validation, isModified }: ValidationStatusProps) {
   const tone = errors > 0 ? 'refused' : warnings > 0 ? 'degraded' : 'allowed'
   return (
     <div class="verdict">
-      <h3>{isModified ? 'What it would change' : 'As it is in force'}</h3>
+      <h3>{isModified ? 'Changes' : 'Active version'}</h3>
       <span role="status" aria-live="polite">
         {view === undefined ? (
           <span class="faint small">Checking…</span>

@@ -1,4 +1,4 @@
-/** What a rule decided in the last ten minutes, and what its candidate would have. */
+/** Chart of the decisions of a rule and its candidate in the last ten minutes. */
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { count, duration, percent, rate, rates, refusedShare, sum } from '../../format.js'
 import { type ChartLine, Empty, TimeChart } from '../../ui/index.js'
@@ -11,23 +11,21 @@ interface RuleStatsProps {
 
 export function RuleStats({ rule, stats }: RuleStatsProps) {
   if (stats === undefined) {
-    return <Empty title="No calls met this rule">In the last ten minutes, on any node.</Empty>
+    return <Empty title="No requests matched this rule">In the last 10 minutes, on any node.</Empty>
   }
   const { series, candidate } = stats
   const isShadow = rule['mode'] === 'shadow' || sum(series.shadowRefused) > 0
   const lines: readonly ChartLine[] = [
     { label: 'allowed', tone: 'allowed', values: rates(series, 'allowed'), isFilled: true },
     { label: 'refused', tone: 'refused', values: rates(series, 'refused'), isFilled: true },
-    ...(isShadow
-      ? [shadowLine('would be refused, in shadow', rates(series, 'shadowRefused'))]
-      : []),
+    ...(isShadow ? [shadowLine('would be refused (shadow)', rates(series, 'shadowRefused'))] : []),
     ...(candidate === null
       ? []
       : [shadowLine(candidateLabel(rule), rates(candidate, 'shadowRefused'), true)]),
   ]
   return (
     <TimeChart
-      label={`Decisions of ${rule.id}`}
+      label={`Decisions by ${rule.id}`}
       summary={summaryOf(rule, stats)}
       lines={lines}
       endMs={series.endMs}
@@ -45,11 +43,11 @@ const shadowLine = (label: string, values: readonly number[], isDashed = false):
   isDashed,
 })
 
-/** Where the rule refuses, a candidate is asked only about the rest. */
+/** A candidate of an enforced rule only evaluates calls that the rule allows. */
 const candidateLabel = (rule: RuleView): string =>
   rule['mode'] === 'shadow' ? 'candidate would refuse' : 'candidate would refuse more'
 
-/** The picture in a sentence. */
+/** The chart in one sentence. */
 function summaryOf(rule: RuleView, stats: RuleStatsView): string {
   const { series } = stats
   const refused = sum(series.refused)
@@ -57,11 +55,11 @@ function summaryOf(rule: RuleView, stats: RuleStatsView): string {
   const shadow = sum(series.shadowRefused)
   const comparison = compareCandidate(stats)
   const clauses = [
-    `${count(total)} calls in ten minutes, ${count(refused)} refused (${percent(refusedShare(series))})`,
-    shadow > 0 ? `${count(shadow)} more would be, were it enforced` : [],
+    `${count(total)} requests in 10 minutes, ${count(refused)} refused (${percent(refusedShare(series))})`,
+    shadow > 0 ? `${count(shadow)} more would be refused if enforced` : [],
     comparison === undefined
       ? []
-      : `the candidate would refuse ${count(comparison.wouldRefuse)}${addsRefusals(comparison, rule['mode']) ? ' more' : ''} of those of the last ${duration(comparison.spanMs)}`,
+      : `the candidate would refuse ${count(comparison.wouldRefuse)}${addsRefusals(comparison, rule['mode']) ? ' more' : ''} of those in the last ${duration(comparison.spanMs)}`,
   ]
   return `${clauses.flat().join('; ')}.`
 }

@@ -1,4 +1,4 @@
-/** Whom a rule in shadow, or a candidate, would have refused: known before it refuses anybody. */
+/** Callers that a shadow rule or a candidate would have refused. */
 import type { RuleView } from '@sluice/client'
 import { hrefs } from '../../router.js'
 import { Card, Empty, ErrorNote, Link, Loading, Table, TopCaller } from '../../ui/index.js'
@@ -14,7 +14,7 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
   const top = useTopCallers(rule.id, 'shadow')
   const isShadow = rule['mode'] === 'shadow'
   const isCandidate = rule.candidate !== undefined
-  // What a candidate that is gone would have refused is of no use any more.
+  // Counts of a candidate that was removed are left out.
   const callers = (top.value?.callers ?? []).filter(
     ({ shadowRefusals, candidateRefusals }) =>
       (isShadow && shadowRefusals > 0) || (isCandidate && candidateRefusals > 0),
@@ -22,19 +22,19 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
   return (
     <Card
       class="shadow-refused"
-      title="Would have been refused"
-      lead={`By ${refuserText(isShadow, isCandidate)}, of calls that passed`}
+      title="Shadow refusals"
+      lead={`Allowed requests that ${refuserText(isShadow, isCandidate)} would have refused`}
       flush
-      actions={<Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>All of them</Link>}
+      actions={<Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>All callers</Link>}
     >
       {top.error !== undefined && <ErrorNote error={top.error} onRetry={top.reload} />}
-      {top.value === undefined && top.error === undefined && <Loading what="Reading callers" />}
+      {top.value === undefined && top.error === undefined && <Loading what="Loading callers" />}
       {top.value !== undefined && (
         <Table
-          caption={`Callers that would have been refused: ${rule.id}`}
+          caption={`Shadow refusals by caller: ${rule.id}`}
           rows={callers}
           rowKey={({ hash }) => hash}
-          empty={<Empty title="Nobody would have been refused">In the last minutes.</Empty>}
+          empty={<Empty title="No shadow refusals in this period." />}
           columns={[
             {
               head: 'Caller',
@@ -55,6 +55,6 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
 }
 
 function refuserText(isShadow: boolean, isCandidate: boolean): string {
-  if (isShadow && isCandidate) return 'the rule in shadow or its candidate'
-  return isShadow ? 'the rule in shadow' : 'the candidate'
+  if (isShadow && isCandidate) return 'the shadow rule or its candidate'
+  return isShadow ? 'the shadow rule' : 'the candidate'
 }

@@ -1,4 +1,4 @@
-/** What a rule says, whom it refuses, and how much it leaves to callers. */
+/** Cards of a rule: settings, most refused callers and remaining budget. */
 import type { RuleStatsView, RuleView, TopCallerView, TopOrder } from '@sluice/client'
 import { api, useResource } from '../../api.js'
 import { nowMs } from '../../clock.js'
@@ -19,24 +19,26 @@ import {
   TopCaller,
   RelativeTime,
 } from '../../ui/index.js'
-import { allLimitsText, byText, matchText, valueToText } from '../rules/rule-text.js'
+import {
+  allLimitsText,
+  byText,
+  matchText,
+  storeFailureText,
+  valueToText,
+} from '../rules/rule-text.js'
 
 interface CardProps {
   readonly rule: RuleView
   readonly stats: RuleStatsView | undefined
 }
 
-const settingText = (value: unknown, otherwise: string) => (
-  <Text value={value === undefined ? otherwise : valueToText(value)} max={120} />
-)
-
 export function RuleSettings({ rule, stats }: CardProps) {
   const items = [
     { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
     { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
     { term: 'Limits', value: <Text value={allLimitsText(rule)} max={400} /> },
-    { term: 'Coordination', value: settingText(rule['coordination'], 'exact') },
-    { term: 'Without the store', value: settingText(rule['posture'], 'local') },
+    { term: 'Coordination', value: <Text value={valueToText(rule['coordination'] ?? 'exact')} /> },
+    { term: 'On store failure', value: <Text value={storeFailureText(rule['posture'])} /> },
     { term: 'Version', value: count(rule.version) },
     {
       term: 'Distinct callers, 5 min',
@@ -47,21 +49,21 @@ export function RuleSettings({ rule, stats }: CardProps) {
       term: 'Refusing since',
       value:
         stats?.refusingSince === null || stats === undefined ? (
-          'not now'
+          'not refusing'
         ) : (
           <RelativeTime at={stats.refusingSince} />
         ),
     },
   ]
   return (
-    <Card title="What it says">
+    <Card title="Settings">
       <Definitions items={items} />
     </Card>
   )
 }
 
 const SHARE_LABELS = [
-  'nothing left',
+  'exhausted',
   'up to 10 %',
   '10 to 25 %',
   '25 to 50 %',
@@ -69,17 +71,17 @@ const SHARE_LABELS = [
   'more than 75 %',
 ]
 
-/** How much was left of the limit after each decision, as bars. */
+/** Distribution of the budget that was left after each decision. */
 export function RemainingBudget({ stats }: { readonly stats: RuleStatsView | undefined }) {
   const shares = stats?.left ?? []
   const all = sum(shares)
   return (
     <Card
-      title="What is left to callers"
-      lead="Of the tightest limit, after each decision of the last ten minutes"
+      title="Remaining budget"
+      lead="Share of the tightest limit left after each decision, last 10 minutes"
     >
       {all === 0 ? (
-        <Empty title="Nothing to tell yet" />
+        <Empty title="No data yet" />
       ) : (
         <ul class="remaining-bars">
           {shares.map((value, index) => (
@@ -112,10 +114,10 @@ interface MostRefusedCallersProps {
 }
 
 const CALLERS_SHOWN = 8
-/** Top callers move slowly; every tick would be five times as often as they do. */
+/** Top callers change slowly, so they are not reloaded with every tick. */
 const REFRESH_MS = 10_000
 
-/** The first callers of a rule, read again as they move. */
+/** The top callers of a rule, reloaded regularly. */
 export function useTopCallers(rule: string, by: TopOrder) {
   const step = Math.floor((lastTick.value?.endMs ?? 0) / REFRESH_MS)
   return useResource(() => api.top({ rule, by, limit: CALLERS_SHOWN }), [rule, by, step])
@@ -126,14 +128,14 @@ interface CallerActionsProps {
   readonly canChange: boolean
 }
 
-/** What can be done about a caller of a rule. */
+/** Links to the explanation and the override of a caller. */
 export function CallerActions({ caller: row, canChange }: CallerActionsProps) {
   const { rule, caller, plan } = row
   if (isHashOnly(row)) return null
   return (
     <>
       <LinkButton href={hrefs.whyRefused(rule, caller, plan)} kind="quiet" size="small">
-        Why
+        Why?
       </LinkButton>
       {canChange && (
         <LinkButton href={hrefs.override(rule, caller)} kind="quiet" size="small">
@@ -154,13 +156,13 @@ export function MostRefusedCallers({ rule, canChange }: MostRefusedCallersProps)
       actions={<Link href={hrefs.callers({ rule: rule.id })}>All callers</Link>}
     >
       {top.error !== undefined && <ErrorNote error={top.error} onRetry={top.reload} />}
-      {top.value === undefined && top.error === undefined && <Loading what="Reading callers" />}
+      {top.value === undefined && top.error === undefined && <Loading what="Loading callers" />}
       {top.value !== undefined && (
         <Table
           caption={`Callers that ${rule.id} refused most`}
           rows={callers}
           rowKey={({ hash }) => hash}
-          empty={<Empty title="Nobody was refused">In the last minutes.</Empty>}
+          empty={<Empty title="No refused callers in this period." />}
           columns={[
             {
               head: 'Caller',
@@ -169,7 +171,7 @@ export function MostRefusedCallers({ rule, canChange }: MostRefusedCallersProps)
             },
             { head: 'Refused', isNumber: true, cell: ({ refusals }) => compact(refusals) },
             {
-              head: 'At zero for',
+              head: 'Exhausted for',
               cell: ({ zeroSince }) =>
                 zeroSince === null ? (
                   <span class="no-value">–</span>

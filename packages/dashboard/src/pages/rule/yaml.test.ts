@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { writeRule, writeYaml } from './yaml.js'
 
-describe('a rule is written', () => {
-  test('as docs write one, without what the store adds', () => {
+describe('writeRule', () => {
+  test('a rule is written as in the documentation, without added fields', () => {
     const text = writeRule({
       overrideCount: 2,
       version: 12,
@@ -35,11 +35,11 @@ mode: shadow
 `)
   })
 
-  test('with a description of several lines over several lines', () => {
+  test('a multi-line description is written as a block', () => {
     expect(writeYaml({ description: 'one\n\ntwo' })).toBe('description: |-\n  one\n\n  two\n')
   })
 
-  test('with words that mean something else in quotes', () => {
+  test('text that YAML would read as something else is quoted', () => {
     for (const text of ['no', '0123', '1e3', '12:30', '', ' a', 'a: b', 'a #b', '*x', '-', '!t']) {
       expect(writeYaml({ plan: text })).toBe(`plan: ${JSON.stringify(text)}\n`)
     }
@@ -77,7 +77,7 @@ const value = fc.letrec((tie) => ({
   ),
 })).value
 
-test('what is written is read back the same', () => {
+test('written values are parsed back unchanged', () => {
   fc.assert(
     fc.property(value, (given) => {
       expect(parse(writeYaml(given), { maxAliasCount: 0 })).toEqual(given)
@@ -85,7 +85,7 @@ test('what is written is read back the same', () => {
   )
 })
 
-test('and by readers of YAML 1.1', () => {
+test('written values are parsed back unchanged by YAML 1.1', () => {
   fc.assert(
     fc.property(value, (given) => {
       expect(parse(writeYaml({ id: given }), { version: '1.1', merge: false })).toEqual({

@@ -1,17 +1,17 @@
 /**
- * A rule as YAML that a person edits: a line for each field, what is short in one line. Text stands
- * in quotes wherever a reader could take it for something else.
+ * Writes a rule as YAML for editing: one line per field, short values inline. Text is quoted
+ * wherever a YAML parser could read it as something else.
  */
 
-/** What is written in one line ends before this column. */
+/** Longer lines are broken. */
 const COLUMNS = 68
-/** More than any rule has; what holds itself ends here. */
+/** Deeper than any rule; stops at cyclic values. */
 const DEPTH_MAX = 32
 
-/** What the admin API adds to a rule it tells. */
+/** Fields that the admin API adds to a rule. */
 const ADDED_FIELDS: ReadonlySet<string> = new Set(['version', 'overrideCount', 'shadowUntil'])
 
-/** The fields of a rule in the order in which docs tell them; others come after. */
+/** The order of fields in the documentation; other fields follow. */
 const ORDER: readonly string[] = [
   'id',
   'description',
@@ -32,14 +32,14 @@ export function writeRule(rule: Readonly<Record<string, unknown>>): string {
   return writeYaml(Object.fromEntries(fields.toSorted((a, b) => rank(a) - rank(b))))
 }
 
-/** Takes what JSON can say. */
+/** Accepts JSON values. */
 export function writeYaml(value: unknown): string {
   return `${blockOf(value, 0).join('\n')}\n`
 }
 
 type Fields = readonly (readonly [string, unknown])[]
 
-/** The lines of a value that begins on a line of its own. */
+/** The lines of a value that starts on its own line. */
 function blockOf(value: unknown, depth: number): readonly string[] {
   if (depth > DEPTH_MAX) throw new RangeError(`YAML: found more than ${DEPTH_MAX} levels`)
   if (Array.isArray(value)) return value.length === 0 ? ['[]'] : value.flatMap(itemOf(depth))
@@ -67,13 +67,13 @@ function fieldOf([name, value]: readonly [string, unknown], depth: number): read
   return [`${key}:`, ...indent(blockOf(value, depth + 1))]
 }
 
-/** Whether it is easier to read over several lines, however short: `match`, lists of limits. */
+/** Whether a value is written over several lines, however short: `match`, lists of limits. */
 function prefersBlock(value: unknown, depth: number): boolean {
   if (Array.isArray(value)) return value.some((item) => !isLeaf(item))
   return depth === 0
 }
 
-/** Nothing in it: in one line whatever its length. */
+/** Scalars and empty collections are written in one line, whatever their length. */
 function isLeaf(value: unknown): boolean {
   if (Array.isArray(value)) return value.length === 0
   return !isMap(value) || fieldsOf(value).length === 0
@@ -91,7 +91,7 @@ function flowOf(value: unknown, depth: number): string {
 
 const INVISIBLE = /[\p{C}\u2028\u2029\u00a0]/u
 
-/** Text of several lines as such; undefined where not every reader would give it back. */
+/** Multi-line text as a block; undefined where a parser might not read back the same text. */
 function blockLines(text: string): readonly string[] | undefined {
   if (!text.includes('\n') || /^\s|[\t ](?:\n|$)|\n\n$/.test(text)) return undefined
   const isEnded = text.endsWith('\n')
@@ -100,7 +100,7 @@ function blockLines(text: string): readonly string[] | undefined {
   return [isEnded ? '|' : '|-', ...lines]
 }
 
-/** Beside a key, and not in brackets, a comma within a sentence is no more than that. */
+/** A sentence with commas needs no quotes after a key, only inside brackets. */
 function sentenceLine(text: string): readonly string[] | undefined {
   const isSentence = text.includes(', ') && PLAIN.test(text.replaceAll(', ', ' '))
   return isSentence ? [text] : undefined
@@ -110,15 +110,15 @@ function scalar(value: unknown): string {
   if (typeof value === 'string') return quote(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) {
-    // A reader of YAML 1.1 takes 1e+21 for text.
+    // A YAML 1.1 parser reads 1e+21 as text.
     return String(value).replace(/^(-?\d+)e/, '$1.0e')
   }
-  throw new TypeError(`YAML: found a value of type ${typeof value}; accepted: what JSON can say`)
+  throw new TypeError(`YAML: found a value of type ${typeof value}; accepted: JSON values`)
 }
 
-/** A letter or a slash first, then what means nothing to YAML, in a line or in brackets. */
+/** A letter or a slash, then characters without a meaning in YAML. */
 const PLAIN = /^[\p{L}/_](?:(?:[\p{L}\d_./@+*;()' -]|:(?=[\p{L}\d/]))*[\p{L}\d_./@+*()-])?$/u
-/** `10/second`, `100/10s`, `250ms`, `203.0.113.0/24`: a number in no version of YAML. */
+/** `10/second`, `100/10s`, `250ms`, `203.0.113.0/24`: not a number in any version of YAML. */
 const LIMIT = /^\d+\/[a-z0-9]+$|^\d+(?:ms|s|m|h|d)$|^\d+(?:\.\d+){3}(?:\/\d+)?$/
 const RESERVED_WORDS = /^(?:null|true|false|yes|no|on|off|y|n|e\d+)$/i
 

@@ -1,13 +1,13 @@
-/** The rows of the table of rules: what is written of each rule, and what is seen of it. */
+/** The rows of the rules table: each rule with its statistics. */
 import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
 import { now } from '../../clock.js'
 import { perSecond, sum, timeOf } from '../../format.js'
 import { addsRefusals, compareCandidate } from '../rule/candidate-comparison.js'
 import { byText, isRecord, matchText, ruleLimitsText, valueToText } from './rule-text.js'
 
-/** No table draws more: a browser that has to lay out ten thousand stands still. */
+/** Rows rendered at most: ten thousand would freeze the browser. */
 export const ROWS_MAX = 200
-/** Over how long a rate is the mean. */
+/** Rates are averaged over this time. */
 const RATE_SECONDS = 60
 
 export type RuleOrder = 'refusals' | 'decisions' | 'name' | 'set'
@@ -21,12 +21,12 @@ export interface RuleRow {
   readonly by: string
   readonly match: string
   readonly overrideCount: number
-  /** In ten minutes; a rule in shadow refuses nothing, and has what it would. */
+  /** Counts of the last ten minutes. A shadow rule only has `shadowRefused`. */
   readonly allowed: number
   readonly refused: number
   readonly shadowRefused: number
   readonly decisionsPerSecond: number
-  /** Of each step, what was refused or would have been. */
+  /** Refusals and shadow refusals of each step. */
   readonly refusals: readonly number[]
   readonly refusingSince: string | null
   readonly candidate: CandidateRow | undefined
@@ -34,14 +34,14 @@ export interface RuleRow {
 
 interface CandidateRow {
   readonly limits: string
-  /** While it was on trial: what it would have refused, and what the rule refused or would have. */
+  /** Refusals by the candidate and by the rule, shadow refusals included, over the same time. */
   readonly wouldRefuse: number
   readonly refused: number
-  /** Whether what it would refuse comes on top of that. */
+  /** Whether the refusals of the candidate come on top of those of the rule. */
   readonly isAdditional: boolean
 }
 
-/** Of everything that was decided; in shadow nothing is refused, so `allowed` is all of it. */
+/** All decisions. A shadow rule refuses nothing, so its `allowed` contains all of them. */
 const decisionsOf = ({ allowed, refused }: Pick<RuleRow, 'allowed' | 'refused'>): number =>
   allowed + refused
 
@@ -66,7 +66,7 @@ export function ruleRow(rule: RuleView, stats: RuleStatsView | undefined): RuleR
   }
 }
 
-/** Whether the rule is enforced by its mode, and refuses nobody until a time. */
+/** Whether an enforced rule is in shadow until a given time. */
 export function isTemporarilyShadowed({ shadowUntil }: RuleView, nowMs: number): boolean {
   return shadowUntil !== undefined && timeOf(shadowUntil) > nowMs
 }
@@ -83,12 +83,12 @@ function refusalsOf({ refused, shadowRefused }: SeriesView): readonly number[] {
 
 function candidateRow(rule: RuleView, stats: RuleStatsView | undefined): CandidateRow | undefined {
   if (!isRecord(rule.candidate)) return undefined
-  const trial = compareCandidate(stats)
+  const comparison = compareCandidate(stats)
   return {
     limits: ruleLimitsText(rule.candidate),
-    wouldRefuse: trial?.wouldRefuse ?? 0,
-    refused: trial === undefined ? 0 : trial.refused + trial.shadowRefused,
-    isAdditional: trial === undefined || addsRefusals(trial, rule['mode']),
+    wouldRefuse: comparison?.wouldRefuse ?? 0,
+    refused: comparison === undefined ? 0 : comparison.refused + comparison.shadowRefused,
+    isAdditional: comparison === undefined || addsRefusals(comparison, rule['mode']),
   }
 }
 
@@ -103,7 +103,7 @@ const ORDERS: Readonly<Record<RuleOrder, (a: RuleRow, b: RuleRow) => number>> = 
   set: () => 0,
 }
 
-/** Rules whose id or description has every word of the search. */
+/** Rules whose id or description contains every word of the search. */
 export function findRules(rules: readonly RuleView[], search: string): readonly RuleView[] {
   const words = search
     .toLowerCase()
@@ -116,7 +116,7 @@ export function findRules(rules: readonly RuleView[], search: string): readonly 
   })
 }
 
-/** The first of them; those that are equal stay in the order of the set. */
+/** The first rows in this order; equal ones stay in the order of the rule set. */
 export function sortedRows(
   rules: readonly RuleView[],
   stats: ReadonlyMap<string, RuleStatsView>,
@@ -128,7 +128,7 @@ export function sortedRows(
     const sorted = rules.toSorted((a, b) => compare(a.id, b.id))
     return sortedRows(sorted, stats, 'set')
   }
-  // Only what was seen can be ahead; all else stays as it stands, and need not be made a row.
+  // Only rules with statistics need sorting; the others follow in the order of the rule set.
   const withStats = rules
     .filter(({ id }) => stats.has(id))
     .map((rule) => ruleRow(rule, stats.get(rule.id)))

@@ -1,11 +1,11 @@
-/** Rules in a few words, from documents as people wrote them: nothing in them is certain. */
+/** Short texts about rules. The documents are not validated, so every field can be of any type. */
 import { count } from '../../format.js'
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Any value as one word. */
+/** Any value as text; JSON unless it is a string. */
 export function valueToText(value: unknown): string {
   if (typeof value === 'string') return value
   return JSON.stringify(value) ?? ''
@@ -36,22 +36,22 @@ export function limitsText(limits: unknown): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitText).join(' and ')
 }
 
-/** Of more, only how many: a rule has up to a hundred tiers. */
+/** Tiers listed by name; a rule has up to a hundred. */
 const TIERS_NAMED = 3
 
-/** `plans pro and partner have their own`; undefined: there are no tiers. */
+/** `custom limits for plans pro and partner`; undefined: there are no tiers. */
 function tiersText(tiers: unknown): string | undefined {
   const [attribute, values] = isRecord(tiers) ? (Object.entries(tiers)[0] ?? []) : []
   const names = isRecord(values) ? Object.keys(values) : []
   if (attribute === undefined || names.length === 0) return undefined
-  if (names.length === 1) return `${attribute} ${names[0]} has its own`
+  if (names.length === 1) return `custom limits for ${attribute} ${names[0]}`
   const isMany = names.length > TIERS_NAMED
   const last = isMany ? `${names.length - TIERS_NAMED} more` : names.at(-1)
   const first = names.slice(0, isMany ? TIERS_NAMED : -1).join(', ')
-  return `${attribute === 'plan' ? 'plans' : attribute} ${first} and ${last} have their own`
+  return `custom limits for ${attribute === 'plan' ? 'plans' : attribute} ${first} and ${last}`
 }
 
-/** Limits of a rule or a candidate: `10/second, plan pro has its own`. */
+/** Limits of a rule or a candidate: `10/second, custom limits for plan pro`. */
 export function ruleLimitsText(source: Readonly<Record<string, unknown>>): string {
   return [limitsText(source['limits']), tiersText(source['tiers']) ?? []].flat().join(', ')
 }
@@ -67,7 +67,7 @@ export function allLimitsText(source: Readonly<Record<string, unknown>>): string
   return [limitsText(source['limits']), ...tiers].join('; ')
 }
 
-/** What a rule counts by: a list, one name, or nothing. */
+/** The attributes that a rule counts by, given as a list, as one name or not at all. */
 export function countedAttributes(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]
   return Array.isArray(by) ? by.map(valueToText) : []
@@ -75,12 +75,12 @@ export function countedAttributes(by: unknown): readonly string[] {
 
 export function byText(by: unknown): string {
   const names = countedAttributes(by)
-  return names.length === 0 ? 'everybody' : names.join(', ')
+  return names.length === 0 ? 'all callers together' : names.join(', ')
 }
 
 /** `GET, POST /v1/orders where plan is free or pro and ip is not 10.0.0.0/8`. */
 export function matchText(match: unknown): string {
-  if (!isRecord(match)) return 'every call'
+  if (!isRecord(match)) return 'every request'
   const { method, path, where } = match
   const conditions = isRecord(where)
     ? Object.entries(where).map(([name, value]) =>
@@ -94,7 +94,7 @@ export function matchText(match: unknown): string {
     path === undefined ? [] : valueToText(path),
     conditions.length === 0 ? [] : `where ${conditions.join(' and ')}`,
   ]
-  return words.flat().join(' ') || 'every call'
+  return words.flat().join(' ') || 'every request'
 }
 
 function valueText(value: unknown, separator: string): string {
@@ -102,10 +102,16 @@ function valueText(value: unknown, separator: string): string {
   return Array.isArray(value) ? value.map(valueToText).join(separator) : valueToText(value)
 }
 
+/** What a rule does when the store does not answer: `fail open`, `fail closed`, `fail local`. */
+export function storeFailureText(posture: unknown): string {
+  if (isRecord(posture)) return `fail local, ${valueToText(posture['local'])} times the limit`
+  return `fail ${valueToText(posture ?? 'local')}`
+}
+
 /** `user=u1, plan=pro`. */
 export function callerText(caller: Readonly<Record<string, string>>): string {
   const parts = Object.entries(caller).map(([name, value]) => `${name}=${value}`)
-  return parts.length === 0 ? 'everybody' : parts.join(', ')
+  return parts.length === 0 ? 'all callers' : parts.join(', ')
 }
 
 const SPANS: readonly (readonly [number, string])[] = [
@@ -115,13 +121,13 @@ const SPANS: readonly (readonly [number, string])[] = [
   [1000, 's'],
 ]
 
-/** How long a window is, exactly: `1 h`, `90 s`. */
+/** The exact length of a window: `1 h`, `90 s`. */
 export function spanText(ms: number): string {
   const [unit, name] = SPANS.find(([each]) => ms >= each && ms % each === 0) ?? [1, 'ms']
   return `${count(ms / unit)} ${name}`
 }
 
-/** What to wait, rounded up: whoever comes then is not too early. */
+/** A wait, rounded up, so that a caller who waits this long is not too early. */
 export function waitText(ms: number): string {
   if (ms < 1000) return `${Math.ceil(ms)} ms`
   const seconds = ms / 1000

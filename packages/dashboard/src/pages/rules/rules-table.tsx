@@ -1,4 +1,4 @@
-/** Rules, each with what it does and what is seen of it. */
+/** The table of rules. */
 import { count, percent, rate } from '../../format.js'
 import { hrefs } from '../../router.js'
 import {
@@ -56,7 +56,7 @@ const COLUMNS: readonly Column<RuleRow>[] = [
     ),
   },
   {
-    head: 'Decisions/s',
+    head: 'Requests/s',
     isNumber: true,
     cell: (row) => rate(row.decisionsPerSecond),
   },
@@ -67,7 +67,7 @@ const COLUMNS: readonly Column<RuleRow>[] = [
 export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
   return (
     <Table
-      caption="Rules, with their mode, limits and refusals of the last ten minutes"
+      caption="Rules, with mode, limits and refusals in the last 10 minutes"
       columns={COLUMNS}
       rows={rows}
       rowKey={(row) => row.id}
@@ -78,7 +78,7 @@ export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
 function RefusedShare({ row }: { readonly row: RuleRow }) {
   const { allowed, refused, shadowRefused } = row
   const total = allowed + refused
-  if (total === 0) return <span class="faint">no calls</span>
+  if (total === 0) return <span class="faint">no requests</span>
   const isShadow = shadowRefused > refused
   const refusals = isShadow ? shadowRefused : refused
   const tone = isShadow ? 'shadow' : 'refused'
@@ -92,14 +92,14 @@ function RefusedShare({ row }: { readonly row: RuleRow }) {
         <span class="nowrap">
           <b>{percent(refusals / total)}</b>{' '}
           <span class="faint small">
-            {isShadow ? 'would be, ' : ''}
             {count(refusals)}
+            {isShadow && ' in shadow'}
           </span>
         </span>
-        <ShareBar label={`Decisions of ${row.id}`} segments={segments} />
+        <ShareBar label={`Decisions by ${row.id}`} segments={segments} />
         {row.refusingSince !== null && (
           <span class="faint small nowrap">
-            since <RelativeTime at={row.refusingSince} />
+            started <RelativeTime at={row.refusingSince} />
           </span>
         )}
       </div>
@@ -107,24 +107,24 @@ function RefusedShare({ row }: { readonly row: RuleRow }) {
         values={row.refusals}
         tone={tone}
         width={60}
-        label={`Refusals of ${row.id} over ten minutes, ${count(row.refusals.at(-1) ?? 0)} in the last step`}
+        label={`Refusals by ${row.id} in the last 10 minutes, ${count(row.refusals.at(-1) ?? 0)} in the last step`}
       />
     </div>
   )
 }
 
-/** What it would refuse of what is let through now, beside what is refused in the same time. */
+/** Refusals by the candidate, next to those by the active limits over the same time. */
 function CandidateCell({ row }: { readonly row: RuleRow }) {
   const { candidate } = row
   if (candidate === undefined) return <span class="faint no-value">–</span>
   return (
     <div class="rule-candidate">
-      <Badge tone="shadow" title="Limits on trial, beside those in force">
+      <Badge tone="shadow" title="Candidate limits, counted alongside the active ones">
         <Text value={candidate.limits} max={40} />
       </Badge>
       <span class="small">
         <b>{count(candidate.wouldRefuse)}</b>{' '}
-        <span class="faint">{candidate.isAdditional ? 'more would be,' : 'would be,'}</span>{' '}
+        <span class="faint">{candidate.isAdditional ? 'more refusals,' : 'refusals,'}</span>{' '}
         <span class="faint nowrap">{count(candidate.refused)} now</span>
       </span>
     </div>

@@ -1,22 +1,22 @@
-/** All rules, page by page, and whether they can be changed here. */
+/** Loads all rules, and whether the user can change them. */
 import type { RuleView } from '@sluice/client'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import { api, redirectIfLoggedOut, hasRole, useResource } from '../../api.js'
 
-/** As many as the server gives at once. */
+/** Rules per request; the server returns no more. */
 const PAGE_LENGTH = 1000
-/** A set has ten thousand rules at most. */
+/** A rule set has at most ten thousand rules. */
 const PAGES_MAX = 10
 
 export interface AllRules {
   readonly rules: readonly RuleView[] | undefined
-  /** Whether more are on their way. */
+  /** Whether more pages are loading. */
   readonly isLoading: boolean
   readonly error: unknown
   readonly reload: () => void
 }
 
-/** The first page is shown while the others come; another `version` reads all of them again. */
+/** Shows the first page while the others load. A new `version` loads all of them again. */
 export function useRules(version: number | undefined): AllRules {
   const [state, setState] = useState<Omit<AllRules, 'reload'>>({
     rules: undefined,
@@ -24,25 +24,23 @@ export function useRules(version: number | undefined): AllRules {
     error: undefined,
   })
   const [reloadCount, setReloadCount] = useState(0)
-  const latestId = useRef(0)
   useEffect(() => {
-    const requestId = ++latestId.current
-    const isCurrent = () => requestId === latestId.current
+    let isCurrent = true
     setState((old) => ({ ...old, isLoading: true }))
     const show = (rules: readonly RuleView[], isLoading: boolean) => {
-      // What was whole is not shown in part while it is read again.
+      // A complete list stays until its reload is as long.
       setState((old) =>
         isLoading && (old.rules?.length ?? 0) > rules.length
           ? old
           : { rules, isLoading, error: undefined },
       )
     }
-    readPages(show, isCurrent).catch((error: unknown) => {
-      if (isCurrent() && !redirectIfLoggedOut(error))
+    readPages(show, () => isCurrent).catch((error: unknown) => {
+      if (isCurrent && !redirectIfLoggedOut(error))
         setState((old) => ({ ...old, isLoading: false, error }))
     })
     return () => {
-      latestId.current++
+      isCurrent = false
     }
   }, [version, reloadCount])
   return { ...state, reload: () => setReloadCount((old) => old + 1) }
@@ -67,15 +65,15 @@ async function readPages(
 
 export interface EditAccess {
   readonly isAllowed: boolean
-  /** Why not; undefined: it is, or nobody knows yet. */
+  /** Why rules cannot be changed; undefined: they can, or it is not yet known. */
   readonly reason: string | undefined
 }
 
-/** Whether rules can be changed by this person, and where they come from. */
+/** Whether the role of the user and the rule store allow changes. */
 export function useEditAccess(): EditAccess {
   const nodes = useResource(() => api.listNodes(), [])
   if (!hasRole('edit')) {
-    return { isAllowed: false, reason: 'Your token may read, and not change anything.' }
+    return { isAllowed: false, reason: 'Your token is read-only.' }
   }
   const readOnly = nodes.value?.readOnly ?? undefined
   return { isAllowed: nodes.value !== undefined && readOnly === undefined, reason: readOnly }

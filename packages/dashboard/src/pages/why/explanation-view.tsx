@@ -1,4 +1,4 @@
-/** The explanation of a call: the answer first, then every rule. */
+/** The explanation of a request: the decision first, then every rule. */
 import { count, percent } from '../../format.js'
 import { hrefs } from '../../router.js'
 import {
@@ -23,12 +23,12 @@ import {
   limitVerdict,
 } from './explanation.js'
 
-/** Rules that do not match; a set has up to ten thousand. */
+/** Non-matching rules shown at most; a rule set has up to ten thousand. */
 const UNMATCHED_SHOWN_MAX = 100
 
 interface ExplanationViewProps {
   readonly explanation: Explanation
-  /** Of the rule that was asked about: it comes first. */
+  /** The verdict about the rule in question, shown first. */
   readonly ruleVerdict: RuleVerdict | undefined
 }
 
@@ -49,7 +49,7 @@ export function ExplanationView({ explanation, ruleVerdict }: ExplanationViewPro
           )}
         </Note>
       )}
-      <section class={`why-decision tone-${tone}`} aria-label="The answer">
+      <section class={`why-decision tone-${tone}`} aria-label="Decision">
         <Sign tone={tone} />
         <div>
           <p class="why-summary">
@@ -59,15 +59,16 @@ export function ExplanationView({ explanation, ruleVerdict }: ExplanationViewPro
         </div>
       </section>
       {shadow.length > 0 && (
-        <Note tone="shadow" title="In shadow it would be refused">
+        <Note tone="shadow" title="Would be refused in shadow">
           <p>
-            By <Text value={shadow.join(', ')} max={300} mono />. Nobody is refused by these.
+            By <Text value={shadow.join(', ')} max={300} mono />. Shadow rules and candidates never
+            refuse requests.
           </p>
         </Note>
       )}
       {matched.length === 0 ? (
-        <Card title="Rules that match">
-          <Empty title="None matches this call" />
+        <Card title="Matching rules">
+          <Empty title="No rule matches this request" />
         </Card>
       ) : (
         matched.map((rule) => <MatchedRule key={rule.rule} rule={rule} />)
@@ -92,7 +93,7 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
           )}
           {rule.override !== undefined && (
             <span class="faint">
-              override of <Text value={rule.override} mono />
+              override for <Text value={rule.override} mono />
             </span>
           )}
         </span>
@@ -100,7 +101,7 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
       actions={<Link href={hrefs.rule(rule.rule)}>Open rule</Link>}
     >
       {rule.limits.length === 0 ? (
-        <p class="soft">It has no limit for this caller.</p>
+        <p class="soft">No limit for this caller.</p>
       ) : (
         <ul class="why-limits">
           {rule.limits.map((limit) => (
@@ -128,7 +129,7 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
           {limit.isCandidate && <Badge tone="shadow">candidate</Badge>}
           {limit.posture !== undefined && (
             <Badge tone="degraded">
-              posture <Text value={limit.posture} />
+              fail <Text value={limit.posture} />
             </Badge>
           )}
         </span>
@@ -149,12 +150,14 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
         <span class="why-verdict">
           <Sign tone={tone} /> {limitVerdict(limit)}
         </span>
-        <span class="faint">takes {count(limit.amount)}</span>
+        <span class="faint">cost {count(limit.amount)}</span>
         <span class="faint">
-          {limit.resetAfterMs > 0 ? `whole again in ${waitText(limit.resetAfterMs)}` : 'whole'}
+          {limit.resetAfterMs > 0
+            ? `full budget in ${waitText(limit.resetAfterMs)}`
+            : 'full budget'}
         </span>
         <span class="faint">
-          {limit.staleMs > 0 ? `known ${waitText(limit.staleMs)} ago` : 'read just now'}
+          {limit.staleMs > 0 ? `read ${waitText(limit.staleMs)} ago` : 'read just now'}
         </span>
       </p>
       <details class="why-state small">
@@ -168,9 +171,9 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
 function UnmatchedRules({ rules }: { readonly rules: readonly RuleExplanation[] }) {
   const rest = rules.length - UNMATCHED_SHOWN_MAX
   return (
-    <Card title="Rules that do not match" flush>
+    <Card title="Non-matching rules" flush>
       <Table
-        caption="Rules that do not match the call, and why"
+        caption="Non-matching rules, with the reason"
         rows={rules.slice(0, UNMATCHED_SHOWN_MAX)}
         rowKey={({ rule }) => rule}
         columns={[
@@ -183,7 +186,7 @@ function UnmatchedRules({ rules }: { readonly rules: readonly RuleExplanation[] 
               </Link>
             ),
           },
-          { head: 'Why not', cell: ({ why }) => <Text value={why ?? ''} max={300} /> },
+          { head: 'Reason', cell: ({ why }) => <Text value={why ?? ''} max={300} /> },
         ]}
       />
       {rest > 0 && <p class="why-rest faint small">and {count(rest)} more</p>}

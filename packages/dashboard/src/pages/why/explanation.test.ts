@@ -18,20 +18,20 @@ const decision = (more: object): DecisionView => ({
   ...more,
 })
 
-describe('the answer in one sentence', () => {
+describe('decisionSummary', () => {
   test.each([
     [{}, 'Refused by orders-per-user/hourly: 0 of 1,000 left, retry in 37 s.'],
     [
       { retryAfterMs: null },
-      'Refused by orders-per-user/hourly: 0 of 1,000 left, and no wait helps.',
+      'Refused by orders-per-user/hourly: 0 of 1,000 left, and waiting does not help.',
     ],
     [
       { reason: 'cost_exceeds_limit', retryAfterMs: null },
-      'Refused by orders-per-user/hourly: the call costs more than the limit of 1,000 can ever hold.',
+      'Refused by orders-per-user/hourly: the request costs more than the limit of 1,000 can ever hold.',
     ],
     [
       { reason: 'posture' },
-      'Refused by orders-per-user/hourly by its posture, without the store: 0 of 1,000 left, retry in 37 s.',
+      'Refused by orders-per-user/hourly on store failure: 0 of 1,000 left, retry in 37 s.',
     ],
     [
       { allowed: true, reason: 'within', remaining: 7 },
@@ -39,18 +39,18 @@ describe('the answer in one sentence', () => {
     ],
     [
       { allowed: true, reason: 'within', remaining: 7, delayMs: 250 },
-      'Allowed, held for 250 ms: 7 of 1,000 left of the tightest limit, orders-per-user/hourly.',
+      'Allowed after a delay of 250 ms: 7 of 1,000 left of the tightest limit, orders-per-user/hourly.',
     ],
     [
       { allowed: true, reason: 'unmatched', rule: null },
-      'Allowed: no rule with a limit matches this call.',
+      'Allowed: no rule with a limit matches this request.',
     ],
-  ])('of %j', (more, said) => {
-    expect(decisionSummary(decision(more))).toBe(said)
+  ])('the decision %j is summarized in one sentence', (more, summary) => {
+    expect(decisionSummary(decision(more))).toBe(summary)
   })
 })
 
-describe('the explanation', () => {
+describe('explainDecision', () => {
   const limit = {
     name: 'hourly',
     algorithm: 'gcra',
@@ -72,30 +72,30 @@ describe('the explanation', () => {
   ]
   const callers = [{ rule: 'a', caller: { user: 'u1' }, hash: 'h1' }]
 
-  test('tells what matched from what did not, and who is counted', () => {
+  test('matching and other rules are separated, with the caller of each', () => {
     const answer = explainDecision(decision({ explain, callers, source: 'lease', staleMs: 40 }))
     expect(answer.matched).toMatchObject([{ rule: 'a', hash: 'h1', caller: { user: 'u1' } }])
     expect(answer.unmatched).toMatchObject([{ rule: 'b', why: 'path is "/"' }])
-    expect(answer.decidedBy).toBe('by this node, from a lease, known since 40 ms')
+    expect(answer.decidedBy).toBe('by this node, from a lease, 40 ms old')
   })
 
-  test('of a server that explains nothing is empty', () => {
+  test('a decision without an explanation has no rules', () => {
     expect(explainDecision(decision({})).matched).toEqual([])
   })
 
-  test('says of each limit whether it has room', () => {
-    const of = (more: object) =>
+  test('each limit has a verdict', () => {
+    const verdicts = (more: object) =>
       explainDecision(
         decision({ explain: [{ ...(explain[0] as object), limits: [{ ...limit, ...more }] }] }),
       ).matched[0]?.limits.map(limitVerdict)
-    expect(of({})).toEqual(['full: room in 37 s'])
-    expect(of({ retryAfterMs: 0 })).toEqual(['has room'])
-    expect(of({ retryAfterMs: 0, delayMs: 20 })).toEqual(['room after 20 ms'])
-    expect(of({ retryAfterMs: null })).toEqual(['never has room'])
+    expect(verdicts({})).toEqual(['exhausted: retry in 37 s'])
+    expect(verdicts({ retryAfterMs: 0 })).toEqual(['within the limit'])
+    expect(verdicts({ retryAfterMs: 0, delayMs: 20 })).toEqual(['within the limit after 20 ms'])
+    expect(verdicts({ retryAfterMs: null })).toEqual(['can never allow this cost'])
   })
 
-  test('shows a state field by field', () => {
+  test('a counter is shown field by field', () => {
     expect(stateText({ tokens: 3, at: 5 })).toBe('tokens 3, at 5')
-    expect(stateText(null)).toMatch(/whole budget/)
+    expect(stateText(null)).toMatch(/full budget/)
   })
 })

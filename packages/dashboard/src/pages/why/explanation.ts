@@ -1,4 +1,4 @@
-/** What the server explains of a call, read with care, and the answer to "why?" in one sentence. */
+/** Reads the explanation of a decision defensively, and summarizes it in one sentence. */
 import type { DecisionSource, DecisionView } from '@sluice/client'
 import { count } from '../../format.js'
 import { isRecord, waitText, valueToText } from '../rules/rule-text.js'
@@ -12,7 +12,7 @@ export interface LimitExplanation {
   readonly amount: number
   readonly remaining: number
   readonly resetAfterMs: number
-  /** 0: it has room. Null: it never will. */
+  /** 0: within the limit. Null: no wait helps. */
   readonly retryAfterMs: number | null
   readonly delayMs: number
   readonly state: unknown
@@ -27,7 +27,7 @@ export interface RuleExplanation {
   readonly mode: string
   readonly hash: string | null
   readonly caller: Readonly<Record<string, string>> | undefined
-  /** Whom the override is for that holds, perhaps a network; undefined: none does. */
+  /** The caller or network of the override that applies; undefined: none does. */
   readonly override: string | undefined
   readonly limits: readonly LimitExplanation[]
 }
@@ -35,13 +35,13 @@ export interface RuleExplanation {
 export interface Explanation {
   readonly isAllowed: boolean
   readonly refusedBy: string | undefined
-  /** One sentence. */
+  /** The decision in one sentence. */
   readonly summary: string
-  /** Who decided, and from how old a knowledge. */
+  /** What decided, and how old its data was. */
   readonly decidedBy: string
   readonly matched: readonly RuleExplanation[]
   readonly unmatched: readonly RuleExplanation[]
-  /** Rules and candidates that would have refused it, were they enforced. */
+  /** Rules and candidates that would have refused the call if enforced. */
   readonly shadow: readonly string[]
 }
 
@@ -50,7 +50,7 @@ const SOURCE_TEXTS: ReadonlyMap<string, string> = new Map<DecisionSource, string
   ['lease', 'by this node, from a lease'],
   ['local', 'by this node, from its own counts'],
   ['deny-cache', 'by this node, from a refusal it remembers'],
-  ['posture', 'by the postures of the rules, because the store does not answer'],
+  ['posture', 'on store failure, by the setting of each rule'],
 ])
 
 export function explainDecision(decision: DecisionView): Explanation {
@@ -64,7 +64,7 @@ export function explainDecision(decision: DecisionView): Explanation {
     isAllowed: decision.allowed,
     refusedBy: decision.allowed || decision.rule === null ? undefined : valueToText(decision.rule),
     summary: decisionSummary(decision),
-    decidedBy: staleMs === undefined ? decidedBy : `${decidedBy}, known since ${waitText(staleMs)}`,
+    decidedBy: staleMs === undefined ? decidedBy : `${decidedBy}, ${waitText(staleMs)} old`,
     matched: rules.filter(({ isMatched }) => isMatched),
     unmatched: rules.filter(({ isMatched }) => !isMatched),
     shadow: listOf(decision['shadow']),
@@ -80,25 +80,26 @@ export function decisionSummary(decision: DecisionView): string {
   const { allowed, reason } = decision
   const rule = typeof decision.rule === 'string' ? decision.rule : undefined
   if (reason === 'unmatched' || rule === undefined) {
-    return 'Allowed: no rule with a limit matches this call.'
+    return 'Allowed: no rule with a limit matches this request.'
   }
   const limitName = decision['limitName']
   const limitPath = typeof limitName === 'string' ? `${rule}/${limitName}` : rule
   const left = `${count(numberOf(decision['remaining']))} of ${count(numberOf(decision['limit']))} left`
   if (allowed) return allowedText(decision, limitPath, left)
   if (reason === 'cost_exceeds_limit') {
-    return `Refused by ${limitPath}: the call costs more than the limit of ${count(numberOf(decision['limit']))} can ever hold.`
+    return `Refused by ${limitPath}: the request costs more than the limit of ${count(numberOf(decision['limit']))} can ever hold.`
   }
   const retry = decision['retryAfterMs']
-  const then = typeof retry === 'number' ? `retry in ${waitText(retry)}` : 'and no wait helps'
-  const posture = reason === 'posture' ? ' by its posture, without the store' : ''
+  const then =
+    typeof retry === 'number' ? `retry in ${waitText(retry)}` : 'and waiting does not help'
+  const posture = reason === 'posture' ? ' on store failure' : ''
   return `Refused by ${limitPath}${posture}: ${left}, ${then}.`
 }
 
 function allowedText(decision: DecisionView, limitPath: string, left: string): string {
   const delay = numberOf(decision['delayMs'])
-  const delayText = delay > 0 ? `, held for ${waitText(delay)}` : ''
-  const posture = decision.reason === 'posture' ? ' by posture, without the store' : ''
+  const delayText = delay > 0 ? ` after a delay of ${waitText(delay)}` : ''
+  const posture = decision.reason === 'posture' ? ' on store failure' : ''
   return `Allowed${posture}${delayText}: ${left} of the tightest limit, ${limitPath}.`
 }
 
@@ -119,7 +120,7 @@ function ruleOf({
 
 function overrideText(override: Readonly<Record<string, unknown>>): string {
   const parts = Object.entries(override).map(([name, value]) => `${name}=${valueToText(value)}`)
-  return parts.length === 0 ? 'everybody' : parts.join(', ')
+  return parts.length === 0 ? 'all callers' : parts.join(', ')
 }
 
 function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
@@ -141,16 +142,16 @@ function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
   }
 }
 
-/** What a limit says to this call. */
+/** What one limit decides for this call. */
 export function limitVerdict({ retryAfterMs, delayMs }: LimitExplanation): string {
-  if (retryAfterMs === null) return 'never has room'
-  if (retryAfterMs > 0) return `full: room in ${waitText(retryAfterMs)}`
-  return delayMs > 0 ? `room after ${waitText(delayMs)}` : 'has room'
+  if (retryAfterMs === null) return 'can never allow this cost'
+  if (retryAfterMs > 0) return `exhausted: retry in ${waitText(retryAfterMs)}`
+  return delayMs > 0 ? `within the limit after ${waitText(delayMs)}` : 'within the limit'
 }
 
-/** A counter's state as the algorithm keeps it, field by field. */
+/** The state of a counter, field by field, as the algorithm stores it. */
 export function stateText(state: unknown): string {
-  if (state === null) return 'no counter yet: the whole budget is there'
+  if (state === null) return 'no counter yet: the full budget is available'
   if (!isRecord(state)) return valueToText(state)
   return Object.entries(state)
     .map(([name, value]) => `${name} ${valueToText(value).slice(0, 200)}`)

@@ -1,10 +1,10 @@
-/** A call that meets a rule, made up for a caller of whom no more is known than its name. */
+/** Fills in a call that matches a rule, for a caller of which only the name is known. */
 import type { Attributes, RuleView } from '@sluice/client'
 import { isRecord, valueToText } from '../rules/rule-text.js'
 
 /**
- * What is known of the caller, and for all else that the rule wants the first that it takes. What
- * is known stays even where the rule wants another: then the answer says that it is not met.
+ * Adds the first value that the rule accepts for each attribute that is not known. Known attributes
+ * stay, even where the rule requires others: then the explanation shows that it does not match.
  */
 export function matchingCall(rule: RuleView, known: Attributes): Attributes {
   const match = isRecord(rule['match']) ? rule['match'] : {}
@@ -24,20 +24,20 @@ export function matchingCall(rule: RuleView, known: Attributes): Attributes {
 const presentEntry = ([name, value]: readonly [string, string | undefined]) =>
   value === undefined ? [] : [[name, value] as const]
 
-/** Undefined where it is null, or where values are left out: a call without it has none of them. */
+/** Undefined for null and for excluded values: a call without the attribute matches both. */
 function firstOf(value: unknown): string | undefined {
   if (isRecord(value)) return undefined
   const first: unknown = Array.isArray(value) ? value[0] : value
   return first === undefined || first === null ? undefined : valueToText(first)
 }
 
-/** `where` has networks for `ip`: the first address of one is in it. */
+/** For `ip` the value may be a network, whose first address belongs to it. */
 function valueOf(name: string, value: unknown): string | undefined {
   const first = firstOf(value)
   return name === 'ip' ? first?.split('/')[0] : first
 }
 
-/** Any text will do for `:id`, and below `*`. */
+/** Any text matches `:id` and `*`. */
 const pathOf = (pattern: string): string =>
   pattern.replace(/(?<=\/)(?::[A-Za-z_][A-Za-z0-9_]*|\*)(?=\/|$)/g, '1')
 

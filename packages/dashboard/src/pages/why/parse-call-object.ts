@@ -1,21 +1,21 @@
-/** A call as JSON says it: the decision API's own form, a line of our log, or bare attributes. */
+/** Parses a call from JSON: a decision API request, a log line or an object of attributes. */
 import type { Attributes } from '@sluice/client'
 import { isRecord, valueToText } from '../rules/rule-text.js'
 
 export interface ParsedCall {
   readonly attributes: Attributes
-  /** Undefined: nothing was said. */
+  /** Undefined: not given. */
   readonly cost?: number | undefined
-  /** What the reader made of it, where that needs a word. */
+  /** Remarks about how the input was interpreted. */
   readonly notes: readonly string[]
-  /** Why nothing can be asked; then there are no attributes. */
+  /** Why the input is invalid; then there are no attributes. */
   readonly problem?: string | undefined
 }
 
 export const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
 export const failure = (problem: string): ParsedCall => ({ attributes: {}, notes: [], problem })
 
-/** A call as the decision API takes it, a line of our log, or attributes themselves. */
+/** Accepts a decision API request, a log line or an object of attributes. */
 export function parseCallObject(value: Readonly<Record<string, unknown>>): ParsedCall {
   if (isRecord(value['attributes'])) {
     const cost = value['cost']
@@ -26,7 +26,7 @@ export function parseCallObject(value: Readonly<Record<string, unknown>>): Parse
   return parseAttributes(value)
 }
 
-/** A refusal names its caller by attributes where it was told to, else by a hash. */
+/** A log line has the caller as attributes if so configured, otherwise as a hash. */
 function parseLogLine({
   caller,
   rule,
@@ -46,7 +46,7 @@ function parseLogLine({
   return {
     attributes: target.attributes,
     notes: [
-      `The line names the caller of ${valueToText(rule)} by its hash, ${hash}. A hash cannot be turned back into a caller, so add who it was: the attributes that the rule counts by. The answer shows the hash of each caller, to compare.`,
+      `The log line has the caller of ${valueToText(rule)} as a hash, ${hash}. A hash cannot be turned back into a caller: add the attributes that the rule counts by. The explanation shows the hash of each caller for comparison.`,
     ],
   }
 }
@@ -54,11 +54,13 @@ function parseLogLine({
 function parseAttributes(value: Readonly<Record<string, unknown>>): ParsedCall {
   const attributes: Record<string, string> = {}
   for (const [name, field] of Object.entries(value)) {
-    // Absent, as the decision API has it.
+    // Null and empty are absent, as in the decision API.
     if (field === null || field === '') continue
     if (!NAME.test(name)) return badNameFailure(name)
     if (typeof field === 'object') {
-      return failure(`${name}: found a list or an object; accepted: text, a number, true or false`)
+      return failure(
+        `${name}: lists and objects are not accepted; use text, a number, true or false`,
+      )
     }
     attributes[name] = valueToText(field)
   }
@@ -67,5 +69,5 @@ function parseAttributes(value: Readonly<Record<string, unknown>>): ParsedCall {
 
 export const badNameFailure = (name: string): ParsedCall =>
   failure(
-    `found ${JSON.stringify(name.slice(0, 80))} as the name of an attribute; accepted: small letters, digits, "_", "." and "-", a letter first, as in user=u1`,
+    `${JSON.stringify(name.slice(0, 80))} is not an attribute name: use lowercase letters, digits, "_", "." and "-", starting with a letter, as in user=u1`,
   )

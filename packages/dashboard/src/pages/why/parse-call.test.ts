@@ -5,8 +5,8 @@ import { shellWords } from './shell-words.js'
 
 const read = (text: string) => parseCall(text).attributes
 
-describe('attributes line by line', () => {
-  test('are names and values, with blanks, comments and quotes', () => {
+describe('attributes as lines', () => {
+  test('names and values may have spaces, comments and quotes', () => {
     expect(
       read('# who\nuser=u1\n ip = 203.0.113.7 \n\npath=/v1/orders?x=1\nua="Mozilla 5"'),
     ).toEqual({
@@ -17,7 +17,7 @@ describe('attributes line by line', () => {
     })
   })
 
-  test('may stand in one line, as the command line takes them', () => {
+  test('several attributes may be in one line, as on the command line', () => {
     expect(read('user=u1 method=GET path=/v1/a')).toEqual({
       user: 'u1',
       method: 'GET',
@@ -26,11 +26,11 @@ describe('attributes line by line', () => {
     expect(read('agent=a b c user=u1')).toEqual({ agent: 'a b c', user: 'u1' })
   })
 
-  test('may have a colon; what is empty is absent', () => {
+  test('a colon separates too, and an empty value is absent', () => {
     expect(read('user: u1\nip: 2001:db8::1\nplan=')).toEqual({ user: 'u1', ip: '2001:db8::1' })
   })
 
-  test('a name that is none is told with what was found', () => {
+  test('an invalid name is reported', () => {
     expect(parseCall('Us er').problem).toMatch(/"Us er"/)
     expect(parseCall('User=u1').problem).toMatch(/"User"/)
     expect(parseCall('user').problem).toMatch(/"user"/)
@@ -38,7 +38,7 @@ describe('attributes line by line', () => {
 })
 
 describe('a JSON object', () => {
-  test('is attributes, or a call with a cost', () => {
+  test('an object is attributes, or a call with a cost', () => {
     expect(read('{"user":"u1","port":80,"beta":true,"plan":null}')).toEqual({
       user: 'u1',
       port: '80',
@@ -51,15 +51,15 @@ describe('a JSON object', () => {
     })
   })
 
-  test('says what is wrong with it', () => {
-    expect(parseCall('{"user": "u1"').problem).toMatch(/begins like JSON/)
-    expect(parseCall('{"user": ["u1"]}').problem).toMatch(/^user: found a list/)
+  test('invalid JSON is reported', () => {
+    expect(parseCall('{"user": "u1"').problem).toMatch(/^Invalid JSON/)
+    expect(parseCall('{"user": ["u1"]}').problem).toMatch(/^user: lists and objects/)
     const many = Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`a${i}`, 'x']))
     expect(parseCall(JSON.stringify(many)).problem).toMatch(/65 attributes/)
   })
 })
 
-describe('a line of our log', () => {
+describe('a log line', () => {
   const line = {
     level: 'info',
     rule: 'login',
@@ -69,15 +69,15 @@ describe('a line of our log', () => {
     path: '/l',
   }
 
-  test('with a hash has method and path, and says that a hash cannot be looked up', () => {
-    const asked = parseCall(JSON.stringify({ ...line, caller: 'e7dn3k' }))
-    expect(asked.attributes).toEqual({ method: 'POST', path: '/l' })
-    expect(asked.notes[0]).toMatch(/hash, e7dn3k.*cannot be turned back/)
+  test('a log line with a hash gives method and path, and a note about the hash', () => {
+    const call = parseCall(JSON.stringify({ ...line, caller: 'e7dn3k' }))
+    expect(call.attributes).toEqual({ method: 'POST', path: '/l' })
+    expect(call.notes[0]).toMatch(/hash, e7dn3k.*cannot be turned back/)
   })
 
-  test('with a caller in clear has all', () => {
-    const asked = parseCall(JSON.stringify({ ...line, caller: { ip: '203.0.113.7' } }))
-    expect(asked).toEqual({
+  test('a log line with a caller in clear gives all attributes', () => {
+    const call = parseCall(JSON.stringify({ ...line, caller: { ip: '203.0.113.7' } }))
+    expect(call).toEqual({
       attributes: { ip: '203.0.113.7', method: 'POST', path: '/l' },
       notes: [],
     })
@@ -85,7 +85,7 @@ describe('a line of our log', () => {
 })
 
 describe('a curl command', () => {
-  test('has method, path and key', () => {
+  test('a curl command gives method, path and key', () => {
     const text = `curl -sS -X delete 'https://api.example/v1/orders/7?x=1' \\\n  -H 'X-Api-Key: k_1' -H "X-Forwarded-For: 1.1.1.1, 203.0.113.7"`
     expect(read(text)).toEqual({
       method: 'DELETE',
@@ -95,25 +95,25 @@ describe('a curl command', () => {
     })
   })
 
-  test('with data is a POST; what it cannot say is told', () => {
-    const asked = parseCall(
+  test('a curl command with data is a POST, with notes about what is missing', () => {
+    const call = parseCall(
       `$ curl api.example/v1/login -d '{"a":1}' -H 'Authorization: Bearer x' -o out`,
     )
-    expect(asked.attributes).toEqual({ method: 'POST', path: '/v1/login' })
-    expect(asked.notes.join(' ')).toMatch(/token.*address/)
+    expect(call.attributes).toEqual({ method: 'POST', path: '/v1/login' })
+    expect(call.notes.join(' ')).toMatch(/token.*address/)
   })
 
-  test('that asks Sluice has the attributes in its body', () => {
+  test('a curl command to the decision API has the attributes in its body', () => {
     const text = `curl http://127.0.0.1:8081/v1/check -d '{"attributes":{"user":"u1"},"cost":2}'`
     expect(parseCall(text)).toMatchObject({ attributes: { user: 'u1' }, cost: 2 })
   })
 
-  test('without an address is told', () => {
-    expect(parseCall('curl -v').problem).toMatch(/without an address/)
-    expect(parseCall('curl http://[').problem).toMatch(/as the address/)
+  test('a curl command without a URL is reported', () => {
+    expect(parseCall('curl -v').problem).toMatch(/has no URL/)
+    expect(parseCall('curl http://[').problem).toMatch(/is not a URL/)
   })
 
-  test('its words are those of a shell', () => {
+  test('words are split as by a shell', () => {
     expect(shellWords(`a 'b c' "d \\"e\\"" f\\ g $'h\\n' ''`)).toEqual([
       'a',
       'b c',
@@ -129,7 +129,7 @@ describe('a curl command', () => {
 const name = fc.stringMatching(/^[a-z][a-z0-9_.-]{0,10}$/)
 const value = fc.stringMatching(/^[!-~ ]{1,30}$/).filter((each) => !/["']/.test(each))
 
-test('what is written into the field is read back', () => {
+test('attributes written as text are parsed back unchanged', () => {
   fc.assert(
     fc.property(fc.dictionary(name, value, { maxKeys: 6 }), (attributes) => {
       const kept = Object.fromEntries(
@@ -140,7 +140,7 @@ test('what is written into the field is read back', () => {
   )
 })
 
-test('nothing that is pasted throws, and no attribute has a bad name', () => {
+test('no input throws, and every attribute has a valid name', () => {
   fc.assert(
     fc.property(fc.string({ maxLength: 200 }), (text) => {
       for (const given of [text, `{${text}`, `curl ${text}`]) {

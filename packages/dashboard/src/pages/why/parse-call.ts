@@ -1,6 +1,6 @@
 /**
- * What somebody pastes to ask "why?": attributes line by line, a JSON object, a command of curl, a
- * line of our log. Made into the attributes of a call, with what could not be taken along.
+ * Parses what the user pastes: attributes line by line, a JSON object, a curl command or a log
+ * line. The result is a call, with notes about what could not be used.
  */
 import type { Attributes } from '@sluice/client'
 import { isRecord } from '../rules/rule-text.js'
@@ -13,7 +13,7 @@ import {
   parseCallObject,
 } from './parse-call-object.js'
 
-/** As many as the server takes. */
+/** The server accepts no more. */
 const ATTRIBUTES_MAX = 64
 
 export function parseCall(text: string): ParsedCall {
@@ -27,7 +27,7 @@ export function parseCall(text: string): ParsedCall {
 function checkCount(call: ParsedCall): ParsedCall {
   const entries = Object.entries(call.attributes)
   if (entries.length <= ATTRIBUTES_MAX) return call
-  return failure(`found ${entries.length} attributes; accepted: up to ${ATTRIBUTES_MAX}`)
+  return failure(`Found ${entries.length} attributes; at most ${ATTRIBUTES_MAX} are accepted`)
 }
 
 function parseJson(text: string): ParsedCall {
@@ -35,12 +35,12 @@ function parseJson(text: string): ParsedCall {
   try {
     value = JSON.parse(text)
   } catch {
-    return failure('This begins like JSON but is none: a quote, comma or bracket is missing')
+    return failure('Invalid JSON: a quote, comma or bracket is missing')
   }
-  return isRecord(value) ? parseCallObject(value) : failure('accepted: a JSON object')
+  return isRecord(value) ? parseCallObject(value) : failure('Enter a JSON object')
 }
 
-/** `user=u1`, several in one line with blanks between; `user: u1` alone. */
+/** `user=u1`, several in one line separated by spaces; or `user: u1`, one per line. */
 function parseLines(text: string): ParsedCall {
   const attributes: Record<string, string> = {}
   for (const line of text.split('\n').map((each) => each.trim())) {
@@ -55,7 +55,7 @@ function parseLines(text: string): ParsedCall {
   return { attributes, notes: [] }
 }
 
-/** A value goes on to the next name: it may have blanks in it, and any text in quotes. */
+/** A value ends at the next name: it may contain spaces, and any text in quotes. */
 const PAIR = /(?:=\s*"[^"]*"|(?!\s+[a-z][a-z0-9_.-]*=)[^])+/g
 
 function pairsOf(line: string): readonly string[] {
@@ -67,7 +67,7 @@ function unquote(value: string): string {
   return inside ?? value
 }
 
-/** Attributes as the field has them: what a link, and a way here from another page, fills in. */
+/** Attributes as text for the input field; the inverse of `parseCall`. */
 export function attributesText(attributes: Attributes): string {
   return Object.entries(attributes)
     .map(

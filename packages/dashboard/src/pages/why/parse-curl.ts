@@ -1,9 +1,9 @@
-/** The call that a command of curl makes, as far as rules look at it. */
+/** Parses a curl command into the attributes that rules use. */
 import { isRecord } from '../rules/rule-text.js'
 import { type ParsedCall, failure, parseCallObject } from './parse-call-object.js'
 import { shellWords } from './shell-words.js'
 
-/** Options of curl with a value that says nothing about the call. */
+/** curl options with a value that is irrelevant to rules. */
 const WITH_VALUE =
   /^(?:-[AbcDeEFKmoPQrTUuwxyYzCh]|--(?:user-agent|cookie|cookie-jar|output|max-time|connect-timeout|user|proxy|cacert|cert|key|resolve|retry|write-out|referer|form|interface|limit-rate|unix-socket))$/
 const DATA = /^(?:-d|--data(?:-raw|-binary|-ascii|-urlencode)?|--json)$/
@@ -17,12 +17,12 @@ interface CurlOptions {
 
 export function parseCurl(text: string): ParsedCall {
   const options = parseOptions(shellWords(text.replace(/^\$\s+/, '')).slice(1))
-  if (options.url === undefined) return failure('found a curl command without an address')
+  if (options.url === undefined) return failure('The curl command has no URL')
   const address = /^[a-z][a-z0-9+.-]*:\/\//i.test(options.url)
     ? options.url
     : `http://${options.url}`
   if (!URL.canParse(address))
-    return failure(`found ${JSON.stringify(options.url.slice(0, 80))} as the address`)
+    return failure(`${JSON.stringify(options.url.slice(0, 80))} is not a URL`)
   const { pathname } = new URL(address)
   const callInBody = /\/v1\/(?:check|peek|inspect)$/.test(pathname)
     ? parseBody(options.data)
@@ -57,7 +57,7 @@ function parseOptions(words: readonly string[]): CurlOptions {
   return { method: options.method, url: options.url, headers: options.headers, data: options.data }
 }
 
-/** A command that asks Sluice itself has the attributes in its body. */
+/** A command that calls the decision API of Sluice has the attributes in its body. */
 function parseBody(data: string | undefined): ParsedCall | undefined {
   try {
     const value: unknown = JSON.parse(data ?? '')
@@ -77,13 +77,13 @@ function parseHeaders(headers: readonly string[]): Pick<ParsedCall, 'attributes'
     else if (key === 'x-forwarded-for' && value !== '') {
       attributes['ip'] = value.split(',').at(-1)?.trim() ?? ''
       notes.push(
-        'The address is the last of X-Forwarded-For, which the proxy nearest to Sluice wrote.',
+        'The ip is the last address in X-Forwarded-For, which the proxy nearest to Sluice added.',
       )
     } else if (key === 'authorization') {
-      notes.push('A token is not looked into here: add user=… and plan=… as it names them.')
+      notes.push('Tokens are not decoded: add user=… and plan=… as the token has them.')
     }
   }
   if (attributes['ip'] === undefined)
-    notes.push('The address of the caller is not part of a command: add ip=…')
+    notes.push('A curl command does not contain the address of the caller: add ip=…')
   return { attributes, notes }
 }

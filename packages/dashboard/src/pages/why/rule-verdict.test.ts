@@ -28,38 +28,44 @@ const answer = (more: Partial<Explanation>): Explanation => ({
   ...more,
 })
 
-const said = (more: Partial<Explanation>) => ruleVerdict('r', answer(more), { user: 'u1' }).text
+const textOf = (more: Partial<Explanation>) => ruleVerdict('r', answer(more), { user: 'u1' }).text
 
-test('a rule that the call does not meet is told as such, and why', () => {
+test('a rule that does not match is reported with the reason', () => {
   const passed = [rule({ isMatched: false, why: 'path is "/"' })]
   expect(ruleVerdict('r', answer({ unmatched: passed }), {})).toEqual({
     tone: 'degraded',
-    text: 'This call does not meet r, so it does not say why that rule refused.',
+    text: 'This request does not match r, so it does not explain why that rule refused.',
     why: 'path is "/"',
   })
 })
 
-test('a rule that is gone is told as such', () => {
-  expect(said({ matched: [rule({ rule: 'other' })] })).toMatch(/^There is no rule r now/)
+test('a deleted rule is reported', () => {
+  expect(textOf({ matched: [rule({ rule: 'other' })] })).toMatch(/^Rule r no longer exists/)
 })
 
-test('a rule that is met refuses, has no room either, or has room', () => {
+test('a matching rule refuses, has no budget either, or has budget', () => {
   const full = rule({ limits: [limit(0), limit(500)] })
   const never = rule({ limits: [limit(null)] })
   const open = rule({ limits: [limit(0), limit(500, true)] })
   const refused = { isAllowed: false, matched: [full] }
-  expect(said({ ...refused, refusedBy: 'r' })).toBe('This call meets r, which refuses it.')
-  expect(said({ ...refused, refusedBy: 'other' })).toMatch(/, which has no room for it either\.$/)
-  expect(said({ matched: [never] })).toMatch(/, which has no room for it\.$/)
-  expect(said({ matched: [open] })).toMatch(/, which has room for it just now\.$/)
-  expect(said({ matched: [rule({ limits: [] })] })).toMatch(/no limit for this caller\.$/)
-  expect(said({ matched: [{ ...full, mode: 'shadow' }] })).toMatch(/refuses nobody in shadow\.$/)
+  expect(textOf({ ...refused, refusedBy: 'r' })).toBe('This request matches r, which refuses it.')
+  expect(textOf({ ...refused, refusedBy: 'other' })).toMatch(
+    /, which has no budget for it either\.$/,
+  )
+  expect(textOf({ matched: [never] })).toMatch(/, which has no budget for it\.$/)
+  expect(textOf({ matched: [open] })).toMatch(/, which has budget for it now\.$/)
+  expect(textOf({ matched: [rule({ limits: [] })] })).toMatch(/no limit for this caller\.$/)
+  expect(textOf({ matched: [{ ...full, mode: 'shadow' }] })).toMatch(
+    /would refuse it but is in shadow\.$/,
+  )
 })
 
-test('a caller whose name is cut short is another one, unless it is refused', () => {
+test('a truncated caller is reported, unless the request is refused', () => {
   const long = { user: `${'x'.repeat(60)}…` }
   const matched = [rule({})]
-  expect(ruleVerdict('r', answer({ matched }), long).text).toMatch(/^The user is cut short/)
+  expect(ruleVerdict('r', answer({ matched }), long).text).toMatch(
+    /^The value of user is truncated/,
+  )
   const refused = answer({ matched, isAllowed: false, refusedBy: 'r' })
   expect(ruleVerdict('r', refused, long).tone).toBe('refused')
 })

@@ -3,11 +3,11 @@ import { shareableAttributes } from './shareable-attributes.js'
 
 const CALL = { user: 'u1', plan: 'free', ip: '::1', method: 'GET', path: '/v1/orders' }
 
-test('who calls and what for may stand in an address', () => {
+test('user, plan, ip, method and path are shareable', () => {
   expect(shareableAttributes(CALL, {})).toEqual({ attributes: CALL, withheld: [] })
 })
 
-test('a key that was pasted may not, nor what may have come from a header', () => {
+test('a key and attributes that may come from a header are withheld', () => {
   const pasted = { ...CALL, api_key: 'sk_live_0123456789abcdef', device: 'd-1' }
   expect(shareableAttributes(pasted, {})).toEqual({
     attributes: CALL,
@@ -15,7 +15,7 @@ test('a key that was pasted may not, nor what may have come from a header', () =
   })
 })
 
-test('what stands for a key may, and what is in the address anyway', () => {
+test('a masked key and attributes of the address are shareable', () => {
   const shown = { api_key: '1f2e3d4c5b6a7988..wxyz', tenant: 'acme' }
   expect(shareableAttributes(shown, { tenant: 'acme' })).toEqual({
     attributes: shown,

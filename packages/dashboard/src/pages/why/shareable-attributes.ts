@@ -1,21 +1,21 @@
 /**
- * What of a call may stand in an address. Browsers, proxies and whoever is sent a link keep
- * addresses: no place for a key.
+ * Selects the attributes that may be part of an address. Browsers, proxies and recipients of links
+ * store addresses, so secrets must not be in them.
  */
 import type { Attributes } from '@sluice/client'
 
-/** Open on every server. Any other may come from a header, and be a secret. */
+/** Never secret. Any other attribute may come from a header and be secret. */
 const PUBLIC_NAMES: readonly string[] = ['user', 'plan', 'ip', 'method', 'path']
-/** What stands for a secret, as the server shows it. */
+/** A secret as the server shows it: a hash and the last characters. */
 const MASKED_VALUE = /^[0-9a-f]{16}\.\.[^]{0,4}$/
 
 export interface ShareableAttributes {
   readonly attributes: Attributes
-  /** The names of those that are left out. */
+  /** Names of the attributes that are left out. */
   readonly withheld: readonly string[]
 }
 
-/** `known`: what stands in the address already. */
+/** `known`: attributes that are already in the address. */
 export function shareableAttributes(
   attributes: Attributes,
   known: Attributes,

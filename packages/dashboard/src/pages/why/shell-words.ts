@@ -1,6 +1,6 @@
-/** A command line as a shell takes it apart: quotes, backslashes, lines that go on. */
+/** Splits a command line into words as a shell does: quotes, backslashes, line continuations. */
 
-/** More than a command line has; what is pasted may be a whole file. */
+/** Bounds the work: the user may paste a whole file. */
 const LENGTH_MAX = 100_000
 
 const ESCAPES: ReadonlyMap<string, string> = new Map([
@@ -30,7 +30,7 @@ export function shellWords(line: string): readonly string[] {
       double?.replace(/\\(["\\$`\n])/g, '$1') ??
       escaped ??
       plain
-    // A line that goes on begins no word.
+    // A line continuation does not start a word.
     if (piece !== undefined) word = (word ?? '') + piece
   }
   if (word !== undefined) words.push(word)

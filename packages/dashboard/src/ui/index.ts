@@ -21,4 +21,4 @@ export {
 export { Caller, Text, RelativeTime } from './text.js'
 export { toast, Toasts } from './toast.js'
 export type { Tone } from './tone.js'
-export { isHashOnly, TopCaller } from './top-caller.js'
+export { callerColumn, isHashOnly, TopCaller } from './top-caller.js'

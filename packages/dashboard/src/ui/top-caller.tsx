@@ -1,5 +1,6 @@
 /** A caller in a list of top callers, with its most recently refused request. */
 import type { TopCallerView } from '@sluice/client'
+import type { Column } from './table.js'
 import { Caller, Text } from './text.js'
 
 const CALL_LENGTH_MAX = 100
@@ -21,4 +22,11 @@ export function TopCaller({ row }: { readonly row: TopCallerView }) {
       )}
     </div>
   )
+}
+
+/** The first column of tables of top callers. */
+export const callerColumn: Column<TopCallerView> = {
+  head: 'Caller',
+  isMain: true,
+  cell: (row) => <TopCaller row={row} />,
 }

@@ -5,6 +5,7 @@ import { nowMs } from '../../clock.js'
 import { count, duration, timeOf } from '../../format.js'
 import { hrefs } from '../../router.js'
 import {
+  callerColumn,
   Badge,
   type Column,
   Empty,
@@ -14,7 +15,6 @@ import {
   Meter,
   Table,
   Text,
-  TopCaller,
   RelativeTime,
 } from '../../ui/index.js'
 
@@ -53,11 +53,7 @@ export function CallersTable({ callers, by }: CallersTableProps) {
       rowKey={({ rule, hash }) => `${rule} ${hash}`}
       empty={<Empty title={title}>{description}</Empty>}
       columns={[
-        {
-          head: 'Caller',
-          isMain: true,
-          cell: (row) => <TopCaller row={row} />,
-        },
+        callerColumn,
         {
           head: 'Rule',
           cell: ({ rule }) => (

@@ -99,7 +99,7 @@ export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
 const shortDuration = (ms: number): string => duration(ms).split(' ', 2).join(' ')
 
 function RefusingFor({ since }: { readonly since: string | null }) {
-  if (since === null) return <span class="faint">paused</span>
+  if (since === null) return <span class="faint">ended</span>
   return <RelativeTime at={since}>{shortDuration(nowMs.value - timeOf(since))}</RelativeTime>
 }
 

@@ -1,7 +1,7 @@
 /** Callers that a shadow rule or a candidate would have refused. */
 import type { RuleView } from '@sluice/client'
 import { hrefs } from '../../router.js'
-import { Card, Empty, ErrorNote, Link, Loading, Table, TopCaller } from '../../ui/index.js'
+import { callerColumn, Card, Empty, ErrorNote, Link, Loading, Table } from '../../ui/index.js'
 import { shadowColumns } from '../callers/callers-table.js'
 import { CallerActions, useTopCallers } from './side-cards.js'
 
@@ -36,11 +36,7 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
           rowKey={({ hash }) => hash}
           empty={<Empty title="No shadow refusals in this period." />}
           columns={[
-            {
-              head: 'Caller',
-              isMain: true,
-              cell: (row) => <TopCaller row={row} />,
-            },
+            callerColumn,
             ...shadowColumns({ isShadow, isCandidate }),
             {
               head: 'Actions',

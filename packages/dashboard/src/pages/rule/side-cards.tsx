@@ -6,6 +6,7 @@ import { count, duration, percent, compact, sum, timeOf } from '../../format.js'
 import { lastTick } from '../../live.js'
 import { hrefs } from '../../router.js'
 import {
+  callerColumn,
   Card,
   Definitions,
   Empty,
@@ -16,7 +17,6 @@ import {
   Loading,
   Table,
   Text,
-  TopCaller,
   RelativeTime,
 } from '../../ui/index.js'
 import {
@@ -164,11 +164,7 @@ export function MostRefusedCallers({ rule, canChange }: MostRefusedCallersProps)
           rowKey={({ hash }) => hash}
           empty={<Empty title="No refused callers in this period." />}
           columns={[
-            {
-              head: 'Caller',
-              isMain: true,
-              cell: (row) => <TopCaller row={row} />,
-            },
+            callerColumn,
             { head: 'Refused', isNumber: true, cell: ({ refusals }) => compact(refusals) },
             {
               head: 'Exhausted for',

@@ -45,7 +45,7 @@ export function smallPng(png: Buffer): Buffer {
   ])
 }
 
-/** The most frequent ones as they are; of the others only what is unlike all before it. */
+/** Keeps the most frequent colours, and of the others those that differ from all before. */
 function choose(frequent: readonly number[]): readonly number[] {
   const palette: number[] = []
   for (const colour of frequent) {
@@ -66,7 +66,7 @@ function nearest(colour: number, palette: readonly number[]): number {
   return best
 }
 
-/** Squared. */
+/** Squared distance of two colours. */
 function distance(one: number, other: number): number {
   const red = (one >> 16) - (other >> 16)
   const green = ((one >> 8) & 255) - ((other >> 8) & 255)
@@ -85,7 +85,7 @@ function chunk(name: string, data: Buffer): Buffer {
   return Buffer.concat([uint32(data.length), said, uint32(crc32(said))])
 }
 
-/** As browsers write them: eight bits a channel, with or without transparency, not interlaced. */
+/** Reads the PNGs that browsers write: 8 bits per channel, not interlaced. */
 function readPng(png: Buffer): Pixels {
   const data: Buffer[] = []
   let [width, height, channels] = [0, 0, 3]
@@ -103,7 +103,7 @@ function readPng(png: Buffer): Pixels {
   return { width, height, rgb: unfilter(inflateSync(Buffer.concat(data)), width, channels) }
 }
 
-/** Rows are written as differences; the first byte of each says from what. */
+/** Undoes the row filters; the first byte of each row is its filter type. */
 function unfilter(rows: Buffer, width: number, channels: number): Buffer {
   const length = width * channels
   const height = rows.length / (length + 1)

@@ -41,7 +41,7 @@ interface CandidateRow {
   readonly isAdditional: boolean
 }
 
-/** All decisions. A shadow rule refuses nothing, so its `allowed` contains all of them. */
+/** Allowed and refused decisions, without shadow refusals. */
 const decisionsOf = ({ allowed, refused }: Pick<RuleRow, 'allowed' | 'refused'>): number =>
   allowed + refused
 

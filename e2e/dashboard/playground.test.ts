@@ -17,7 +17,7 @@ afterAll(stopAll)
 const openPlayground = async () => {
   const page = await (await chromium.open(server.admin)).newPage()
   await logIn(page, server.admin, server.token, '/playground?max=20&window=5&burst=10')
-  await resultOf(page, 'Token bucket').getByText('admitted').waitFor()
+  await resultOf(page, 'Token bucket').locator('.result-totals').waitFor()
   return page
 }
 

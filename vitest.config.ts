@@ -1,20 +1,40 @@
-import { defineConfig } from 'vitest/config'
+import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { findTiers, type Tier } from './tools/test-tiers.mjs'
+
+const tiers = findTiers(import.meta.dirname)
+
+/** Tiers run one after the other, so that the long one does not disturb the others. */
+const ORDER: readonly Tier[] = ['unit', 'services', 'e2e', 'full']
+
+/**
+ * One file for each core where tests compute. End-to-end tests mostly wait for programs that they
+ * started, so more of them fit.
+ */
+const WORKERS: Readonly<Record<Tier, number>> = { unit: 2, services: 3, e2e: 4, full: 4 }
+
+function projectOf(name: Tier): TestProjectInlineConfiguration {
+  const isEndToEnd = name === 'e2e' || name === 'full'
+  return {
+    resolve: { conditions: ['source'] },
+    ssr: { resolve: { conditions: ['source'] } },
+    test: {
+      name,
+      include: tiers[name],
+      globalSetup: name === 'unit' ? [] : ['tools/services.setup.ts'],
+      maxWorkers: WORKERS[name],
+      sequence: { groupOrder: ORDER.indexOf(name) },
+      // A test that passes only when repeated is listed at the end: see tools/flaky-reporter.mjs.
+      retry: isEndToEnd && process.env['CI'] ? 1 : 0,
+      testTimeout: 60_000,
+      hookTimeout: 60_000,
+    },
+  }
+}
 
 export default defineConfig({
-  resolve: { conditions: ['source'] },
-  ssr: { resolve: { conditions: ['source'] } },
   test: {
-    include: [
-      'packages/*/src/**/*.test.ts',
-      'packages/*/test/**/*.test.ts',
-      'simulation/*.test.ts',
-      'tools/**/*.test.ts',
-      'e2e/**/*.test.ts',
-    ],
-    globalSetup: ['tools/build.setup.ts', 'tools/services.setup.ts'],
-    // Two cores: more workers than that only fight each other.
-    maxWorkers: 2,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    globalSetup: ['tools/build.setup.ts'],
+    reporters: ['default', './tools/flaky-reporter.mjs'],
+    projects: ORDER.map(projectOf),
   },
 })

@@ -1,6 +1,6 @@
 /** docs/guides/proxies/Caddyfile, run by Caddy. */
 import { join } from 'node:path'
-import { findService } from '../tools/services.setup.js'
+import { findService } from '../tools/services.mjs'
 import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import { makeFolder, type Program, startProgram } from './process.test-helper.js'
 import { describeProxy } from './proxy-suite.test-helper.js'

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findService } from '../tools/services.setup.js'
+import { findService } from '../tools/services.mjs'
 import { call, newCaller } from './http-call.test-helper.js'
 import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import {

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { findService } from '../tools/services.setup.js'
+import { findService } from '../tools/services.mjs'
 import type { RunningServer } from './serve.test-helper.js'
 
 const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))

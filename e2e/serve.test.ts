@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../packages/core/src/index.js'
-import { findService } from '../tools/services.setup.js'
+import { findService } from '../tools/services.mjs'
 import { listensOn, makeFolder, stopAll, waitFor } from './process.test-helper.js'
 import { waitForExit, run, start } from './serve.test-helper.js'
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseData } from '../packages/core/src/index.js'
 import { ALERT_NAMES } from '../packages/server/src/config/parse-alerts.js'
-import { findService } from './services.setup.js'
+import { findService } from './services.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RULES = 'monitoring/prometheus-rules.yaml'

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import { findService, installAll } from './services.setup.js'
+import { findService, installAll } from './services.mjs'
 
 /** An apt-get that knows all packages but these; it installs all it is asked for, or none. */
 function aptGetWithout(...unknown: readonly string[]) {

@@ -1,7 +1,7 @@
 /** The dashboard in Chromium, watched for requests, errors and dialogs that no page may cause. */
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
-import { findService } from '../../tools/services.setup.js'
+import { findService } from '../../tools/services.mjs'
 
 const FLAGS = [
   '--no-sandbox',

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { findService } from '../../tools/services.setup.js'
+import { findService } from '../../tools/services.mjs'
 import { makeFolder } from '../process.test-helper.js'
 import { start } from '../serve.test-helper.js'
 

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../ports.mjs'
-import { findService } from '../services.setup.js'
+import { findService } from '../services.mjs'
 import { makeOwnFolder, ServerProcess } from './server-process.js'
 import type { PostgresServer } from './server.js'
 

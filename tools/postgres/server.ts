@@ -15,7 +15,7 @@ import {
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { freePort } from '../ports.mjs'
-import { findService } from '../services.setup.js'
+import { findService } from '../services.mjs'
 import { findOwner, makeOwnFolder, ServerProcess } from './server-process.js'
 
 const HOST = '127.0.0.1'

@@ -4,7 +4,7 @@ import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { findService } from '../services.setup.js'
+import { findService } from '../services.mjs'
 import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
 import { makeFolder } from './sweeper.mjs'
 

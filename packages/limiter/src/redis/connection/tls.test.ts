@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freePort } from '../../../../../tools/ports.mjs'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
-import { findService } from '../../../../../tools/services.setup.js'
+import { findService } from '../../../../../tools/services.mjs'
 import { REDIS_CLIENTS } from '../redis-options.js'
 import { ask, open, PATIENT, readyChannel, textOf } from './drivers.test-helper.js'
 

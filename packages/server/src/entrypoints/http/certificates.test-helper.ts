@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
-import { findService } from '../../../../../tools/services.setup.js'
+import { findService } from '../../../../../tools/services.mjs'
 
 export interface MadePair {
   readonly cert: string

@@ -1,0 +1,11 @@
+/** Which tests run when; see test-tiers.mjs. */
+export type Tier = 'unit' | 'services' | 'e2e' | 'full'
+
+/** The end-to-end tests that `npm test` leaves to `npm run test:full`. */
+export const FULL: readonly string[]
+
+/** Every test file of the repository, by its tier. */
+export function findTiers(root: string): Readonly<Record<Tier, string[]>>
+
+/** The tier of a test file. */
+export function tierOf(path: string, needsServices: (path: string) => boolean): Tier

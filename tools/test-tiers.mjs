@@ -1,0 +1,125 @@
+/**
+ * Which tests run when. A test file is in one tier, and a rule finds it:
+ *
+ * - `e2e`: it is in `e2e/` and drives whole programs.
+ * - `full`: it is in `e2e/` and listed in FULL: it takes long, or is one more of its kind.
+ * - `services`: it, or a helper that it imports, starts a real Redis, Postgres, proxy or tool.
+ * - `unit`: everything else; it starts nothing but Node.
+ *
+ * `npm test` runs all but `full`, and `npm run test:full` runs `full`.
+ */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join, posix } from 'node:path'
+
+/** Where test files are. */
+const FOLDERS = ['packages', 'simulation', 'tools', 'e2e']
+const IGNORED = ['node_modules', 'dist']
+
+/** What starts services: a test that imports one of these, or a file that does, needs them. */
+const STARTS_SERVICES = /^tools\/(services\.mjs|redis\/|postgres\/)/
+
+/** The end-to-end tests that `npm test` leaves to `npm run test:full`. */
+export const FULL = [
+  'alerts/callers-anomaly',
+  'alerts/clocks',
+  'alerts/prometheus-outage',
+  'alerts/rules-and-callers',
+  'alerts/store-many-rules',
+  'alerts/store-outage',
+  'alerts/store-room',
+  'alerts/store-slow',
+  'alerts/store-up-topologies',
+  'caddy',
+  'coordination/clocks',
+  'coordination/leases',
+  'coordination/limits',
+  'coordination/outage',
+  'coordination/partition',
+  'dashboard/alerts',
+  'dashboard/accessibility',
+  'dashboard/untrusted-text',
+  'dashboard/login',
+  'dashboard/playground',
+  'dashboard/server-restart',
+  'dashboard/screenshots',
+  'dashboard/live-pages',
+  'dashboard/shadow-refusals',
+  'dashboard/concurrent-edits',
+  'haproxy',
+  'redis/busy-process',
+  'redis/cluster-holds',
+  'redis/cold-burst',
+  'redis/empty-requests',
+  'redis/faults-clock',
+  'redis/faults-fleet',
+  'redis/faults-network',
+  'redis/faults-process',
+  'redis/faults-swizzle',
+  'redis/heavy-operations',
+  'redis/node-clock',
+  'rule-store-crash',
+  'rules-story-large',
+  'rules-workers',
+  'rules/absent',
+  'rules/burst',
+  'rules/by-hand',
+  'rules/disk-at-start',
+  'rules/listener',
+  'rules/outage',
+  'rules/restored',
+  'rules/writers',
+  'serve-redis-start',
+  'uploads',
+].map((name) => `e2e/${name}.test.ts`)
+
+/** Every test file of the repository, by its tier. */
+export function findTiers(root) {
+  const tiers = { unit: [], services: [], e2e: [], full: [] }
+  const needsServices = createServiceCheck(root)
+  for (const path of FOLDERS.flatMap((folder) => testFilesIn(root, folder))) {
+    tiers[tierOf(path, needsServices)].push(path)
+  }
+  return tiers
+}
+
+/** The tier of a test file. */
+export function tierOf(path, needsServices) {
+  if (path.startsWith('e2e/')) return FULL.includes(path) ? 'full' : 'e2e'
+  return needsServices(path) ? 'services' : 'unit'
+}
+
+function testFilesIn(root, folder) {
+  return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = posix.join(folder, entry.name)
+    if (entry.isDirectory()) return IGNORED.includes(entry.name) ? [] : testFilesIn(root, path)
+    return path.endsWith('.test.ts') ? [path] : []
+  })
+}
+
+/** Whether a file, or one that it imports by a relative path, starts services. */
+function createServiceCheck(root) {
+  const known = new Map()
+  const check = (path) => {
+    const found = known.get(path)
+    if (found !== undefined) return found
+    // Two files that import each other would otherwise be looked at without end.
+    known.set(path, false)
+    const needs = STARTS_SERVICES.test(path) || importsOf(root, path).some(check)
+    known.set(path, needs)
+    return needs
+  }
+  return check
+}
+
+const IMPORT = /\b(?:from|import)\s*\(?\s*'(\.[^']+)'/g
+
+function importsOf(root, path) {
+  const text = readFileSync(join(root, path), 'utf8')
+  return [...text.matchAll(IMPORT)].flatMap(([, from]) => {
+    const target = posix.join(posix.dirname(path), from)
+    const candidates = [target, target.replace(/\.js$/, '.ts'), target.replace(/\.js$/, '.tsx')]
+    return candidates.find((file) => isSource(file) && existsSync(join(root, file))) ?? []
+  })
+}
+
+const isSource = (path) => /\.(ts|tsx|mjs)$/.test(path)

@@ -13,6 +13,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { freePort } from '../ports.mjs'
 import { findService } from '../services.mjs'
@@ -21,6 +22,8 @@ import { findOwner, makeOwnFolder, ServerProcess } from './server-process.js'
 const HOST = '127.0.0.1'
 const ADMIN = 'postgres'
 const START_TRIES_MAX = 5
+const END_MS_MAX = 30_000
+const LOOK_EVERY_MS = 5
 const PSQL_OUTPUT_MAX = 64 * 1024 * 1024
 /** Where Debian keeps what only a server needs, by version. */
 const DEBIAN_FOLDER = '/usr/lib/postgresql'
@@ -169,10 +172,15 @@ class Server implements PostgresServer {
   }
 
   async kill(): Promise<void> {
+    if (!this.isRunning) return
+    // Once it is stopped it starts no more processes, and none is left out.
+    signal(this.pid, 'SIGSTOP')
+    await until(() => stateOf(this.pid) === STOPPED || !this.isRunning)
     const pids = this.isRunning ? this.pids() : []
-    await this.#process.end('SIGKILL')
-    // Its own processes notice, unless they are stopped; the port is free when all are gone.
     for (const pid of pids) signal(pid, 'SIGKILL')
+    await this.#process.end('SIGKILL')
+    // Each holds the shared memory until it is gone, and a new server refuses to start beside it.
+    await until(() => pids.map(stateOf).every((state) => state === undefined || state === ENDED))
   }
 
   start(): Promise<void> {
@@ -224,6 +232,24 @@ class Server implements PostgresServer {
   private pids(): readonly number[] {
     const children = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
     return [this.pid, ...children.trim().split(/\s+/).filter(Boolean).map(Number)]
+  }
+}
+
+/** As /proc has it: one that has ended stays a zombie until somebody asks for its exit code. */
+const STOPPED = 'T'
+const ENDED = 'Z'
+
+/** Undefined: there is no such process any more. */
+function stateOf(pid: number): string | undefined {
+  // Its name comes before, in parentheses, and may itself have any in it.
+  return firstExisting(() => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.charAt(0))
+}
+
+async function until(isSo: () => boolean): Promise<void> {
+  const deadline = Date.now() + END_MS_MAX
+  while (!isSo()) {
+    if (Date.now() > deadline) throw new Error(`Postgres: not ended in ${END_MS_MAX} ms`)
+    await sleep(LOOK_EVERY_MS)
   }
 }
 

@@ -5,11 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { vi } from 'vitest'
 import { freePort } from '../tools/ports.mjs'
-
-/** A busy machine may take ten seconds for what takes one when it is idle. */
-vi.setConfig({ testTimeout: 120_000 })
 
 const START_MS_MAX = 40_000
 const LOOK_EVERY_MS = 20

@@ -4,6 +4,7 @@ import { Agent, createServer, get, type IncomingMessage, type Server } from 'nod
 import { get as httpsGet } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TLSSocket } from 'node:tls'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../packages/core/src/index.js'
@@ -355,12 +356,12 @@ test('a large rules file is taken without holding up a single call', async () =>
     }
   })()
   writeFileSync(file, text)
-  await vi.waitFor(
-    async () => {
-      expect((await fetch(`${gateway}/p4999`)).headers.get('x-ratelimit-limit')).toBe('9')
-    },
-    { timeout: 20_000, interval: 50 },
-  )
+  // How long that takes depends on the machine, and nothing here is about it.
+  let limit: string | null = null
+  while (limit !== '9') {
+    limit = (await fetch(`${gateway}/p4999`)).headers.get('x-ratelimit-limit')
+    await sleep(50)
+  }
   isTaken = true
   await probe
   await waitFor(program, () => program.output().includes('"rules changed"'))

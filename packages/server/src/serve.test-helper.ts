@@ -34,6 +34,8 @@ export interface TestServerOptions {
   readonly config?: object
   readonly env?: Environment
   readonly upstream?: RequestListener
+  /** How long warm-up may take. */
+  readonly warmUpMs?: number
 }
 
 const TEST_TOKEN = 'test-admin-token-0123456789'
@@ -67,7 +69,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
   })
   if (config === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
   const { log, lines } = createMemoryLog()
-  const server = await serve(config, { log })
+  const server = await serve(config, { log, warmUpMs: options.warmUpMs })
   return {
     ...server,
     gatewayPort: portOf(server.gateway),

@@ -39,6 +39,8 @@ export interface ServeOptions {
   readonly adminToken?: string | undefined
   /** Set in one of several processes behind the same listeners. */
   readonly worker?: WorkerSide | undefined
+  /** How long warm-up may take. @default 1000 */
+  readonly warmUpMs?: number | undefined
 }
 
 export interface RunningServer {
@@ -139,7 +141,7 @@ async function start(
   admin.serve(handleAdmin)
   closers.push(() => gateway.close())
   // Nobody can connect before: with several workers each takes calls once it is warm itself.
-  await warmUp(config, engine.counterStore.store)
+  await warmUp(config, engine.counterStore.store, options.warmUpMs)
   const [gatewayUrl, apiUrl, adminUrl] = [
     await startListener(gateway.listener, closers),
     await startListener(api, closers),

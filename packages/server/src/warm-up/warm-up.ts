@@ -21,12 +21,16 @@ const WARM_UP_MS_MAX = 1000
 const CALLS_AT_ONCE = 8
 
 /** Never rejects. Does nothing where the store is in this process, or has not answered yet. */
-export async function warmUp(config: Config, store: Store): Promise<void> {
+export async function warmUp(
+  config: Config,
+  store: Store,
+  withinMs = WARM_UP_MS_MAX,
+): Promise<void> {
   if (!isRedis(store) || store.stats().state !== 'ready') return
   const work = new WarmUp(config, store.warmUpStore())
   let timer: NodeJS.Timeout | undefined
   const timeUp = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, WARM_UP_MS_MAX)
+    timer = setTimeout(resolve, withinMs)
   })
   await Promise.race([work.run(), timeUp])
   clearTimeout(timer)

@@ -1,7 +1,8 @@
 /**
  * Which tests run when. A test file is in one tier, and a rule finds it:
  *
- * - `e2e`: it is in `e2e/` and drives whole programs.
+ * - `e2e`: it is in `e2e/` and drives whole programs, or in `simulation/` or `test/` of a
+ *   package: whole fleets and whole servers in one process, with very many calls.
  * - `full`: it is in `e2e/` and listed in FULL: it takes long, or is one more of its kind.
  * - `services`: it, or a helper that it imports, starts a real Redis, Postgres, proxy or tool.
  * - `unit`: everything else; it starts nothing but Node.
@@ -17,6 +18,8 @@ const IGNORED = ['node_modules', 'dist']
 
 /** What starts services: a test that imports one of these, or a file that does, needs them. */
 const STARTS_SERVICES = /^tools\/(services\.mjs|redis\/|postgres\/)/
+
+const END_TO_END = /^(e2e|simulation|packages\/[^/]+\/test)\//
 
 /** The end-to-end tests that `npm test` leaves to `npm run test:full`. */
 export const FULL = [
@@ -84,7 +87,7 @@ export function findTiers(root) {
 
 /** The tier of a test file. */
 export function tierOf(path, needsServices) {
-  if (path.startsWith('e2e/')) return FULL.includes(path) ? 'full' : 'e2e'
+  if (END_TO_END.test(path)) return FULL.includes(path) ? 'full' : 'e2e'
   return needsServices(path) ? 'services' : 'unit'
 }
 

@@ -242,7 +242,9 @@ const ENDED = 'Z'
 /** Undefined: there is no such process any more. */
 function stateOf(pid: number): string | undefined {
   // Its name comes before, in parentheses, and may itself have any in it.
-  return firstExisting(() => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.charAt(0))
+  return firstExisting(() =>
+    readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.charAt(0),
+  )
 }
 
 async function until(isSo: () => boolean): Promise<void> {

@@ -2,7 +2,7 @@
  * The kit that rules are read with, for other files of settings: text to a tree, a tree to values,
  * every problem told at once with its place.
  */
-export { parseDuration } from './duration.js'
+export { parseDuration } from './text/duration.js'
 export {
   isAttributeName,
   readAttributeName,

@@ -47,7 +47,7 @@ export {
 } from './decision/plan.js'
 export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem-body.js'
 export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
-export { durationText, formatDuration, parseDuration } from './duration.js'
+export { durationText, formatDuration, parseDuration } from './text/duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
 export {
   type Address,
@@ -113,10 +113,10 @@ export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern }
 export { gcd, isCount } from './numbers.js'
 export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-hash.js'
 export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
-export { limitText } from './rules/limit-text.js'
+export { limitText } from './text/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
 export { type ParsedData, parseData } from './rules/parse-data.js'
 export type { Problem } from './rules/diagnostics.js'
 export type * from './rules/rule.js'
-export { writeYaml } from './rules/write-yaml.js'
+export { writeYaml } from './text/write-yaml.js'

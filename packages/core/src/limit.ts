@@ -4,7 +4,7 @@
  * `LimitSpec` is what a person wrote; `Limit` is the same with its arithmetic prepared. A limit
  * whose products would leave 2^53 is refused when the rule loads, never rounded in silence.
  */
-import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './duration.js'
+import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './text/duration.js'
 import { ceilDiv, floorDiv, gcd, isCount, MAX_INTEGER } from './numbers.js'
 
 export const ALGORITHM_NAMES = [

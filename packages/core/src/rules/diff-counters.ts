@@ -8,7 +8,7 @@
  */
 import { defaultLimitName, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
-import { limitChanges, limitText } from './limit-text.js'
+import { limitChanges, limitText } from '../text/limit-text.js'
 import type { Coordination, Override, Rule, Tiers } from './rule.js'
 
 /** What becomes of the counters of one limit. */

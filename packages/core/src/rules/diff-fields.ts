@@ -1,8 +1,8 @@
 /** The fields of a rule as short texts for people, and which of them differ between two rules. */
 import { show } from '../errors.js'
-import { formatDuration } from '../duration.js'
+import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
-import { limitText } from './limit-text.js'
+import { limitText } from '../text/limit-text.js'
 import { isExclusion, type Rule, type RuleSet, type Tiers, type WhereClause } from './rule.js'
 import { quote } from './tree.js'
 

@@ -1,5 +1,5 @@
 /** Limits: the short form `10/second`, and the long one with every field. */
-import { parseDuration } from '../duration.js'
+import { parseDuration } from '../text/duration.js'
 import {
   ALGORITHM_NAMES,
   defaultLimitName,

@@ -1,5 +1,5 @@
 /** What a rule by itself does that its writer may not have meant. Errors with `strict`. */
-import { formatDuration } from '../duration.js'
+import { formatDuration } from '../text/duration.js'
 import { defineLimit, type LimitSpec, MAX_UNITS } from '../limit.js'
 import { MAX_STRANDED_MAX } from './parse-coordination.js'
 import { meansEverybody } from './parse-attribute.js'

@@ -1,5 +1,5 @@
 /** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
-import { formatDuration } from '../duration.js'
+import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
 import { compiledMatchOf } from '../matching/compiled-match.js'
 import type { PathPattern } from '../path.js'

@@ -1,5 +1,5 @@
 /** A limit as people read it: the short form where that says all of it, else its fields. */
-import { formatDuration } from '../duration.js'
+import { formatDuration } from './duration.js'
 import type { LimitSpec } from '../limit.js'
 
 const UNITS: ReadonlyMap<number, string> = new Map([

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { parseRules } from './parse-rules.js'
-import { parseData } from './parse-data.js'
+import { parseRules } from '../rules/parse-rules.js'
+import { parseData } from '../rules/parse-data.js'
 import { writeYaml } from './write-yaml.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)

@@ -27,6 +27,7 @@ const ARROWS = {
     '@opentelemetry/api',
     '@sluice/core',
     '@sluice/core/config-reader',
+    '@sluice/core/text',
     '@sluice/limiter',
     '@sluice/limiter/otel',
     '@sluice/limiter/redis',
@@ -60,6 +61,7 @@ const ARROWS = {
   cli: [
     '@sluice/client',
     '@sluice/core',
+    '@sluice/core/text',
     '@sluice/server',
     '@sluice/server/find-admin',
     'commander',
@@ -71,6 +73,7 @@ const ARROWS = {
   dashboard: [
     '@preact/signals',
     '@sluice/client',
+    '@sluice/core/text',
     'preact',
     'preact/hooks',
     'uplot',

@@ -39,6 +39,8 @@ describe('a test file is', () => {
   })
 
   test('one with services where a helper of it imports them', () => {
-    expect(tiers.services).toContain('packages/server/src/entrypoints/http/http-listener-tls.test.ts')
+    expect(tiers.services).toContain(
+      'packages/server/src/entrypoints/http/http-listener-tls.test.ts',
+    )
   })
 })

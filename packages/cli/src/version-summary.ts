@@ -1,7 +1,7 @@
 /** Versions of the past in a few words. */
 import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { isRecord } from './guards.js'
-import { instantText } from './rule-format.js'
+import { instantText } from './time-format.js'
 
 const SHOWN_MAX = 3
 

@@ -113,7 +113,7 @@ export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern }
 export { gcd, isCount } from './numbers.js'
 export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-hash.js'
 export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
-export { limitText } from './text/limit-text.js'
+export { limitSpecText } from './text/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
 export { type ParsedData, parseData } from './rules/parse-data.js'

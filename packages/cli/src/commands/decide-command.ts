@@ -3,7 +3,8 @@ import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sl
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../command-errors.js'
 import { isRecord, plainText } from '../guards.js'
-import { callerText, elapsedText, timeText } from '../rule-format.js'
+import { callerText } from '@sluice/core/text'
+import { elapsedText, timeText } from '../time-format.js'
 import {
   type Cli,
   type CommonFlags,

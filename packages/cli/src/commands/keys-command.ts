@@ -2,7 +2,7 @@
 import type { KeyInput, KeyPatch, KeyView } from '@sluice/client'
 import type { Command } from 'commander'
 import { UsageError, OK } from '../command-errors.js'
-import { instantText } from '../rule-format.js'
+import { instantText } from '../time-format.js'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,

@@ -2,7 +2,7 @@
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../command-errors.js'
-import { elapsedText, instantText, offsetText } from '../rule-format.js'
+import { elapsedText, instantText, offsetText } from '../time-format.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../command-context.js'
 import { type Cell, pairs, table } from '../text-table.js'
 

@@ -148,10 +148,10 @@ test('sluice peek says of each limit since when it is known, where that is not n
   expect(out).toContain('decided    by the node from its own counts, 12 ms old\n')
   expect(
     out.split('\n\n')[1],
-  ).toBe(`RULE      LIMIT            LEFT     FULL IN  KNOWN      CALLER     HASH
-per-user  fixed-window-1m  4 of 10  9 s      12 ms ago  user=u1    0f1e2d3c4b5a6978
-per-user  fixed-window-1m  8 of 10  9 s      now        user=u1    0f1e2d3c4b5a6978
-free      no limit         -        -        -          everybody  00
+  ).toBe(`RULE      LIMIT            LEFT     FULL IN  KNOWN      CALLER       HASH
+per-user  fixed-window-1m  4 of 10  9 s      12 ms ago  user=u1      0f1e2d3c4b5a6978
+per-user  fixed-window-1m  8 of 10  9 s      now        user=u1      0f1e2d3c4b5a6978
+free      no limit         -        -        -          all callers  00
 `)
 })
 

@@ -56,7 +56,7 @@ test('sluice rules promote tells the limits in force', async () => {
   })
   const ran = await admin.run(['rules', 'promote', 'per-user'])
   expect(ran.out).toBe(
-    'per-user has 10/second, 1000/1h sliding-window-counter hourly now. Version 7.\n',
+    'per-user has 10/second and 1000/hour sliding-window-counter hourly now. Version 7.\n',
   )
 })
 

@@ -8,7 +8,7 @@ import {
   reportUnchanged,
 } from '../confirm.js'
 import { OK } from '../command-errors.js'
-import { ruleLimitsText } from '../rule-format.js'
+import { ruleLimitsText } from '@sluice/core/text'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,

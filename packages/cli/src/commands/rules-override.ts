@@ -3,7 +3,7 @@ import { callerId, type OverrideView } from '@sluice/client'
 import { parseData } from '@sluice/core'
 import type { Command } from 'commander'
 import { UsageError, OK } from '../command-errors.js'
-import { byOf, callerText, limitsText } from '../rule-format.js'
+import { callerText, countedAttributes, limitsText } from '@sluice/core/text'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
@@ -102,7 +102,7 @@ async function remove(
   const { caller, limits } = readWords(words)
   if (limits !== undefined)
     throw new UsageError('--remove: found a limit; accepted: only the caller')
-  const by = byOf((await client.getRule(rule))['by'])
+  const by = countedAttributes((await client.getRule(rule))['by'])
   const names = Object.keys(caller)
   if (names.length !== by.length || !by.every((name) => names.includes(name))) {
     const accepted = by.map((name) => `${name}=...`).join(' ') || 'nothing, it counts everybody'

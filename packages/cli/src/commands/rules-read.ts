@@ -3,7 +3,8 @@ import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/clie
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
 import { writeOutputFile } from '../input-files.js'
-import { byText, instantText, matchText, ruleLimitsText } from '../rule-format.js'
+import { byText, matchText, ruleLimitsText } from '@sluice/core/text'
+import { instantText } from '../time-format.js'
 import { escapeTerminal, escapeDocument } from '../terminal-escape.js'
 import {
   type Cli,

@@ -6,7 +6,7 @@ import { diffText, isEmptyDiff } from '../diff-text.js'
 import { UsageError, OK, REFUSED } from '../command-errors.js'
 import { editLimits, hasZeroLimit } from '../limit-edits.js'
 import { isRecord } from '../guards.js'
-import { instantText } from '../rule-format.js'
+import { instantText } from '../time-format.js'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,

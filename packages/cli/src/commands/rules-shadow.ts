@@ -1,7 +1,7 @@
 /** `sluice rules shadow` and `enforce`: rules that refuse nobody, for good or for a while. */
 import type { Command } from 'commander'
 import { UsageError, OK } from '../command-errors.js'
-import { instantText, timeText } from '../rule-format.js'
+import { instantText, timeText } from '../time-format.js'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,

@@ -2,7 +2,7 @@
 import type { Role, TokenInput } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../command-errors.js'
-import { instantText } from '../rule-format.js'
+import { instantText } from '../time-format.js'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,

@@ -60,10 +60,10 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
     expect((await admin.run(['top'])).out).toBe(`most refusals; of the last 7 min, on 2 nodes
 
-RULE      CALLER     PLAN  REFUSALS  LAST REFUSED        USE  AT ZERO    HOURS  SEEN
-per-user  user=u1    free       120  GET /v1/orders/:id   30  for 7 min      3  1 s ago
-per-user  hash=00ff  -          120  -                    30  for 7 min      3  1 s ago
-per-user  everybody  -          120  -                    30  for 7 min      3  1 s ago
+RULE      CALLER       PLAN  REFUSALS  LAST REFUSED        USE  AT ZERO    HOURS  SEEN
+per-user  user=u1      free       120  GET /v1/orders/:id   30  for 7 min      3  1 s ago
+per-user  hash=00ff    -          120  -                    30  for 7 min      3  1 s ago
+per-user  all callers  -          120  -                    30  for 7 min      3  1 s ago
 `)
   })
 

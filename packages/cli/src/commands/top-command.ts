@@ -3,7 +3,8 @@ import { type TopCallerView, type TopOrder, type TopView, UnreachableError } fro
 import { type Command, Option } from 'commander'
 import { OK } from '../command-errors.js'
 import type { Io } from '../io.js'
-import { callerText, elapsedText } from '../rule-format.js'
+import { callerText } from '@sluice/core/text'
+import { elapsedText } from '../time-format.js'
 import { escapeTerminal } from '../terminal-escape.js'
 import {
   type Cli,

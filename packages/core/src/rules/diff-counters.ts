@@ -8,7 +8,7 @@
  */
 import { defaultLimitName, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
-import { limitChanges, limitText } from '../text/limit-text.js'
+import { limitChanges, limitSpecText } from '../text/limit-text.js'
 import type { Coordination, Override, Rule, Tiers } from './rule.js'
 
 /** What becomes of the counters of one limit. */
@@ -157,7 +157,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
   const present = [...is].map(([limit, spec]): CounterFate => {
     const old = was.get(limit)
     if (old === undefined) {
-      return { where, limit, counters: 'start anew', what: `new: ${limitText(spec)}` }
+      return { where, limit, counters: 'start anew', what: `new: ${limitSpecText(spec)}` }
     }
     const isMoved = isSplit(coordinated, old) !== isSplit(coordination, spec)
     const isFound = by === '' && !isMoved && old.algorithm === spec.algorithm
@@ -168,7 +168,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
   const ended = [...was]
     .filter(([limit]) => !is.has(limit))
     .map(([limit, spec]): CounterFate => {
-      return { where, limit, counters: 'end', what: `was ${limitText(spec)}` }
+      return { where, limit, counters: 'end', what: `was ${limitSpecText(spec)}` }
     })
   return [...present, ...ended]
 }
@@ -196,7 +196,7 @@ export function isSameOverride(a: Override, b: Override): boolean {
 }
 
 function limitsKey(limits: readonly LimitSpec[]): string {
-  return limits.map(limitText).join(' ')
+  return limits.map(limitSpecText).join(' ')
 }
 
 /**

@@ -2,7 +2,7 @@
 import { show } from '../errors.js'
 import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
-import { limitText } from '../text/limit-text.js'
+import { limitSpecText } from '../text/limit-text.js'
 import { isExclusion, type Rule, type RuleSet, type Tiers, type WhereClause } from './rule.js'
 import { quote } from './tree.js'
 
@@ -94,7 +94,7 @@ export function tierField(attribute: string, value: string): string {
 
 /** `[10/second, 1000/hour]`; `no limit` for none. */
 function limitsText(limits: readonly LimitSpec[]): string {
-  return limits.length === 0 ? 'no limit' : `[${limits.map(limitText).join(', ')}]`
+  return limits.length === 0 ? 'no limit' : `[${limits.map(limitSpecText).join(', ')}]`
 }
 
 export function listText(items: readonly string[]): string {

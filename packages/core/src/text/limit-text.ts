@@ -32,7 +32,7 @@ const AMOUNT_FIELDS: readonly LimitField[] = [
 ]
 
 /** `10/second`, `10/30s`, `{ algorithm: gcra, max: 10, window: 1s }`. */
-export function limitText(limit: LimitSpec): string {
+export function limitSpecText(limit: LimitSpec): string {
   const fields = [
     ...(limit.algorithm === 'token-bucket' ? [] : [`algorithm: ${limit.algorithm}`]),
     ...AMOUNT_FIELDS.flatMap(({ name, read }) => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseRules } from '../rules/parse-rules.js'
 import { parseData } from '../rules/parse-data.js'
-import { writeYaml } from './write-yaml.js'
+import { writeRuleYaml, writeYaml } from './write-yaml.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`
@@ -90,6 +90,51 @@ test('what JSON cannot say is refused', () => {
   expect(() => writeYaml(itself)).toThrow('YAML: found more than 64 levels')
 })
 
+describe('a rule for an editor', () => {
+  test('a rule is written as in the documentation, without added fields', () => {
+    const text = writeRuleYaml({
+      overrideCount: 2,
+      version: 12,
+      mode: 'shadow',
+      id: 'orders-per-user',
+      description: 'What one user may do with orders.',
+      match: { method: ['GET', 'POST'], path: '/v1/orders/:id', where: { plan: ['free'] } },
+      by: ['user'],
+      limits: ['10/second', { algorithm: 'gcra', max: 1000, window: '1h', name: 'hourly' }],
+      tiers: { plan: { pro: ['100/second'], partner: [] } },
+      candidate: { limits: ['5/second'] },
+    })
+    expect(text).toBe(`id: orders-per-user
+description: What one user may do with orders.
+match:
+  method: [GET, POST]
+  path: /v1/orders/:id
+  where: { plan: [free] }
+by: [user]
+limits:
+  - 10/second
+  - { algorithm: gcra, max: 1000, window: 1h, name: hourly }
+tiers:
+  plan: { pro: [100/second], partner: [] }
+candidate:
+  limits: [5/second]
+mode: shadow
+`)
+  })
+
+  test('a multi-line description is written as a block', () => {
+    expect(writeYaml({ description: 'one\n\ntwo' }, 'compact')).toBe(
+      'description: |-\n  one\n\n  two\n',
+    )
+  })
+
+  test('text that YAML would read as something else is quoted', () => {
+    for (const text of ['no', '0123', '1e3', '12:30', '', ' a', 'a: b', 'a #b', '*x', '-', '!t']) {
+      expect(writeYaml({ plan: text }, 'compact')).toBe(`plan: '${text}'\n`)
+    }
+  })
+})
+
 const unit = fc.oneof(
   fc.constantFrom(...' :#-*&!|>\'"%@`{}[],?~\n\t\r\\/.0123456789eExyno'.split('')),
   fc.nat(0xffff).map((code) => String.fromCharCode(code)),
@@ -112,12 +157,13 @@ const hasExponent = (value: unknown) => /[\d]e[+-]\d/.test(JSON.stringify(value)
 
 describe('what is written is read as the same', () => {
   test('by readers of YAML 1.2 and 1.1, whatever it is', () => {
-    const property = fc.property(node.map(asJson), (value) => {
-      const written = writeYaml(value)
+    const style = fc.constantFrom('block' as const, 'compact' as const)
+    const property = fc.property(node.map(asJson), style, (value, each) => {
+      const written = writeYaml(value, each)
       expect(parse(written, { schema: 'core' })).toEqual(value)
       expect(parse(written, { version: '1.1' })).toEqual(value)
     })
-    fc.assert(property, { numRuns: 1000 })
+    fc.assert(property, { numRuns: 2000 })
   })
 
   test('by readPlain', () => {

@@ -28,7 +28,7 @@ import { RuleEditor } from './rule/rule-editor.js'
 import { RuleStats } from './rule/rule-stats.js'
 import { ShadowRefused } from './rule/shadow-refused.js'
 import { RuleSettings, RemainingBudget, MostRefusedCallers } from './rule/side-cards.js'
-import { writeRule } from './rule/yaml.js'
+import { writeRuleYaml } from '@sluice/core/text'
 import { isTemporarilyShadowed } from './rules/rule-rows.js'
 import { type EditAccess, useEditAccess } from './rules/use-rules.js'
 
@@ -137,7 +137,7 @@ function RuleTabs({ rule, stats, access, onChanged }: RuleContentProps) {
         {selected === 'edit' && (
           <RuleEditor
             id={rule.id}
-            original={{ text: writeRule(rule), version: rule.version }}
+            original={{ text: writeRuleYaml(rule), version: rule.version }}
             access={access}
             onSaved={onChanged}
           />

@@ -6,7 +6,7 @@ import { api } from '../../api.js'
 import { count, sum } from '../../format.js'
 import { hrefs, navigate } from '../../router.js'
 import { Button, CheckField, Link, Note, Text, toast } from '../../ui/index.js'
-import { allLimitsText, isRecord } from '../rules/rule-text.js'
+import { allLimitsText, isRecord } from '@sluice/core/text'
 import { ChangeDialog } from './change-dialog.js'
 import { promotionOutlook, compareCandidate } from './candidate-comparison.js'
 

@@ -3,7 +3,7 @@ import { api, useResource } from '../../api.js'
 import { Button, ErrorNote, Loading, Row, Text, RelativeTime } from '../../ui/index.js'
 import { LineDiff } from './diff-view.js'
 import type { RuleText } from './rule-editor.js'
-import { writeRule } from './yaml.js'
+import { writeRuleYaml } from '@sluice/core/text'
 
 interface ConflictProps {
   readonly id: string
@@ -26,7 +26,7 @@ export function Conflict({ id, base, ownText, onDiscard, onKeep }: ConflictProps
   if (loaded.error !== undefined) return <ErrorNote error={loaded.error} onRetry={loaded.reload} />
   if (loaded.value === undefined) return <Loading what="Loading changes" />
   const { rule, last } = loaded.value
-  const theirs: RuleText = { text: writeRule(rule), version: rule.version }
+  const theirs: RuleText = { text: writeRuleYaml(rule), version: rule.version }
   return (
     <div class="note tone-degraded conflict" role="alert">
       <div class="note-body">

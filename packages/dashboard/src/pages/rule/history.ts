@@ -1,7 +1,7 @@
 /** Summarizes the versions of a rule, and shows each change as two texts. */
 import type { HistoryChangeView, VersionView } from '@sluice/client'
-import { isRecord } from '../rules/rule-text.js'
-import { writeRule, writeYaml } from './yaml.js'
+import { isRecord } from '@sluice/core/text'
+import { writeRuleYaml, writeYaml } from '@sluice/core/text'
 
 const NAMES: Readonly<Record<HistoryChangeView['kind'], string>> = {
   set: 'the rule order or routes',
@@ -46,5 +46,5 @@ export function textChanges({ changes }: VersionView): readonly TextChange[] {
 
 function bodyText(body: unknown): string {
   if (body === null || body === undefined) return ''
-  return isRecord(body) ? writeRule(body) : writeYaml(body)
+  return isRecord(body) ? writeRuleYaml(body) : writeYaml(body, 'compact')
 }

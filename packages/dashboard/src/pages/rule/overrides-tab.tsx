@@ -18,7 +18,7 @@ import {
   TextField,
   toast,
 } from '../../ui/index.js'
-import { countedAttributes, callerText, limitsText } from '../rules/rule-text.js'
+import { callerText, countedAttributes, limitsText } from '@sluice/core/text'
 import type { EditAccess } from '../rules/use-rules.js'
 import { ChangeDialog } from './change-dialog.js'
 import { localTimeToIso, parseLimits } from './parse-limits.js'

@@ -11,7 +11,7 @@ import { Conflict } from './conflict.js'
 import { DiffView } from './diff-view.js'
 import { validationSummary } from './cursor-place.js'
 import { type Validation, useValidation } from './use-validation.js'
-import { writeRule } from './yaml.js'
+import { writeRuleYaml } from '@sluice/core/text'
 
 /** The text of a rule, and its version. */
 export interface RuleText {
@@ -40,7 +40,7 @@ export function RuleEditor({ id, original, access, onSaved, onCancel }: RuleEdit
   const isBehind = id !== undefined && original.version > base.version
   const validation = useValidation(text, id, original.version)
   const saving = useSave(id, (rule) => {
-    const saved = { text: writeRule(rule), version: rule.version }
+    const saved = { text: writeRuleYaml(rule), version: rule.version }
     setBase(saved)
     // The stored form, which has no comments.
     if (id !== undefined) setText(saved.text)

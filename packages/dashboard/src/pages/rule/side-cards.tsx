@@ -19,13 +19,8 @@ import {
   Text,
   RelativeTime,
 } from '../../ui/index.js'
-import {
-  allLimitsText,
-  byText,
-  matchText,
-  storeFailureText,
-  valueToText,
-} from '../rules/rule-text.js'
+import { allLimitsText, byText, matchText, valueText } from '@sluice/core/text'
+import { storeFailureText } from '../rules/rule-text.js'
 
 interface CardProps {
   readonly rule: RuleView
@@ -37,7 +32,7 @@ export function RuleSettings({ rule, stats }: CardProps) {
     { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
     { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
     { term: 'Limits', value: <Text value={allLimitsText(rule)} max={400} /> },
-    { term: 'Coordination', value: <Text value={valueToText(rule['coordination'] ?? 'exact')} /> },
+    { term: 'Coordination', value: <Text value={valueText(rule['coordination'] ?? 'exact')} /> },
     { term: 'On store failure', value: <Text value={storeFailureText(rule['posture'])} /> },
     { term: 'Version', value: count(rule.version) },
     {

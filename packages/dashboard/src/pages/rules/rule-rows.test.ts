@@ -1,16 +1,7 @@
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { describe, expect, test } from 'vitest'
 import { findRules, ROWS_MAX, ruleRow, sortedRows } from './rule-rows.js'
-import {
-  allLimitsText,
-  byText,
-  limitsText,
-  limitText,
-  matchText,
-  ruleLimitsText,
-  spanText,
-  waitText,
-} from './rule-text.js'
+import { spanText, waitText } from './rule-text.js'
 
 const rule = (id: string, more: object = {}): RuleView => ({
   id,
@@ -91,51 +82,6 @@ describe('the rows of the rules table', () => {
 })
 
 describe('texts about a rule', () => {
-  test('limits are shown with algorithm and burst', () => {
-    expect(limitText({ algorithm: 'gcra', max: 1000, window: '1h', burst: 5 })).toBe(
-      '1,000/hour gcra burst 5',
-    )
-    expect(limitsText(['1/day', { max: 5, window: '90s' }])).toBe('1/day and 5/90s')
-    expect(limitsText([])).toBe('no limit')
-    expect(limitsText(undefined)).toBe('–')
-  })
-
-  test('tiers are shown in short and in full', () => {
-    const withPlans = (...plans: readonly string[]) => ({
-      limits: ['10/second'],
-      tiers: { plan: Object.fromEntries(plans.map((plan) => [plan, [{ max: 4, window: '1s' }]])) },
-    })
-    expect(ruleLimitsText({ limits: ['10/second'] })).toBe('10/second')
-    expect(ruleLimitsText(withPlans('pro'))).toBe('10/second, custom limits for plan pro')
-    expect(ruleLimitsText(withPlans('pro', 'partner'))).toBe(
-      '10/second, custom limits for plans pro and partner',
-    )
-    expect(ruleLimitsText(withPlans('a', 'b', 'c', 'd', 'e'))).toBe(
-      '10/second, custom limits for plans a, b, c and 2 more',
-    )
-    expect(allLimitsText(withPlans('pro', 'x'))).toBe(
-      '10/second; plan pro: 4/second; plan x: 4/second',
-    )
-    for (const tiers of [null, [], {}, { plan: null }, { plan: {} }]) {
-      expect(ruleLimitsText({ limits: ['1/day'], tiers })).toBe('1/day')
-      expect(allLimitsText({ limits: ['1/day'], tiers })).toBe('1/day')
-    }
-  })
-
-  test('match and counted attributes are shown in words', () => {
-    const match = {
-      method: ['GET', 'POST'],
-      path: '/v1/*',
-      where: { plan: ['a', 'b'], user: null },
-    }
-    expect(matchText(match)).toBe('GET, POST /v1/* where plan is a or b and user is absent')
-    const where = { plan: { not: ['a', 'b'] }, ip: { not: '10.0.0.0/8' } }
-    expect(matchText({ where })).toBe('where plan is not a or b and ip is not 10.0.0.0/8')
-    expect(matchText(undefined)).toBe('every request')
-    expect(byText('ip')).toBe('ip')
-    expect(byText([])).toBe('all callers together')
-  })
-
   test('a window is shown exactly', () => {
     const all = [250, 1000, 90_000, 3_600_000, 86_400_000, 31_622_400_000]
     expect(all.map(spanText)).toEqual(['250 ms', '1 s', '90 s', '1 h', '1 d', '366 d'])

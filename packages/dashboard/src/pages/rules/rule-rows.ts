@@ -3,7 +3,7 @@ import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
 import { now } from '../../clock.js'
 import { perSecond, sum, timeOf } from '../../format.js'
 import { addsRefusals, compareCandidate } from '../rule/candidate-comparison.js'
-import { byText, isRecord, matchText, ruleLimitsText, valueToText } from './rule-text.js'
+import { byText, isRecord, matchText, ruleLimitsText, valueText } from '@sluice/core/text'
 
 /** Rows rendered at most: ten thousand would freeze the browser. */
 export const ROWS_MAX = 200
@@ -71,7 +71,7 @@ export function isTemporarilyShadowed({ shadowUntil }: RuleView, nowMs: number):
   return shadowUntil !== undefined && timeOf(shadowUntil) > nowMs
 }
 
-const textOf = (value: unknown): string => (value === undefined ? '' : valueToText(value))
+const textOf = (value: unknown): string => (value === undefined ? '' : valueText(value))
 
 function decisionRate(series: SeriesView): number {
   return perSecond(series, 'allowed', RATE_SECONDS) + perSecond(series, 'refused', RATE_SECONDS)

@@ -1,7 +1,8 @@
 /** Reads the explanation of a decision defensively, and summarizes it in one sentence. */
 import type { DecisionSource, DecisionView } from '@sluice/client'
 import { count } from '../../format.js'
-import { isRecord, waitText, valueToText } from '../rules/rule-text.js'
+import { isRecord, valueText } from '@sluice/core/text'
+import { waitText } from '../rules/rule-text.js'
 
 export interface LimitExplanation {
   readonly name: string
@@ -59,10 +60,10 @@ export function explainDecision(decision: DecisionView): Explanation {
     ? explainField.filter(isRecord).map(ruleOf(decision))
     : []
   const { staleMs } = decision
-  const decidedBy = SOURCE_TEXTS.get(decision.source) ?? valueToText(decision.source)
+  const decidedBy = SOURCE_TEXTS.get(decision.source) ?? valueText(decision.source)
   return {
     isAllowed: decision.allowed,
-    refusedBy: decision.allowed || decision.rule === null ? undefined : valueToText(decision.rule),
+    refusedBy: decision.allowed || decision.rule === null ? undefined : valueText(decision.rule),
     summary: decisionSummary(decision),
     decidedBy: staleMs === undefined ? decidedBy : `${decidedBy}, ${waitText(staleMs)} old`,
     matched: rules.filter(({ isMatched }) => isMatched),
@@ -73,7 +74,7 @@ export function explainDecision(decision: DecisionView): Explanation {
 
 const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0)
 const listOf = (value: unknown): readonly string[] =>
-  Array.isArray(value) ? value.map(valueToText) : []
+  Array.isArray(value) ? value.map(valueText) : []
 
 /** `Refused by orders-per-user/hourly: 0 of 1,000 left, retry in 37 s.` */
 export function decisionSummary(decision: DecisionView): string {
@@ -107,10 +108,10 @@ function ruleOf({
   callers,
 }: DecisionView): (fields: Readonly<Record<string, unknown>>) => RuleExplanation {
   return ({ rule, matched, why, mode, caller, override, limits }) => ({
-    rule: valueToText(rule),
+    rule: valueText(rule),
     isMatched: matched === true,
     why: typeof why === 'string' ? why : null,
-    mode: valueToText(mode),
+    mode: valueText(mode),
     hash: typeof caller === 'string' ? caller : null,
     caller: callers.find((each) => each.rule === rule)?.caller,
     override: isRecord(override) ? overrideText(override) : undefined,
@@ -119,15 +120,15 @@ function ruleOf({
 }
 
 function overrideText(override: Readonly<Record<string, unknown>>): string {
-  const parts = Object.entries(override).map(([name, value]) => `${name}=${valueToText(value)}`)
+  const parts = Object.entries(override).map(([name, value]) => `${name}=${valueText(value)}`)
   return parts.length === 0 ? 'all callers' : parts.join(', ')
 }
 
 function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
   const { name, algorithm, retryAfterMs, posture, state } = fields
   return {
-    name: valueToText(name),
-    algorithm: valueToText(algorithm),
+    name: valueText(name),
+    algorithm: valueText(algorithm),
     limit: numberOf(fields['limit']),
     windowMs: numberOf(fields['windowMs']),
     isCandidate: fields['candidate'] === true,
@@ -152,8 +153,8 @@ export function limitVerdict({ retryAfterMs, delayMs }: LimitExplanation): strin
 /** The state of a counter, field by field, as the algorithm stores it. */
 export function stateText(state: unknown): string {
   if (state === null) return 'no counter yet: the full budget is available'
-  if (!isRecord(state)) return valueToText(state)
+  if (!isRecord(state)) return valueText(state)
   return Object.entries(state)
-    .map(([name, value]) => `${name} ${valueToText(value).slice(0, 200)}`)
+    .map(([name, value]) => `${name} ${valueText(value).slice(0, 200)}`)
     .join(', ')
 }

@@ -1,6 +1,6 @@
 /** Fills in a call that matches a rule, for a caller of which only the name is known. */
 import type { Attributes, RuleView } from '@sluice/client'
-import { isRecord, valueToText } from '../rules/rule-text.js'
+import { isRecord, valueText } from '@sluice/core/text'
 
 /**
  * Adds the first value that the rule accepts for each attribute that is not known. Known attributes
@@ -28,7 +28,7 @@ const presentEntry = ([name, value]: readonly [string, string | undefined]) =>
 function firstOf(value: unknown): string | undefined {
   if (isRecord(value)) return undefined
   const first: unknown = Array.isArray(value) ? value[0] : value
-  return first === undefined || first === null ? undefined : valueToText(first)
+  return first === undefined || first === null ? undefined : valueText(first)
 }
 
 /** For `ip` the value may be a network, whose first address belongs to it. */

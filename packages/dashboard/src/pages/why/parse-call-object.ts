@@ -1,6 +1,6 @@
 /** Parses a call from JSON: a decision API request, a log line or an object of attributes. */
 import type { Attributes } from '@sluice/client'
-import { isRecord, valueToText } from '../rules/rule-text.js'
+import { isRecord, valueText } from '@sluice/core/text'
 
 export interface ParsedCall {
   readonly attributes: Attributes
@@ -42,11 +42,11 @@ function parseLogLine({
     const parsedCaller = parseAttributes(caller)
     return { ...parsedCaller, attributes: { ...parsedCaller.attributes, ...target.attributes } }
   }
-  const hash = valueToText(caller)
+  const hash = valueText(caller)
   return {
     attributes: target.attributes,
     notes: [
-      `The log line has the caller of ${valueToText(rule)} as a hash, ${hash}. A hash cannot be turned back into a caller: add the attributes that the rule counts by. The explanation shows the hash of each caller for comparison.`,
+      `The log line has the caller of ${valueText(rule)} as a hash, ${hash}. A hash cannot be turned back into a caller: add the attributes that the rule counts by. The explanation shows the hash of each caller for comparison.`,
     ],
   }
 }
@@ -62,7 +62,7 @@ function parseAttributes(value: Readonly<Record<string, unknown>>): ParsedCall {
         `${name}: lists and objects are not accepted; use text, a number, true or false`,
       )
     }
-    attributes[name] = valueToText(field)
+    attributes[name] = valueText(field)
   }
   return { attributes, notes: [] }
 }

@@ -3,7 +3,7 @@
  * line. The result is a call, with notes about what could not be used.
  */
 import type { Attributes } from '@sluice/client'
-import { isRecord } from '../rules/rule-text.js'
+import { isRecord } from '@sluice/core/text'
 import { parseCurl } from './parse-curl.js'
 import {
   type ParsedCall,

@@ -1,5 +1,5 @@
 /** Parses a curl command into the attributes that rules use. */
-import { isRecord } from '../rules/rule-text.js'
+import { isRecord } from '@sluice/core/text'
 import { type ParsedCall, failure, parseCallObject } from './parse-call-object.js'
 import { shellWords } from './shell-words.js'
 

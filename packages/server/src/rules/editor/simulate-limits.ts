@@ -4,7 +4,7 @@ import {
   algorithmOf,
   defineLimit,
   type Limit,
-  limitText,
+  limitSpecText,
   type LimitSpec,
   type Outcome,
   parseRules,
@@ -101,7 +101,7 @@ async function simulateLimit(
     const { delayMs, remaining, retryAfterMs } = outcome
     outcomes.push({ allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs })
   }
-  return { limit: limitText(spec), algorithm: limit.algorithm, outcomes }
+  return { limit: limitSpecText(spec), algorithm: limit.algorithm, outcomes }
 }
 
 /** What a store does with a group of one limit. */

@@ -1,0 +1,23 @@
+/**
+ * `@sluice/core/text`: texts about rules for people, shared by the server, the command and the
+ * dashboard. It imports nothing but types, so that a browser can load it alone.
+ */
+export {
+  type DurationRounding,
+  durationText,
+  formatDuration,
+  parseDuration,
+} from './duration.js'
+export { limitSpecText } from './limit-text.js'
+export {
+  allLimitsText,
+  byText,
+  callerText,
+  countedAttributes,
+  isRecord,
+  limitsText,
+  matchText,
+  ruleLimitsText,
+  valueText,
+} from './rule-text.js'
+export { writeRuleYaml, writeYaml, type YamlStyle } from './write-yaml.js'

@@ -1,4 +1,4 @@
-/** Texts of the dashboard about rules; those that other programs use too are in `@sluice/core/text`. */
+/** Texts about rules that only the dashboard has; the others are in `@sluice/core/text`. */
 import { isRecord, valueText } from '@sluice/core/text'
 import { count } from '../../format.js'
 

@@ -106,6 +106,13 @@ describe('series', () => {
     expect(format.refusedShare(series)).toBe(20 / 160)
     expect(format.refusedShare({ ...series, allowed: [], refused: [] })).toBe(0)
   })
+
+  test('requests that a shadow rule would refuse are requests too', () => {
+    const shadow = { ...series, shadowRefused: [0, 0, 0, 40] }
+    expect(format.decisionsPerStep(shadow)).toEqual([100, 0, 20, 80])
+    expect(format.decisionRate(shadow, 4)).toBe(25)
+    expect(format.refusedShare(shadow)).toBe(20 / 200)
+  })
 })
 
 describe('untrusted text', () => {

@@ -138,11 +138,23 @@ export function perSecond(series: SeriesView, field: SeriesField, seconds: numbe
 export const rates = (series: SeriesView, field: SeriesField): readonly number[] =>
   series[field].map((value) => value / (series.stepMs / 1000))
 
+type Decisions = Pick<SeriesView, 'allowed' | 'refused' | 'shadowRefused'>
+
+/** The decisions of each step. A request that only a shadow rule would refuse is counted apart. */
+export const decisionsPerStep = ({ allowed, refused, shadowRefused }: Decisions): number[] =>
+  allowed.map((value, at) => value + (refused[at] ?? 0) + (shadowRefused[at] ?? 0))
+
+/** Decisions per second over the last `seconds` of a series. */
+export const decisionRate = (series: SeriesView, seconds: number): number =>
+  (['allowed', 'refused', 'shadowRefused'] as const).reduce(
+    (total, field) => total + perSecond(series, field, seconds),
+    0,
+  )
+
 /** Share of refused requests; 0 without requests. */
-export function refusedShare({ allowed, refused }: SeriesView): number {
-  const refusedTotal = sum(refused)
-  const total = sum(allowed) + refusedTotal
-  return total === 0 ? 0 : refusedTotal / total
+export function refusedShare(series: SeriesView): number {
+  const total = sum(decisionsPerStep(series))
+  return total === 0 ? 0 : sum(series.refused) / total
 }
 
 /** Control and format characters, which are invisible or reorder the text around them. */

@@ -1,7 +1,16 @@
 /** Charts of requests and latency over the last minutes or hours. */
 import type { LatencyView, SeriesView, StatsView } from '@sluice/client'
 import { useState } from 'preact/hooks'
-import { duration, millis, percent, rate, rates, refusedShare, sum } from '../../format.js'
+import {
+  decisionsPerStep,
+  duration,
+  millis,
+  percent,
+  rate,
+  rates,
+  refusedShare,
+  sum,
+} from '../../format.js'
 import { MINUTES_MAX, STEPS_MAX, stepsShown } from '../../apply-tick.js'
 import { Card, type ChartLine, Choice, TimeChart, type Tone } from '../../ui/index.js'
 
@@ -70,7 +79,7 @@ function trafficLines(series: SeriesView): readonly ChartLine[] {
 
 function trafficSummary(series: SeriesView): string {
   const time = duration(series.allowed.length * series.stepMs)
-  const totals = series.allowed.map((value, index) => value + (series.refused[index] ?? 0))
+  const totals = decisionsPerStep(series)
   const peak = Math.max(0, ...totals) / (series.stepMs / 1000)
   const mean = sum(totals) / Math.max(1, (totals.length * series.stepMs) / 1000)
   return `In the last ${time}: ${rate(mean)} per second on average, ${rate(peak)} at peak; ${percent(refusedShare(series))} refused.`

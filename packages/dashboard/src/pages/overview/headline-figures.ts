@@ -1,6 +1,6 @@
 /** The headline figures of the overview, and their one-sentence summary. */
 import type { SeriesView, StatsView, StoreView } from '@sluice/client'
-import { millis, percent, perSecond, rate } from '../../format.js'
+import { decisionRate, millis, percent, perSecond, rate } from '../../format.js'
 
 /** Averaged over ten seconds: a single step is too noisy. */
 export const RECENT_S = 10
@@ -14,7 +14,7 @@ export interface HeadlineFigures {
 
 export function headlineFigures(series: SeriesView, seconds: number = RECENT_S): HeadlineFigures {
   const refusals = perSecond(series, 'refused', seconds)
-  const decisions = perSecond(series, 'allowed', seconds) + refusals
+  const decisions = decisionRate(series, seconds)
   return { decisions, refusals, share: decisions === 0 ? 0 : refusals / decisions }
 }
 

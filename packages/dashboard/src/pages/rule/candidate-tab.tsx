@@ -177,7 +177,7 @@ function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
       name: 'Active',
       limits: ruleLimitsText(rule),
       refused: refused + shadowRefused,
-      total: allowed + refused,
+      total: allowed + refused + shadowRefused,
     },
     {
       name: 'Candidate',

@@ -1,6 +1,15 @@
 /** Chart of the decisions of a rule and its candidate in the last ten minutes. */
 import type { RuleStatsView, RuleView } from '@sluice/client'
-import { count, duration, percent, rate, rates, refusedShare, sum } from '../../format.js'
+import {
+  count,
+  decisionsPerStep,
+  duration,
+  percent,
+  rate,
+  rates,
+  refusedShare,
+  sum,
+} from '../../format.js'
 import { type ChartLine, Empty, TimeChart } from '../../ui/index.js'
 import { addsRefusals, compareCandidate } from './candidate-comparison.js'
 
@@ -51,12 +60,12 @@ const candidateLabel = (rule: RuleView): string =>
 function summaryOf(rule: RuleView, stats: RuleStatsView): string {
   const { series } = stats
   const refused = sum(series.refused)
-  const total = sum(series.allowed) + refused
+  const total = sum(decisionsPerStep(series))
   const shadow = sum(series.shadowRefused)
   const comparison = compareCandidate(stats)
   const clauses = [
     `${count(total)} requests in 10 minutes, ${count(refused)} refused (${percent(refusedShare(series))})`,
-    shadow > 0 ? `${count(shadow)} more would be refused if enforced` : [],
+    shadow > 0 ? `${count(shadow)} would be refused if enforced` : [],
     comparison === undefined
       ? []
       : `the candidate would refuse ${count(comparison.wouldRefuse)}${addsRefusals(comparison, rule['mode']) ? ' more' : ''} of those in the last ${duration(comparison.spanMs)}`,

@@ -1,7 +1,7 @@
 /** The rows of the rules table: each rule with its statistics. */
 import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
 import { now } from '../../clock.js'
-import { perSecond, sum, timeOf } from '../../format.js'
+import { decisionRate, sum, timeOf } from '../../format.js'
 import { addsRefusals, compareCandidate } from '../rule/candidate-comparison.js'
 import { byText, isRecord, matchText, ruleLimitsText, valueText } from '@sluice/core/text'
 
@@ -42,8 +42,8 @@ interface CandidateRow {
 }
 
 /** Allowed and refused decisions, without shadow refusals. */
-const decisionsOf = ({ allowed, refused }: Pick<RuleRow, 'allowed' | 'refused'>): number =>
-  allowed + refused
+const decisionsOf = ({ allowed, refused, shadowRefused }: RuleRow): number =>
+  allowed + refused + shadowRefused
 
 export function ruleRow(rule: RuleView, stats: RuleStatsView | undefined): RuleRow {
   const series = stats?.series
@@ -59,7 +59,7 @@ export function ruleRow(rule: RuleView, stats: RuleStatsView | undefined): RuleR
     allowed: sum(series?.allowed ?? []),
     refused: sum(series?.refused ?? []),
     shadowRefused: sum(series?.shadowRefused ?? []),
-    decisionsPerSecond: series === undefined ? 0 : decisionRate(series),
+    decisionsPerSecond: series === undefined ? 0 : decisionRate(series, RATE_SECONDS),
     refusals: series === undefined ? [] : refusalsOf(series),
     refusingSince: stats?.refusingSince ?? null,
     candidate: candidateRow(rule, stats),
@@ -72,10 +72,6 @@ export function isTemporarilyShadowed({ shadowUntil }: RuleView, nowMs: number):
 }
 
 const textOf = (value: unknown): string => (value === undefined ? '' : valueText(value))
-
-function decisionRate(series: SeriesView): number {
-  return perSecond(series, 'allowed', RATE_SECONDS) + perSecond(series, 'refused', RATE_SECONDS)
-}
 
 function refusalsOf({ refused, shadowRefused }: SeriesView): readonly number[] {
   return refused.map((value, index) => value + (shadowRefused[index] ?? 0))

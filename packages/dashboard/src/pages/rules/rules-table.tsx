@@ -77,7 +77,7 @@ export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
 
 function RefusedShare({ row }: { readonly row: RuleRow }) {
   const { allowed, refused, shadowRefused } = row
-  const total = allowed + refused
+  const total = allowed + refused + shadowRefused
   if (total === 0) return <span class="faint">no requests</span>
   const isShadow = shadowRefused > refused
   const refusals = isShadow ? shadowRefused : refused

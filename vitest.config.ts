@@ -24,8 +24,6 @@ function projectOf(name: Tier): TestProjectInlineConfiguration {
       name,
       include: tiers[name],
       globalSetup: name === 'unit' ? [] : ['tools/services.setup.ts'],
-      // To load the modules anew for each file takes longer than most files.
-      isolate: name !== 'unit',
       maxWorkers: WORKERS[name],
       sequence: { groupOrder: ORDER.indexOf(name) },
       // A test that passes only when repeated is listed at the end: see tools/flaky-reporter.mjs.

@@ -49,7 +49,7 @@ try {
   for (let pair = 0; pair < PAIRS; pair++) {
     const order = pair % 2 === 0 ? ['quiet', 'watched'] : ['watched', 'quiet']
     for (const kind of order) rounds[kind].push(await round(server, page, kind === 'watched'))
-    process.stdout.write('./')
+    process.stdout.write('.')
   }
   report(rounds)
 } finally {

@@ -10,7 +10,7 @@ const NEWEST_LINE = 26
 
 /** What to say of a version such as `20.19.4`; undefined: nothing. */
 export function findNodeWarning(version: string): string | undefined {
-  const [major = 0, minor = 0, patch = 0] = version.split('..').map(Number)
+  const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   if (major > NEWEST_LINE) return undefined
   const fixed = FIXED.get(major)
   if (fixed !== undefined && (minor > fixed[0] || (minor === fixed[0] && patch >= fixed[1]))) {

@@ -166,7 +166,7 @@ export function readRequests(text: string): ReadRequests {
 }
 
 /**
- * Reads requests as a careless server might: line ends without CR, `_` and `./` as `-` in names,
+ * Reads requests as a careless server might: line ends without CR, `_` and `.` as `-` in names,
  * spaces around names, and a length that counts more than an encoding.
  */
 export function readCarelessly(text: string): ReadRequests {

@@ -108,7 +108,7 @@ export function requireIoredis(version: string | undefined): void {
   if (numbers === undefined) return
   const differing = IOREDIS_MIN.findIndex((least, place) => numbers[place] !== least)
   if (differing === -1 || (numbers[differing] ?? 0) > (IOREDIS_MIN[differing] ?? 0)) return
-  const accepted = `${IOREDIS_MIN.join('./')} or newer`
+  const accepted = `${IOREDIS_MIN.join('.')} or newer`
   const message = `client: found ioredis ${show(version)}; accepted: ioredis ${accepted}`
   throw new SluiceError('OPTION_INVALID', message)
 }

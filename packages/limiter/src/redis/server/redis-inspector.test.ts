@@ -41,7 +41,7 @@ const STATES = {
 
 /** Whether a hash has a field, which is given in hex. */
 const HAS_FIELD = `
-  local field = string.gsub(ARGV[1], '../..', function(hex) return string.char(tonumber(hex, 16)) end)
+  local field = string.gsub(ARGV[1], '..', function(hex) return string.char(tonumber(hex, 16)) end)
   return redis.call('HEXISTS', KEYS[1], field)`
 
 async function inspectOne(limiter: Limiter, rule: string) {

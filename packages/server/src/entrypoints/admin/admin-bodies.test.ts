@@ -119,7 +119,7 @@ describe('on a socket', () => {
 
   test('callers in paths arrive as they were sent', async () => {
     const { url } = await (await startAdmin()).listen()
-    for (const user of ['a/b', '100%', 'größe', '../..', 'a b+c']) {
+    for (const user of ['a/b', '100%', 'größe', '..', 'a b+c']) {
       const id = `user=${encodeURIComponent(user)}`
       for (const segment of [id, encodeURIComponent(id)]) {
         const put = await fetch(`${url}/admin/v1/rules/per-user/overrides/${segment}`, {

@@ -78,7 +78,7 @@ describe('overrides', () => {
     expect(ids).toEqual(users.map((user) => `user=${user}`))
   })
 
-  test.each(['u1', 'a/b', 'a,b', '100%', '%2F', 'a=b', 'größe 東京', 'x?y#z', '../..'])(
+  test.each(['u1', 'a/b', 'a,b', '100%', '%2F', 'a=b', 'größe 東京', 'x?y#z', '..'])(
     'the caller %j is found by its id in a path, encoded once or twice',
     async (user) => {
       const admin = await startAdmin()

@@ -150,7 +150,7 @@ function testConfig(options: TestOptions): Config {
     file: undefined,
     rules: undefined,
     allowNoRules: false,
-    dataDir: '../../api',
+    dataDir: '.',
     workers: 1,
     trustedProxies: parseTrustedProxies(trusted).cidrs,
     forwardedHeader,

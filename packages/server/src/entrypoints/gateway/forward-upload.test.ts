@@ -140,7 +140,7 @@ describe('a small body of known length', () => {
     await sleep(50)
     expect([inFlight(), calls]).toEqual([0, []])
     expect((await sendRequest(port, {})).status).toBe(200)
-    const rest = '0123456789abcdef'.repeat(1023) + './'.repeat(11)
+    const rest = '0123456789abcdef'.repeat(1023) + '.'.repeat(11)
     for (let at = 0; at < rest.length; at += 4000) {
       slow.socket.write(rest.slice(at, at + 4000))
       await sleep(5)

@@ -67,7 +67,7 @@ const OVERRIDES = [
 export interface HeaderRules {
   /** Identity headers that only a trusted proxy may set. */
   readonly proxyHeaders: readonly string[]
-  /** Names whose spelling with `_` or `./` some upstreams read as the name itself. */
+  /** Names whose spelling with `_` or `.` some upstreams read as the name itself. */
   readonly identityHeaders: readonly string[]
 }
 
@@ -140,6 +140,6 @@ export function connectionTokens(connection: string | undefined): ReadonlySet<st
 
 /** `X_Forwarded_For` becomes `X-Forwarded-For` in CGI, WSGI and their heirs. */
 function isAlias(lower: string, aliased: ReadonlySet<string>): boolean {
-  if (!lower.includes('_') && !lower.includes('./')) return false
+  if (!lower.includes('_') && !lower.includes('.')) return false
   return aliased.has(lower.replace(/[_.]/g, '-'))
 }

@@ -301,10 +301,10 @@ describe('a published key', () => {
     expect(await tokens.verify(await fresh(both), IP)).toMatchObject({ user: 'u1' })
     expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
     // Each key keeps its one algorithm, and one that none has is no reason to fetch or verify.
-    const [, ...rest] = (await fresh(k1)).split('..')
+    const [, ...rest] = (await fresh(k1)).split('.')
     for (const alg of ['RS256', 'ES384', 'HS256', 'none']) {
       const header = Buffer.from(JSON.stringify({ alg, kid: 'k1' })).toString('base64url')
-      expect(await tokens.verify([header, ...rest].join('..'), IP)).toBe('invalid_token')
+      expect(await tokens.verify([header, ...rest].join('.'), IP)).toBe('invalid_token')
     }
     expect(server.fetches()).toBe(1)
     expect(tokens.stats().verified).toBe(3)

@@ -142,9 +142,9 @@ describe('a token is no identity', () => {
       'that was tampered with',
       'invalid_token',
       async () => {
-        const [header, , signature] = (await sign(rsa, good)).split('..')
+        const [header, , signature] = (await sign(rsa, good)).split('.')
         const payload = Buffer.from(JSON.stringify({ ...claims, ...good, sub: 'admin' }))
-        return [header, payload.toString('base64url'), signature].join('..')
+        return [header, payload.toString('base64url'), signature].join('.')
       },
     ],
     [

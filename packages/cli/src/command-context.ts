@@ -37,11 +37,11 @@ export function withCommon(command: Command): Command {
     .option('--url <url>', 'the admin listener (default: SLUICE_ADMIN_URL, http://127.0.0.1:9090)')
     .option('--token-file <file>', 'a file with the token (default: see the end of this help)')
     .option('--insecure', 'send the token to another machine without encryption')
-    .option('--json', 'answer in JSON, for scripts')
+    .option('--json', 'print JSON')
 }
 
 export function withWhy(command: Command): Command {
-  return withCommon(command).option('--why <text>', 'the reason, kept in the history')
+  return withCommon(command).option('--why <text>', 'the reason, recorded in the history')
 }
 
 const COMMON_HELP = `

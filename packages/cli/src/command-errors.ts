@@ -39,7 +39,7 @@ export function describeFailure(error: unknown): Failure {
     return { code: isAnswer(error) ? REFUSED : MISUSE, text: describeRefusal(error) }
   }
   if (error instanceof UnreachableError) {
-    const hint = error.isUncertain ? '' : 'Another address: --url or SLUICE_ADMIN_URL.\n'
+    const hint = error.isUncertain ? '' : 'Set another address with --url or SLUICE_ADMIN_URL.\n'
     return { code: MISUSE, text: `${escapeTerminal(error.message)}\n${hint}` }
   }
   const message = error instanceof Error ? error.message : String(error)
@@ -59,7 +59,7 @@ function describeRefusal({ code, detail, version, errors }: AdminError): string 
   }
   if (code === 'version_conflict') {
     const now = version === undefined ? '' : `, now version ${version}`
-    return `Somebody changed it meanwhile${now}; nothing was changed. Run it again.\n`
+    return `It was changed by someone else in the meantime${now}; nothing was changed. Run the command again.\n`
   }
   return `${escapeTerminal(detail)} (${escapeTerminal(code)})\n`
 }

@@ -54,7 +54,7 @@ describe('a day of an operator', () => {
     const { version, ...rule } = await json('rules get per-user')
     expect(lost).toMatchObject({
       code: 1,
-      err: `Somebody changed the rules meanwhile, now version ${version}; nothing was changed. Run it again.\n`,
+      err: `The rules were changed by someone else in the meantime, now version ${version}; nothing was changed. Run the command again.\n`,
     })
     expect(rule).toMatchObject({ mode: 'shadow', limits: ['2/minute'] })
     expect(await run(`rules apply -f ${file}`, { answers: ['y'] })).toMatchObject({ code: 0 })
@@ -105,7 +105,7 @@ describe('a day of an operator', () => {
     await run('rules shadow --all --for 15m')
     const shadowed = await run('rules set per-user --limits 2/minute --yes')
     expect(shadowed).toMatchObject({ code: 0 })
-    expect(shadowed.err).toMatch(/It refuses nobody before \S+Z, as it is in shadow for a while; /)
+    expect(shadowed.err).toMatch(/It refuses nothing before \S+Z because it is in shadow; /)
   })
 
   test('a rule that somebody else changes before the answer is not set', async () => {
@@ -115,7 +115,7 @@ describe('a day of an operator', () => {
       answers: ['y'],
       beforeAnswer: whileAsked,
     })
-    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('changed it meanwhile') })
+    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('changed by someone else in the meantime') })
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })
 
@@ -132,18 +132,18 @@ describe('a day of an operator', () => {
     const begun = await run('rules shadow --all --for 15m --why INC-7')
     expect(begun.code).toBe(0)
     expect(begun.out).toMatch(
-      /^All enforced rules count and refuse nobody until \S+Z \(.+\)\. Version \d+\.\n/,
+      /^All enforced rules are in shadow until \S+Z \(.+\)\. Version \d+\.\n/,
     )
-    expect(begun.out).toContain('It ends by itself; sluice rules enforce --all ends it now.')
+    expect(begun.out).toContain('It ends automatically; sluice rules enforce --all ends it now.')
     const list = await run('rules list')
-    expect(list.out).toMatch(/^All enforced rules count and refuse nobody until \S+Z\.\n\nID /)
+    expect(list.out).toMatch(/^All enforced rules are in shadow until \S+Z\.\n\nID /)
     expect(list.out).toMatch(/per-user +shadow until \S+Z, then enforce/)
     const got = await run('rules get per-user')
     expect(got.out).toMatch(/^# version \d+, 0 overrides, in shadow until \S+Z\n/)
     expect(got.out).not.toContain('shadowUntil')
     const one = await run('rules enforce per-user')
-    expect(one.out).toMatch(/^per-user refuses what is over from \S+Z on\. /)
-    expect(one.err).toContain('sluice rules enforce --all ends that')
+    expect(one.out).toMatch(/^per-user is enforced from \S+Z on\. /)
+    expect(one.err).toContain('end it with: sluice rules enforce --all')
     expect((await run('rules history')).out).toMatch(/all rules in shadow until \S+Z +INC-7/)
     const back = await run('rules rollback')
     expect(back.err).not.toContain('in shadow until')
@@ -154,7 +154,7 @@ describe('a day of an operator', () => {
 
   test('one rule is in shadow for a while', async () => {
     const begun = await run('rules shadow per-user --for 1h')
-    expect(begun.out).toMatch(/^per-user counts and refuses nobody until /)
+    expect(begun.out).toMatch(/^per-user is in shadow until /)
     expect((await run('rules list')).out).toMatch(/^ID .*\nper-user +shadow until /)
     await run('rules enforce per-user')
     expect((await run('rules list')).out).toMatch(/per-user +enforce /)

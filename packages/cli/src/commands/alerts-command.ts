@@ -13,7 +13,7 @@ const RECENT_SHOWN_MAX = 10
 
 export function addAlerts(program: Command, cli: Cli): void {
   withCommon(program.command('alerts'))
-    .description('alerts that go on, and those that ended lately: exits 1 if any goes on')
+    .description('active alerts and recently resolved ones; exits 1 if any is active')
     .addHelpText('after', helpOf('sluice alerts\nsluice alerts --json'))
     .action((flags: CommonFlags) =>
       run(cli, flags, async ({ io, client, print }) => {

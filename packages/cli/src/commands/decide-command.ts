@@ -39,7 +39,7 @@ export function addDecide(program: Command, cli: Cli): void {
   withCommon(program.command('check'))
     .argument(...ATTRIBUTES)
     .option(...COST)
-    .description('decide a call, and spend: exits 1 if it is refused')
+    .description('decide a call and charge it; exits 1 if it is refused')
     .addHelpText('after', helpOf('sluice check user=u1 method=GET path=/v1/orders --cost 2'))
     .action((words: readonly string[], flags: CallFlags) =>
       run(cli, flags, async ({ io, client, print }) => {
@@ -75,8 +75,11 @@ export function addDecide(program: Command, cli: Cli): void {
 
   withCommon(program.command('inspect'))
     .argument('<rule>', 'the id of a rule')
-    .argument('[attributes...]', 'who, as in user=u1; what else the rule needs to know of a call')
-    .description('the counters of one caller as they are stored')
+    .argument(
+      '[attributes...]',
+      'attributes of the caller, as in user=u1, and others that the rule needs',
+    )
+    .description('show show the counters of one caller as they are stored')
     .addHelpText(
       'after',
       helpOf('sluice inspect per-user user=u1\nsluice inspect per-user user=u1 plan=pro --json'),
@@ -210,7 +213,7 @@ function inspectText({ rule, caller, hash, counters }: InspectView): string {
     ['caller', callerText(caller)],
     ['hash', hash],
   ])
-  if (counters.length === 0) return `${head}No limit, so no counter.\n`
+  if (counters.length === 0) return `${head}No limit, so there is no counter.\n`
   return head + counters.map((counter) => `\n${counterText(counter)}`).join('')
 }
 

@@ -27,7 +27,7 @@ plan   pro
 state  active
 name   -
 key    sk_made
-Keep the key now: it is not shown again.
+Save the key now: it is not shown again.
 `)
     expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
       user: 'acme',
@@ -69,7 +69,7 @@ test('sluice keys list asks for as many as are wanted, and says that there are m
     'x9Qz',
     '2026-01-02T03:04:05Z',
   ])
-  expect(ran.err).toBe('There are more: --after k2\n')
+  expect(ran.err).toBe('More results: --after k2\n')
   expect(admin.requests.map(({ query }) => query)).toEqual([{ user: 'acme', limit: '2' }])
 })
 
@@ -120,7 +120,7 @@ describe('sluice keys import', () => {
     const ran = await admin.run(['keys', 'import', '-f', file])
     expect(ran).toMatchObject({
       code: 1,
-      err: `1000 of 1500 keys are in. Go on with --start 1002\n${file}:1005: the key is registered already (key_exists)\n`,
+      err: `1000 of 1500 keys were imported. Go on with --start 1002\n${file}:1005: the key is registered already (key_exists)\n`,
     })
     expect(await admin.run(['keys', 'import', '-f', file, '--start', '1002'])).toMatchObject({
       code: 0,
@@ -135,7 +135,7 @@ describe('sluice keys import', () => {
     const ran = await admin.run(['keys', 'import', '-f', tempFile('keys.csv', listOf(3))])
     expect(ran.code).toBe(2)
     expect(ran.err).toContain(
-      '0 of 3 keys are in. Go on with --start 2; if it says that the first key is registered already, lines up to 4 are in, so with --start 5\n',
+      '0 of 3 keys were imported. Go on with --start 2; if it says that the first key is registered already, lines up to 4 are in, so with --start 5\n',
     )
     expect(ran.err).toContain('Whether the change was made is not known')
   })

@@ -46,13 +46,13 @@ interface SetFlags extends ChangeFlags {
 export function addKeys(program: Command, cli: Cli): void {
   const keys = program
     .command('keys')
-    .description('API keys of callers: they give a call its user and plan')
+    .description('manage API keys, which give a call its user and plan')
     .addHelpText('after', KEYS_HELP)
 
   withCommon(keys.command('list'))
     .option('--user <user>', 'only keys of this user')
-    .option('--limit <count>', 'how many', wholeNumber('--limit', 1), LISTED_DEFAULT)
-    .option('--after <id>', 'those after this one')
+    .option('--limit <count>', 'maximum number of keys', wholeNumber('--limit', 1), LISTED_DEFAULT)
+    .option('--after <id>', 'only keys after this one')
     .description('known keys; the keys themselves are not kept anywhere')
     .addHelpText(
       'after',
@@ -61,12 +61,12 @@ export function addKeys(program: Command, cli: Cli): void {
     .action((flags: ListFlags) => run(cli, flags, (context) => listKeys(context, flags)))
 
   withWhy(keys.command('add'))
-    .option('--user <user>', 'whose it is')
+    .option('--user <user>', 'the user of its calls')
     .option('--plan <plan>', 'the plan of its calls')
-    .option('--name <name>', 'what people call it')
-    .option('--key-stdin', 'take the key from standard input instead of making one')
-    .option('--sha256 <hash>', 'take the SHA-256 of a key, 64 hex digits')
-    .description('make a key, or make one known; a made one is shown once')
+    .option('--name <name>', 'a display name')
+    .option('--key-stdin', 'read the key from standard input instead of generating one')
+    .option('--sha256 <hash>', 'the SHA-256 of a key, 64 hex digits')
+    .description('generate a key, or register an existing one; a generated key is shown once')
     .addHelpText('after', helpOf(ADD_EXAMPLES))
     .action((flags: AddFlags) => run(cli, flags, (context) => addKey(context, flags)))
 
@@ -94,7 +94,7 @@ function addState(
   means: string,
 ): void {
   withWhy(keys.command(command))
-    .argument('<id>', 'the id of a key, as keys list has it')
+    .argument('<id>', 'the id of a key, from keys list')
     .description(`${command} a key: ${means}`)
     .addHelpText('after', helpOf(`sluice keys ${command} k_7Yc2 --why 'leaked'`))
     .action((id: string, flags: ChangeFlags) =>
@@ -105,7 +105,7 @@ function addState(
 function addOthers(keys: Command, cli: Cli): void {
   withWhy(keys.command('remove'))
     .argument('<id>', 'the id of a key')
-    .description('forget a key: it is unknown from now on')
+    .description('remove a key; its calls are refused or anonymous from now on')
     .addHelpText('after', helpOf('sluice keys remove k_7Yc2'))
     .action((id: string, flags: ChangeFlags) =>
       run(cli, flags, async ({ client, print }) => {
@@ -117,10 +117,10 @@ function addOthers(keys: Command, cli: Cli): void {
 
   withWhy(keys.command('set'))
     .argument('<id>', 'the id of a key')
-    .option('--user <user>', "whose it is; '' for nobody's")
+    .option('--user <user>', "the user of its calls; '' for none")
     .option('--plan <plan>', "the plan of its calls; '' for none")
-    .option('--name <name>', "what people call it; '' for none")
-    .description('change user, plan or name of a key')
+    .option('--name <name>', "a display name; '' for none")
+    .description('change the user, plan or name of a key')
     .addHelpText(
       'after',
       helpOf("sluice keys set k_7Yc2 --plan pro\nsluice keys set k_7Yc2 --plan ''"),
@@ -153,7 +153,7 @@ async function listKeys({ io, client, print }: CommandContext, flags: ListFlags)
           io.columns,
         ),
   )
-  if (next !== null) io.err(`There are more: --after ${escapeTerminal(next)}\n`)
+  if (next !== null) io.err(`More results: --after ${escapeTerminal(next)}\n`)
   return OK
 }
 
@@ -197,7 +197,7 @@ function keyText(key: Omit<KeyView, 'key'> & { readonly key: string | undefined 
     ['name', key.name],
     ...(key.key === undefined ? [] : [['key', key.key] as const]),
   ])
-  return key.key === undefined ? told : `${told}Keep the key now: it is not shown again.\n`
+  return key.key === undefined ? told : `${told}Save the key now: it is not shown again.\n`
 }
 
 async function patchKey(

@@ -32,10 +32,10 @@ export function addKeysImport(keys: Command, cli: Cli): void {
   withWhy(keys.command(NAME))
     .requiredOption(
       '-f, --file <file>',
-      'CSV with a first line of names, or JSON lines; - is standard input',
+      'CSV with a header line, or JSON lines; - is standard input',
     )
-    .option('--start <line>', 'begin at this line of the file', wholeNumber('--start', 1), 1)
-    .description('make many keys known: columns key or sha256, user, plan, name, state')
+    .option('--start <line>', 'start at this line of the file', wholeNumber('--start', 1), 1)
+    .description('register many keys; columns: key or sha256, user, plan, name, state')
     .addHelpText('after', helpOf(EXAMPLES))
     .action((flags: ImportFlags) => run(cli, flags, (context) => importKeys(context, flags)))
 }
@@ -64,7 +64,7 @@ async function importKeys(context: CommandContext, { file: path, start, why }: I
       )
     } catch (error) {
       endProgress(io)
-      io.err(`${imported} of ${selected.length} keys are in. ${resumeHint(batch, error)}\n`)
+      io.err(`${imported} of ${selected.length} keys were imported. ${resumeHint(batch, error)}\n`)
       throw error instanceof AdminError ? withFileLines(error, batch, file) : error
     }
     imported += batch.length

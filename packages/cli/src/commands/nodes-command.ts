@@ -8,7 +8,7 @@ import { type Cell, pairs, table } from '../text-table.js'
 
 export function addNodes(program: Command, cli: Cli): void {
   withCommon(program.command('nodes'))
-    .description('every node, and the version of the rules it runs')
+    .description('list all nodes with the rules version of each')
     .addHelpText('after', helpOf('sluice nodes\nsluice nodes --json'))
     .action((flags: CommonFlags) =>
       run(cli, flags, async ({ io, client, print }) => {

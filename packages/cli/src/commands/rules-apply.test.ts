@@ -128,7 +128,7 @@ describe('sluice rules apply', () => {
     const ran = await admin.run(['rules', 'apply', '-f', tempFile('rules.yaml', RULES), '-y'])
     expect(ran).toMatchObject({
       code: 1,
-      err: 'Somebody changed the rules meanwhile, now version 8; nothing was changed. Run it again.\n',
+      err: 'The rules were changed by someone else in the meantime, now version 8; nothing was changed. Run the command again.\n',
     })
   })
 

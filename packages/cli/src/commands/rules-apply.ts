@@ -34,7 +34,10 @@ interface ApplyFlags extends FileFlags, ChangeFlags, ConfirmFlags {
   readonly confirmNoRules?: boolean
 }
 
-const FILE = ['-f, --file <file>', 'YAML or JSON of the whole set; - is standard input'] as const
+const FILE = [
+  '-f, --file <file>',
+  'the whole rule set in YAML or JSON; - is standard input',
+] as const
 const STRICT = ['--strict', 'take warnings for errors'] as const
 const SHADOW = ['--shadow', 'changed limits become candidates, new rules begin in shadow'] as const
 
@@ -43,10 +46,10 @@ export function addRulesApply(rules: Command, cli: Cli): void {
     .requiredOption(...FILE)
     .option(...SHADOW)
     .option(...STRICT)
-    .option('--dry-run', 'show what would change, and change nothing')
-    .option('-y, --yes', 'do not ask')
-    .option('--confirm-no-rules', 'a set without any rule is meant: every call is then allowed')
-    .description('make the rules what a file says; shows the difference and asks first')
+    .option('--dry-run', 'show what would change without changing it')
+    .option('-y, --yes', 'do not ask for confirmation')
+    .option('--confirm-no-rules', 'allow an empty rule set; every call is then allowed')
+    .description('replace the rules by those of a file; shows the difference and asks first')
     .addHelpText('after', helpOf(APPLY_EXAMPLES))
     .action((flags: ApplyFlags) =>
       run(cli, flags, async (context) => {
@@ -59,7 +62,7 @@ export function addRulesApply(rules: Command, cli: Cli): void {
     .requiredOption(...FILE)
     .option(...SHADOW)
     .option(...STRICT)
-    .description('what applying a file would change: exits 1 if anything, 0 if nothing')
+    .description('show what applying a file would change; exits 1 if anything changes')
     .addHelpText('after', helpOf(DIFF_EXAMPLES))
     .action((flags: FileFlags) => run(cli, flags, (context) => diffRules(context, flags)))
 
@@ -71,8 +74,8 @@ export function addRulesApply(rules: Command, cli: Cli): void {
       '--trust <attributes>',
       'attributes, split by commas, that callers cannot set themselves',
     )
-    .option('--json', 'answer in JSON, for scripts')
-    .description('check a file without any server: exits 1 if it has errors')
+    .option('--json', 'print JSON')
+    .description('check a file without a server; exits 1 if it has errors')
     .addHelpText('after', VALIDATE_HELP)
     .action(async (flags: ValidateFlags) => {
       cli.exitWith(await validate(cli, flags))
@@ -129,7 +132,7 @@ async function explainConflict(applying: Promise<AppliedView>): Promise<AppliedV
   } catch (error) {
     if (!(error instanceof AdminError) || error.code !== 'version_conflict') throw error
     const now = error.version === undefined ? '' : `, now version ${error.version}`
-    const message = `Somebody changed the rules meanwhile${now}; nothing was changed. Run it again.`
+    const message = `The rules were changed by someone else in the meantime${now}; nothing was changed. Run the command again.`
     throw new Error(message, { cause: error })
   }
 }

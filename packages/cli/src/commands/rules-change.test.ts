@@ -16,8 +16,8 @@ const rule = {
 
 describe('sluice rules shadow and enforce', () => {
   test.each([
-    ['shadow', 'per-user counts and refuses nobody now. Version 7.\n'],
-    ['enforce', 'per-user refuses what is over now. Version 7.\n'],
+    ['shadow', 'per-user is in shadow now. Version 7.\n'],
+    ['enforce', 'per-user is enforced now. Version 7.\n'],
   ])('%s is one patch of the mode', async (mode, out) => {
     const admin = await startAdmin({ 'PATCH /rules/per-user': answer(rule) })
     const ran = await admin.run(['rules', mode, 'per-user', '--why', 'INC-7'])
@@ -216,11 +216,11 @@ As in version 5, now version 8.
     })
     const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: ['7', '5', 'y'] })
     expect(ran.prompts).toEqual([
-      'Go back to version: ',
-      'Go back to version: ',
+      'Roll back to version: ',
+      'Roll back to version: ',
       'Go back to version 5? [y/N] ',
     ])
-    expect(ran.err).toContain('Versions of per-user; version 7 is the present one:')
+    expect(ran.err).toContain('Versions of per-user; version 7 is the current one:')
     expect(ran.err).toContain('Found "7"; accepted: one of the versions above, or nothing to stop.')
     expect(ran).toMatchObject({ code: 0, out: expect.stringContaining('As in version 5') })
   })

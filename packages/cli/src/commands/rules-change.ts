@@ -27,8 +27,8 @@ interface SureFlags extends ChangeFlags, ConfirmFlags {
 export function addRulesChange(rules: Command, cli: Cli): void {
   withWhy(rules.command('promote'))
     .argument('<id>', 'the id of a rule with a candidate')
-    .option('-y, --yes', 'do not ask, even if a limit becomes 0')
-    .description('put the candidate of a rule into force; the counters go on')
+    .option('-y, --yes', 'do not ask for confirmation, even if a limit becomes 0')
+    .description('promote the candidate of a rule to its limits; counters are kept')
     .addHelpText('after', helpOf('sluice rules promote per-user'))
     .action((id: string, flags: SureFlags) =>
       run(cli, flags, async ({ io, client, print }) => {
@@ -48,8 +48,8 @@ export function addRulesChange(rules: Command, cli: Cli): void {
 
   withWhy(rules.command('delete'))
     .argument('<id>', 'the id of a rule')
-    .option('-y, --yes', 'do not ask')
-    .option('--confirm-last', 'the last rule is meant: every call is then allowed')
+    .option('-y, --yes', 'do not ask for confirmation')
+    .option('--confirm-last', 'allow removing the last rule; every call is then allowed')
     .description('remove a rule with its candidate and overrides')
     .addHelpText(
       'after',
@@ -60,8 +60,8 @@ export function addRulesChange(rules: Command, cli: Cli): void {
     )
 
   withWhy(rules.command('adopt'))
-    .option('-y, --yes', 'do not ask')
-    .description('follow a rule store that was put back to an older state, on every node')
+    .option('-y, --yes', 'do not ask for confirmation')
+    .description('make every node follow a rule store that was restored to an older state')
     .addHelpText('after', helpOf("sluice rules adopt --why 'restored the backup of Monday'"))
     .action((flags: SureFlags) => run(cli, flags, (context) => adopt(context, flags)))
 }
@@ -86,9 +86,9 @@ async function adopt({ io, client, print }: CommandContext, flags: SureFlags): P
   requireTerminal(io, flags, '')
   const { version, problem } = await client.listNodes()
   if (problem !== null) io.err(`${escapeTerminal(problem)}\n`)
-  const question = 'Nodes then run what the store holds, older or not. Follow it?'
+  const question = 'All nodes will use the rules in the store, even if they are older. Continue?'
   if (!(await confirm(io, flags, question))) return reportUnchanged(io)
   await client.adopt({ why: flags.why })
-  print({ adopted: true, before: version }, () => 'Every node follows the store as it is.\n')
+  print({ adopted: true, before: version }, () => 'All nodes follow the rule store.\n')
   return OK
 }

@@ -44,7 +44,7 @@ describe('sluice rules override', () => {
     })
     const words = ['rules', 'override', 'per-user']
     const ran = await admin.run([...words, 'user=u1', '5/hour', '--until', ended.until])
-    expect(ran.err).toBe('--until is past: the caller has the limits of everybody.\n')
+    expect(ran.err).toBe('--until is in the past: the override has no effect.\n')
     expect((await admin.run([...words, '--list'])).out).toContain(`${ended.until} (past)`)
   })
 
@@ -89,7 +89,7 @@ describe('sluice rules override', () => {
         '',
       ].join('\n'),
     )
-    expect(ran.err).toBe('There are more: --after user=z\n')
+    expect(ran.err).toBe('More results: --after user=z\n')
     expect(admin.requests.map(({ query }) => query)).toEqual([
       { limit: '2' },
       { after: 'user=u1', limit: '1' },

@@ -37,11 +37,16 @@ export function addRulesOverride(rules: Command, cli: Cli): void {
       'who, as in user=u1 or ip=203.0.113.0/24, and then the limits; none is no limit',
     )
     .option('--until <time>', 'when it ends, as in 2027-01-01T00:00:00Z')
-    .option('--list', 'show overrides of the rule')
-    .option('--remove', 'the caller has the limits of everybody again')
-    .option('--limit <count>', 'how many to list', wholeNumber('--limit', 1), LISTED_DEFAULT)
-    .option('--after <caller>', 'list those after this one')
-    .description('give one caller of a rule other limits, or list or remove them')
+    .option('--list', 'list the overrides of the rule')
+    .option('--remove', 'remove the override')
+    .option(
+      '--limit <count>',
+      'maximum number of overrides',
+      wholeNumber('--limit', 1),
+      LISTED_DEFAULT,
+    )
+    .option('--after <caller>', 'only overrides after this one')
+    .description('set, list or remove limits for one caller of a rule')
     .addHelpText('after', helpOf(EXAMPLES))
     .action((rule: string, words: readonly string[], flags: OverrideFlags) =>
       run(cli, flags, (context) => {
@@ -80,7 +85,7 @@ async function set(
     override,
     () => `${escapeTerminal(rule)}: ${describe(override)}. Version ${override.version}.\n`,
   )
-  if (isPast(io, override)) io.err('--until is past: the caller has the limits of everybody.\n')
+  if (isPast(io, override)) io.err('--until is in the past: the override has no effect.\n')
   return OK
 }
 
@@ -105,7 +110,8 @@ async function remove(
   const by = countedAttributes((await client.getRule(rule))['by'])
   const names = Object.keys(caller)
   if (names.length !== by.length || !by.every((name) => names.includes(name))) {
-    const accepted = by.map((name) => `${name}=...`).join(' ') || 'nothing, it counts everybody'
+    const accepted =
+      by.map((name) => `${name}=...`).join(' ') || 'nothing: the rule counts all callers together'
     throw new UsageError(`caller: found ${callerText(caller)}; accepted: ${accepted}`)
   }
   const { version } = await client.deleteOverride(rule, callerId(by, caller), { why })
@@ -147,7 +153,7 @@ async function list(
           io.columns,
         ),
   )
-  if (next !== null) io.err(`There are more: --after ${escapeTerminal(next)}\n`)
+  if (next !== null) io.err(`More results: --after ${escapeTerminal(next)}\n`)
   return OK
 }
 

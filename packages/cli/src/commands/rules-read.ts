@@ -25,13 +25,13 @@ const VERSIONS_PAGE = 100
 
 export function addRulesRead(rules: Command, cli: Cli): void {
   withCommon(rules.command('list'))
-    .description('all rules, in their order')
+    .description('list all rules in their order')
     .addHelpText('after', helpOf('sluice rules list\nsluice rules list --json'))
     .action((flags: CommonFlags) => run(cli, flags, listRules))
 
   withCommon(rules.command('get'))
     .argument('<id>', 'the id of a rule')
-    .description('one rule as YAML, with its version')
+    .description('show one rule as YAML, with its version')
     .addHelpText('after', helpOf('sluice rules get per-user\nsluice rules get per-user --json'))
     .action((id: string, flags: CommonFlags) =>
       run(cli, flags, async ({ client, print }) => {
@@ -43,9 +43,14 @@ export function addRulesRead(rules: Command, cli: Cli): void {
 
   withCommon(rules.command('history'))
     .argument('[id]', 'only changes of this rule, its candidate and its overrides')
-    .option('--limit <count>', 'how many versions', wholeNumber('--limit', 1), VERSIONS_DEFAULT)
+    .option(
+      '--limit <count>',
+      'maximum number of versions',
+      wholeNumber('--limit', 1),
+      VERSIONS_DEFAULT,
+    )
     .option('--before <version>', 'only versions below this one', wholeNumber('--before', 1))
-    .description('who changed what, when and why, newest first')
+    .description('list changes: who, what, when and why, newest first')
     .addHelpText('after', helpOf('sluice rules history\nsluice rules history per-user --limit 5'))
     .action((id: string | undefined, flags: HistoryFlags) =>
       run(cli, flags, (context) => showHistory(context, id, flags)),
@@ -53,7 +58,7 @@ export function addRulesRead(rules: Command, cli: Cli): void {
 
   withCommon(rules.command('export'))
     .option('-o, --output <file>', 'write to this file')
-    .description('the whole set as YAML: candidates and overrides too, keys not')
+    .description('export the whole rule set as YAML, with candidates and overrides, without keys')
     .addHelpText(
       'after',
       helpOf('sluice rules export -o rules.yaml\nsluice rules export > rules.yaml'),
@@ -103,7 +108,7 @@ function noRulesText(version: number): string {
 function shadowNote({ shadowUntil }: RulesPage): string {
   // An older server tells nothing of it.
   if (shadowUntil === null || shadowUntil === undefined) return ''
-  return `All enforced rules count and refuse nobody until ${instantText(shadowUntil)}.\n\n`
+  return `All enforced rules are in shadow until ${instantText(shadowUntil)}.\n\n`
 }
 
 function modeText({ mode, candidate, shadowUntil }: RuleView): string {

@@ -46,9 +46,9 @@ export function addRulesRollback(rules: Command, cli: Cli): void {
       'a version (without one, a list to choose from); before it, the id of the only rule meant',
     )
     .usage('[options] [id] [version]')
-    .option('-y, --yes', 'do not ask')
-    .option('--confirm-no-rules', 'there were no rules then, and that is meant')
-    .description('rules as they were, as a new version; shows what it undoes and asks first')
+    .option('-y, --yes', 'do not ask for confirmation')
+    .option('--confirm-no-rules', 'allow a rollback to an empty rule set')
+    .description('restore an earlier version as a new one; shows what it undoes and asks first')
     .addHelpText(
       'after',
       helpOf(
@@ -126,10 +126,10 @@ async function chooseVersion(
       `found no version, and no terminal to ask on; accepted: ${command}\n${list}`,
     )
   }
-  io.err(`Versions of ${what}; version ${newest.version} is the present one:\n`)
+  io.err(`Versions of ${what}; version ${newest.version} is the current one:\n`)
   io.err(versionsText(offered, io.columns))
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    const answer = (await io.prompt('Go back to version: ')).trim()
+    const answer = (await io.prompt('Roll back to version: ')).trim()
     if (answer === '') return undefined
     if (offered.some(({ version }) => String(version) === answer)) return Number(answer)
     io.err(

@@ -35,7 +35,7 @@ export function addRulesSet(rules: Command, cli: Cli): void {
         'local',
       ]),
     )
-    .option('-y, --yes', 'do not ask')
+    .option('-y, --yes', 'do not ask for confirmation')
     .description(
       'change the limits, mode or posture of a rule; shows the difference and asks first',
     )
@@ -80,7 +80,7 @@ async function setRule(context: CommandContext, id: string, flags: SetFlags): Pr
 /** Who tightens a limit expects refusals. */
 function shadowNote(until: string): string {
   const end = 'sluice rules enforce, with its id or --all, ends that'
-  return `It refuses nobody before ${instantText(until)}, as it is in shadow for a while; ${end}.\n`
+  return `It refuses nothing before ${instantText(until)} because it is in shadow; ${end}.\n`
 }
 
 function patchOf(rule: RuleView, { limits, mode, posture }: SetFlags) {

@@ -1,4 +1,4 @@
-/** `sluice rules shadow` and `enforce`: rules that refuse nobody, for good or for a while. */
+/** `sluice rules shadow` and `enforce`: rules that count without refusing, for good or for a time. */
 import type { Command } from 'commander'
 import { UsageError, OK } from '../command-errors.js'
 import { instantText, timeText } from '../time-format.js'
@@ -24,8 +24,8 @@ export function addRulesShadow(rules: Command, cli: Cli): void {
   withWhy(rules.command('shadow'))
     .argument('[id]', 'the id of a rule')
     .option('--all', 'all enforced rules, with --for')
-    .option('--for <duration>', 'only for so long, from 1m to 24h: it ends by itself')
-    .description('let a rule, or for a while all rules, count and refuse nobody')
+    .option('--for <duration>', 'for this long, from 1m to 24h; ends automatically')
+    .description('make a rule, or temporarily all rules, count without refusing')
     .addHelpText('after', helpOf(SHADOW_EXAMPLES))
     .action((id: string | undefined, flags: ShadowFlags) =>
       run(cli, flags, (context) => shadow(context, id, flags)),
@@ -33,8 +33,8 @@ export function addRulesShadow(rules: Command, cli: Cli): void {
 
   withWhy(rules.command('enforce'))
     .argument('[id]', 'the id of a rule')
-    .option('--all', 'end every shadow that was begun with --for')
-    .description('let a rule refuse again; its counters go on')
+    .option('--all', 'end every shadow that was started with --for')
+    .description('make a rule refuse again; its counters are kept')
     .addHelpText('after', helpOf(ENFORCE_EXAMPLES))
     .action((id: string | undefined, flags: ModeFlags) =>
       run(cli, flags, (context) => enforce(context, id, flags)),
@@ -63,13 +63,10 @@ async function shadow(
   }
   const shadowing = await client.shadowRules({ for: duration, rule: id }, { why })
   print(shadowing, () => {
-    const subject =
-      id === undefined
-        ? 'All enforced rules count and refuse'
-        : `${escapeTerminal(id)} counts and refuses`
+    const subject = id === undefined ? 'All enforced rules are' : `${escapeTerminal(id)} is`
     const left = timeText(Date.parse(shadowing.until) - io.now())
     const end = `sluice rules enforce ${id === undefined ? '--all' : escapeTerminal(id)}`
-    return `${subject} nobody until ${instantText(shadowing.until)} (${left}). Version ${shadowing.version}.\nIt ends by itself; ${end} ends it now.\n`
+    return `${subject} in shadow until ${instantText(shadowing.until)} (${left}). Version ${shadowing.version}.\nIt ends automatically; ${end} ends it now.\n`
   })
   return OK
 }
@@ -95,11 +92,11 @@ async function setMode(
 ): Promise<number> {
   const rule = await client.patchRule(id, { mode }, { why })
   const until = mode === 'enforce' ? rule.shadowUntil : undefined
-  const means = mode === 'shadow' ? 'counts and refuses nobody' : 'refuses what is over'
+  const means = mode === 'shadow' ? 'is in shadow' : 'is enforced'
   const from = until === undefined ? 'now' : `from ${instantText(until)} on`
   print(rule, () => `${rule.id} ${means} ${from}. Version ${rule.version}.\n`)
   if (until !== undefined) {
-    io.err('All rules are in shadow until then; sluice rules enforce --all ends that.\n')
+    io.err('All rules are in shadow until then; end it with: sluice rules enforce --all\n')
   }
   return OK
 }

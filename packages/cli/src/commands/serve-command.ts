@@ -13,8 +13,8 @@ export function addServe(program: Command, cli: Cli): void {
     .command('serve')
     .description('run the gateway, the decision API and the admin listener until stopped')
     .option('-c, --config <file>', 'configuration file (default: sluice.yaml, if there is one)')
-    .option('--json', 'print where it listens as one line of JSON instead of text')
-    .option('--check', 'read configuration and rules, tell what is wrong, and end')
+    .option('--json', 'print the addresses as one line of JSON')
+    .option('--check', 'check configuration and rules, print problems and exit')
     .addHelpText('after', SERVE_HELP)
     .action(async (options: ServeFlags) => {
       // Only here: the other commands need not wait until a server is loaded.

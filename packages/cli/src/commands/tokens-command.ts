@@ -23,18 +23,18 @@ interface AddFlags extends ChangeFlags {
 export function addTokens(program: Command, cli: Cli): void {
   const tokens = program
     .command('tokens')
-    .description('tokens of the admin API: read, edit, admin')
+    .description('manage admin API tokens: read, edit, admin')
     .addHelpText('after', TOKENS_HELP)
 
   withCommon(tokens.command('list'))
-    .description('tokens that are in force; the tokens themselves are not kept anywhere')
+    .description('list active tokens; the tokens themselves are not stored')
     .addHelpText('after', helpOf('sluice tokens list'))
     .action((flags: CommonFlags) =>
       run(cli, flags, async ({ io, client, print }) => {
         const answer = await client.listTokens()
         print(answer, () =>
           answer.tokens.length === 0
-            ? 'No tokens but the one of the server itself.\n'
+            ? 'No tokens besides that of the server.\n'
             : table(
                 ['ID', 'NAME', 'ROLE', 'CREATED', 'EXPIRES'],
                 answer.tokens.map(({ id, name, role, createdAt, expiresAt }) => [
@@ -56,10 +56,10 @@ export function addTokens(program: Command, cli: Cli): void {
 
 function addChanges(tokens: Command, cli: Cli): void {
   withWhy(tokens.command('add'))
-    .argument('<name>', 'whose it is: told in the history')
+    .argument('<name>', 'the name of its owner, recorded in the history')
     .addOption(roleOption())
     .option('--expires <time>', 'when it ends, as in 2027-01-01T00:00:00Z')
-    .description('make a token; it is shown once')
+    .description('create a token; it is shown once')
     .addHelpText(
       'after',
       helpOf(
@@ -87,8 +87,8 @@ function addChanges(tokens: Command, cli: Cli): void {
     )
 
   withWhy(tokens.command('remove'))
-    .argument('<id>', 'the id of a token, as tokens list has it')
-    .description('end a token: it is refused from now on')
+    .argument('<id>', 'the id of a token, from tokens list')
+    .description('revoke a token')
     .addHelpText('after', helpOf('sluice tokens remove t_5Kq1'))
     .action((id: string, flags: ChangeFlags) =>
       run(cli, flags, async ({ client, print }) => {

@@ -96,7 +96,9 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     const admin = await startAdmin({ 'GET /top': answer({ ...top, by: 'zero', callers: [] }) })
     const ran = await admin.run(['top', '--by', 'zero', '--rule', 'a', '--limit', '5'])
     expect(admin.requests[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
-    expect(ran.out).toBe('longest with nothing left; of the last 7 min, on 2 nodes\nNobody.\n')
+    expect(ran.out).toBe(
+      'longest with nothing left; of the last 7 min, on 2 nodes\nNo callers in this period.\n',
+    )
   })
 
   test('tells by how much a figure may be too high, where one may', async () => {

@@ -39,13 +39,13 @@ const CLEAR = '\u001b[H\u001b[2J'
 
 export function addTop(program: Command, cli: Cli): void {
   withCommon(program.command('top'))
-    .description('the callers with most refusals or use, or at their limit for longest')
+    .description('list the callers with most refusals or use, or exhausted for longest')
     .addOption(
       new Option('--by <order>', 'the order').choices(Object.keys(ORDERS)).default('refusals'),
     )
-    .option('--rule <id>', 'of one rule only')
-    .option('--limit <n>', 'how many, up to 100', wholeNumber('--limit', 1), 20)
-    .option('--wide', 'with the hash of each caller, which alerts and logs have')
+    .option('--rule <id>', 'only callers of this rule')
+    .option('--limit <n>', 'maximum number of callers, up to 100', wholeNumber('--limit', 1), 20)
+    .option('--wide', 'also show the hash of each caller, as in alerts and logs')
     .option('--watch', 'refresh every 2 s until interrupted')
     .addHelpText(
       'after',
@@ -90,7 +90,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
   const nowMs = Date.parse(view.at)
   const since = elapsedText(nowMs - Date.parse(view.since))
   const head = `${ORDERS[view.by]}; of the last ${since}, ${coverageText(view)}\n`
-  if (view.callers.length === 0) return `${head}Nobody.\n`
+  if (view.callers.length === 0) return `${head}No callers in this period.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
   const hasCalls = view.callers.some((caller) => refusedCallOf(caller) !== undefined)
   const isShadowed = view.callers.some((caller) => shadowText(caller) !== undefined)

@@ -35,11 +35,11 @@ const FLAGS = [
 ]
 
 const token = randomBytes(24).toString('base64url')
-const load = startLoad('./load.mjs')
+const load = startLoad('../observability/load.mjs')
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
 let browser
 try {
-  const server = await startServer('subject', './server.mjs', { args: [token] })
+  const server = await startServer('subject', '../observability/server.mjs', { args: [token] })
   const executablePath = placedChromium()
   browser = await chromium.launch({ executablePath, args: FLAGS })
   const page = await browser.newPage()

@@ -123,6 +123,82 @@ export interface Inspector {
   inspect(key: CounterKey, limit: Limit): Promise<StoredCounter>
 }
 
+/** One server that holds counters, as this node measures it. */
+export interface StoreNodeHealth {
+  readonly address: string
+  readonly isAnswering: boolean
+  readonly isBreakerOpen: boolean
+  /** How often its breaker has opened. */
+  readonly breakerOpened: number
+  /**
+   * How far its clock is ahead of the clock of this process, and the error of that measurement;
+   * undefined before the first measurement.
+   */
+  readonly clock: { readonly offsetSeconds: number; readonly errorSeconds: number } | undefined
+  /** Batches that were sent and not answered yet. */
+  readonly inFlight: number
+  /** Takes that wait to be sent. */
+  readonly queuedTakes: number
+  /** The server's own error message if it denies this node a permission; absent if it does not. */
+  readonly refusal?: string | undefined
+  /** Absent before the first measurement. */
+  readonly memory?: StoreNodeMemory | undefined
+}
+
+export interface StoreNodeMemory {
+  readonly usedBytes: number
+  /** 0: no bound. */
+  readonly maxBytes: number
+  /** Since the server was started. */
+  readonly evictedKeys: number
+}
+
+/** The servers of a store outside this process. */
+export interface RemoteHealth {
+  /**
+   * `starting`: no answer yet. `refused`: the server answers and refuses this node, which keeps
+   * trying. `unfit`: the server can never be used.
+   */
+  readonly state: 'starting' | 'ready' | 'refused' | 'unfit'
+  readonly nodes: readonly StoreNodeHealth[]
+  /** Live limiter nodes, this one included, and how old that number is. */
+  readonly fleet: { readonly size: number; readonly ageMs: number }
+}
+
+/** Memory of all counters together. */
+export interface StoreMemory {
+  readonly usedBytes: number
+  /** 0: no bound in bytes. */
+  readonly maxBytes: number
+  /** Undefined where the store cannot count them. */
+  readonly counters: number | undefined
+  /** Counters dropped for lack of room although they still meant something. */
+  readonly evicted: number
+  /** Those of callers that were blocked; equal to `evicted` where the store cannot distinguish. */
+  readonly evictedBlocked: number
+}
+
+/** What a store measures of itself. It judges nothing: alert thresholds are the reader's. */
+export interface StoreHealth {
+  /** Undefined where the counters are in this process. */
+  readonly remote: RemoteHealth | undefined
+  /** Undefined before the first measurement. */
+  readonly memory: StoreMemory | undefined
+  /** Whether counters survive a restart of the store; undefined before the first measurement. */
+  readonly isPersistent: boolean | undefined
+}
+
+/** Lets nodes that share a store publish a text each, such as a status snapshot. */
+export interface NodeExchange {
+  /**
+   * Replaces the text of this node. It expires some seconds after the last post, and when the store
+   * is closed. Rejects if the store does not accept it in time, or while another post is running.
+   */
+  post(text: string): Promise<void>
+  /** The texts of all live nodes, this one included. Rejects if the store does not answer in time. */
+  read(): Promise<readonly string[]>
+}
+
 export type Groups<Item> = readonly (readonly Item[])[]
 
 export interface Store {
@@ -168,8 +244,17 @@ export interface Store {
   readonly sync?: SyncStore | undefined
   /** Set where the counters are elsewhere. */
   readonly remote?: Remote | undefined
-  /** For people only. */
+  /** Shows single counters to operators; no decision depends on it. */
   readonly inspector?: Inspector | undefined
+  /** Reports measurements, for metrics, alerts and the nodes page; no decision depends on it. */
+  health?(): StoreHealth
+  /** Set where nodes share the store. */
+  readonly exchange?: NodeExchange | undefined
+  /**
+   * Opens a store over the same connections for warm-up, with deadlines, breakers, clock bounds and
+   * capacity bounds of its own, and without an observer. Closing it closes no connection.
+   */
+  warmUpStore?(): Store
 }
 
 export interface SyncStore {

@@ -12,7 +12,15 @@ import {
   type Take,
 } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
-import type { Charge, Give, PeekOutcome, Store, StoredCounter, SyncStore } from '../store.js'
+import type {
+  Charge,
+  Give,
+  PeekOutcome,
+  Store,
+  StoredCounter,
+  StoreHealth,
+  SyncStore,
+} from '../store.js'
 import { requireOptions } from '../limiter-options.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
@@ -31,6 +39,7 @@ export interface MemoryStoreOptions {
 
 export interface MemoryStore extends Store {
   readonly sync: SyncStore
+  health(): StoreHealth
   stats(): CounterStats
   /**
    * The counters of rules with `durable: true`, to be kept over a restart. Keys are hashes: only a
@@ -80,10 +89,16 @@ function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStor
     reset: async (key) => sync.reset(key),
     close: async () => {},
     inspector: { inspect: async (key) => sync.inspect(key) },
+    health: () => healthOf(sync.stats()),
     stats: () => sync.stats(),
     snapshot: () => sync.snapshot(),
     restore: (snapshot) => sync.restore(snapshot),
   }
+}
+
+function healthOf({ counters, bytes, evicted, evictedBlocked }: CounterStats): StoreHealth {
+  const memory = { usedBytes: bytes, maxBytes: 0, counters, evicted, evictedBlocked }
+  return { remote: undefined, memory, isPersistent: false }
 }
 
 class MemoryCounterStore implements SyncStore {

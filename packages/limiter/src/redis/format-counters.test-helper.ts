@@ -135,7 +135,7 @@ export async function playCounters(
     for (let n = 0; n < CALLS; n++) {
       for (const attributes of CALLERS) await limiter.check({ attributes })
     }
-    await store.board.post(POSTED)
+    await store.exchange.post(POSTED)
     const left = await leftOf(limiter, CALLERS)
     const names = await namesOf(limiter, RULES, CALLERS)
     return { dump: { ...file, left, keys: await dumpKeys(server) }, names }

@@ -108,7 +108,7 @@ describe.each(FORMAT_SETS)('of the set %s', (set) => {
     }
     const { limiter, store } = await openFormatLimiter(redis.server.url, dump)
     try {
-      expect(await store.board.read()).toContain(posted)
+      expect(await store.exchange.read()).toContain(posted)
     } finally {
       await limiter.close()
     }

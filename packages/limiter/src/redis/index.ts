@@ -1,6 +1,5 @@
 /** Counters in Redis or Valkey. */
 export { DEFAULT_DEADLINE_MS } from '../deadline.js'
-export type { FleetBoard } from './server/fleet-board.js'
 export type { StoreObserver } from './store-observer.js'
 export {
   type Layout,

@@ -7,14 +7,15 @@ import type {
   Give,
   Groups,
   Inspector,
+  NodeExchange,
   PeekOutcome,
   PeekOptions,
   Remote,
   Store,
+  StoreHealth,
   TakeOptions,
 } from '../store.js'
 import { emptyAnswer, isEmpty } from '../store-answer.js'
-import type { FleetBoard } from './server/fleet-board.js'
 import { ClusterTake, type ClusterTakeDeps } from './request/cluster-take.js'
 import { Deadlines } from './request/deadlines.js'
 import { RedisInspector } from './server/redis-inspector.js'
@@ -31,7 +32,7 @@ import { PARTITION_TAGS } from './request/partitions.js'
 import type { Router } from './pipeline/router.js'
 import { openWarmUpSession, type StoreSession } from './server/warm-up-session.js'
 import { RedisSession, type SessionDeps } from './server/redis-session.js'
-import type { RedisStats } from './server/redis-stats.js'
+import { healthOf, type RedisStats } from './server/redis-stats.js'
 import { type GiveBack, SlotAnswers } from './request/slot-answers.js'
 import { StoreTime } from './server/store-time.js'
 import { TakeOp, TakeRequest, type TakeRequestOptions } from './request/take-request.js'
@@ -49,13 +50,11 @@ export interface RedisStore extends Store {
    * same. While it cannot be reached it waits.
    */
   readonly ready: Promise<void>
-  /** Where nodes leave texts for each other, for people. */
-  readonly board: FleetBoard
+  /** Per-node status snapshots shared through Redis, for the admin API and dashboard. */
+  readonly exchange: NodeExchange
+  health(): StoreHealth
+  /** The measurements of `health` with the words of Redis. */
   stats(): RedisStats
-  /**
-   * Makes a store over the same connections for warm-up: with deadlines, breakers, clock bounds and
-   * bounds of its own, and without an observer. Closing it closes no connection.
-   */
   warmUpStore(): Store
 }
 
@@ -158,8 +157,8 @@ class RedisCounterStore implements RedisStore {
     return this.#session.ready
   }
 
-  get board(): FleetBoard {
-    return this.#session.board
+  get exchange(): NodeExchange {
+    return this.#session.exchange
   }
 
   take(groups: Groups<Take>, options: TakeOptions = NO_OPTIONS): Promise<Groups<Answer>> {
@@ -197,6 +196,10 @@ class RedisCounterStore implements RedisStore {
 
   stats(): RedisStats {
     return this.#session.stats()
+  }
+
+  health(): StoreHealth {
+    return healthOf(this.stats(), this.#options.layout)
   }
 
   warmUpStore(): Store {

@@ -4,6 +4,7 @@
  *     for (const { name, run } of storeConformance(makeStore)) test(name, run)
  */
 import { groupCases } from './group-cases.js'
+import { healthCases } from './health-cases.js'
 import type { ConformanceCase, MakeStore } from './conformance-kit.js'
 import { verbCases } from './verb-cases.js'
 
@@ -11,7 +12,7 @@ export type { ConformanceCase, StoreUnderTest } from './conformance-kit.js'
 
 /** `makeStore` gives an empty store that takes its time from the clock it is given. */
 export function storeConformance(makeStore: MakeStore): readonly ConformanceCase[] {
-  return [...groupCases, ...verbCases].map(({ name, run }) => ({
+  return [...groupCases, ...verbCases, ...healthCases].map(({ name, run }) => ({
     name,
     run: async () => {
       const store = await makeStore()

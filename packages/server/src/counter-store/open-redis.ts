@@ -13,8 +13,8 @@ import { messageOf } from '../lib/message-of.js'
 import type { CounterStore } from './open-store.js'
 import { BatchLatency } from './batch-latency.js'
 import { ConnectionFailureCounts } from './connection-failure-counts.js'
-import { StoreHealth } from './store-health.js'
-import { registerRedisMetrics } from './store-metrics.js'
+import { StoreOutageTimes } from './store-outage-times.js'
+import { registerStoreMetrics } from './store-metrics.js'
 import { createStoreObserver, type StoreDeps } from './store-observer.js'
 
 /** How long a start waits for Redis to answer. */
@@ -59,28 +59,24 @@ export async function openRedis(config: WithRedis, deps: StoreDeps): Promise<Cou
       },
     },
   })
-  const stats = () => store.stats()
   const name = describeTarget(parseRedisUrl(url))
-  registerRedisMetrics(registry, { stats, layout: options.layout, name })
-  const health = new StoreHealth(stats, clock)
+  registerStoreMetrics(registry, { health: () => store.health(), name })
+  const outageTimes = new StoreOutageTimes(() => store.stats(), clock)
   const known = keySecret ?? lastSecret
   return {
     store,
     secret: await secretOf(store, known, { log, name, dataDir, problem: () => latest.problem }),
     name,
-    describe: () => health.describe(),
+    describe: () => outageTimes.describe(),
     times: observer.times,
     batchLatency,
     connectionFailures: () => failures.counts(),
-    redisStats: stats,
-    memoryStats: () => undefined,
     onBreakerOpened: (listener) => void (latest.breakerOpened = listener),
     startMaintenance(limiter) {
       const warnOfLoss = createLossWarning(limiter, log)
       const timer = setInterval(() => {
-        const { nodes, memory } = health.poll()
-        for (const { address } of nodes) observer.register(address)
-        warnOfLoss(memory?.isAppendOnly)
+        for (const { address } of outageTimes.poll().nodes) observer.register(address)
+        warnOfLoss(store.health().isPersistent)
       }, POLL_EVERY_MS).unref()
       return async () => clearInterval(timer)
     },

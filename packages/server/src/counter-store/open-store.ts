@@ -1,13 +1,12 @@
 /** Where counters live: in this process, or in a Redis that all nodes share. */
-import { type CounterStats, memoryStore, type Limiter, type Store } from '@sluice/limiter'
-import type { RedisStats } from '@sluice/limiter/redis'
+import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
 import type { ReadableHistogram } from '../observability/metrics/histogram.js'
 import type { BatchLatency } from './batch-latency.js'
 import { openRedis } from './open-redis.js'
 import { CounterSnapshots } from './counter-snapshots.js'
-import { registerMemoryMetrics } from './store-metrics.js'
+import { registerStoreMetrics } from './store-metrics.js'
 import type { StoreDeps } from './store-observer.js'
 
 export interface CounterStore {
@@ -24,9 +23,6 @@ export interface CounterStore {
   readonly batchLatency: BatchLatency | undefined
   /** Calls that met no connection, by node of Redis; undefined: it is in this process. */
   connectionFailures(): ReadonlyMap<string, number> | undefined
-  /** What it knows of itself; undefined where counters are elsewhere. */
-  redisStats(): RedisStats | undefined
-  memoryStats(): CounterStats | undefined
   /** Called as soon as a node of Redis is given up for a while; one listener at a time. */
   onBreakerOpened(listener: (store: string) => void): void
   /** Begins what has to be seen to while the limiter decides; what it returns ends that. */
@@ -49,7 +45,7 @@ function openMemory(config: Config, deps: StoreDeps): CounterStore {
   const { dataDir, maxCounters } = config
   if (config.database !== undefined && config.keySecret === undefined) log.warn({}, OWN_SECRET)
   const store = memoryStore({ maxCounters })
-  registerMemoryMetrics(registry, store)
+  registerStoreMetrics(registry, { health: () => store.health(), name: 'memory' })
   return {
     store,
     secret: config.keySecret ?? loadOrCreateKeySecret(dataDir, log),
@@ -58,8 +54,6 @@ function openMemory(config: Config, deps: StoreDeps): CounterStore {
     times: undefined,
     batchLatency: undefined,
     connectionFailures: () => undefined,
-    redisStats: () => undefined,
-    memoryStats: () => store.stats(),
     onBreakerOpened: () => {},
     startMaintenance(limiter) {
       const hasDurable = () => limiter.hasDurable

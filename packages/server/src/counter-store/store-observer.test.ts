@@ -1,9 +1,8 @@
-import type { RedisStats } from '@sluice/limiter/redis'
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../observability/log/memory-log.test-helper.js'
 import { readMetrics, valueOf } from '../observability/metrics/read-metrics.test-helper.js'
 import { createRegistry } from '../observability/metrics/registry.js'
-import { registerRedisMetrics, STORES_MAX } from './store-metrics.js'
+import { registerStoreMetrics, STORES_MAX } from './store-metrics.js'
 import { createStoreObserver } from './store-observer.js'
 
 const STORE = '10.0.0.1:6379'
@@ -100,9 +99,16 @@ test('a topology of any size adds a bounded number of series', () => {
     inFlight: 0,
     queuedTakes: i,
   }))
-  const memory = { usedBytes: 7, maxBytes: 9, keys: 3, evictedKeys: 0, isAppendOnly: false }
-  const stats: RedisStats = { state: 'ready', nodes, fleet: { size: 4, ageMs: 0 }, memory }
-  registerRedisMetrics(registry, { stats: () => stats, layout: 'packed', name: 'redis' })
+  const remote = { state: 'ready', nodes, fleet: { size: 4, ageMs: 0 } } as const
+  const memory = {
+    usedBytes: 7,
+    maxBytes: 9,
+    counters: undefined,
+    evicted: 0,
+    evictedBlocked: 0,
+  }
+  const health = () => ({ remote, memory, isPersistent: false })
+  registerStoreMetrics(registry, { health, name: 'redis' })
   const metrics = read()
   expect(metrics.get('sluice_breaker_open')?.samples.size).toBe(STORES_MAX)
   expect(metrics.get('sluice_clock_offset_seconds')?.samples.size).toBe(1)
@@ -112,5 +118,5 @@ test('a topology of any size adds a bounded number of series', () => {
   expect(valueOf(metrics, 'sluice_store_queue_takes', { store: '10.0.0.9:6379' })).toBe(9)
   expect(valueOf(metrics, 'sluice_store_memory_bytes')).toBe(7)
   expect(valueOf(metrics, 'sluice_fleet_size')).toBe(4)
-  expect(metrics.get('sluice_counters')).toBeUndefined()
+  expect(valueOf(metrics, 'sluice_counters')).toBeUndefined()
 })

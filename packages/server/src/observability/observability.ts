@@ -31,7 +31,7 @@ import type { HistogramReader } from './stats/latency.js'
 import { nameProtection } from './stats/name-protection.js'
 import type { AlertLists } from './stats/node-snapshot.js'
 import { NodeStats } from './stats/node-stats.js'
-import { isRedis, storeSnapshotReader } from './stats/store-snapshot.js'
+import { storeSnapshot } from './stats/store-snapshot.js'
 import type { CounterStore } from '../counter-store/open-store.js'
 
 /** What one of several processes has of its own. */
@@ -88,8 +88,8 @@ export async function openObservability(
   const peers = new PeerClocks(() => fleet.peerClocks())
   const alerts = watchAlerts(config, deps, { callers, distinct, peers })
   const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
-  const stats = openStats(config, deps, { callers, distinct, alerts: ownAlerts })
-  const exchange = isRedis(counterStore.store) ? counterStore.store.board : singleNodeExchange()
+  const stats = openStats(deps, { callers, distinct, alerts: ownAlerts })
+  const exchange = counterStore.store.exchange ?? singleNodeExchange()
   const onProblem = (error: unknown) =>
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
   const fleet = new FleetStats({ own: stats, exchange, names, clock, alerts: ownAlerts, onProblem })
@@ -141,7 +141,6 @@ interface CallerSources {
 }
 
 function openStats(
-  config: Config,
   deps: ObservabilityDeps,
   sources: CallerSources & { readonly alerts: () => AlertLists },
 ): NodeStats {
@@ -153,7 +152,7 @@ function openStats(
     metrics,
     decisionTimes,
     storeTimes: counterStore.times,
-    storeHealth: storeSnapshotReader(counterStore, config.redis?.layout ?? 'plain'),
+    storeHealth: () => storeSnapshot(counterStore),
     ...sources,
     remaining: createRemainingMetrics(registry),
     nowMs: clock.now(),
@@ -187,8 +186,7 @@ function watchAlerts(
     reportsOwnClock: worker === undefined || worker.place === 0,
     sink: worker?.alerts ?? webhook,
     inputs: {
-      redis: () => counterStore.redisStats(),
-      memory: () => counterStore.memoryStats(),
+      storeHealth: () => counterStore.store.health?.(),
       connectionFailures: () => counterStore.connectionFailures(),
       latencies: () => counterStore.batchLatency,
       peerClocks: (nowMs) => sources.peers.latest(nowMs),

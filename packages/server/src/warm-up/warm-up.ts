@@ -7,7 +7,6 @@ import { Agent, request } from 'node:http'
 import type { Store } from '@sluice/limiter'
 import { monotonicMs } from '../lib/wall-clock.js'
 import type { Config } from '../config/config.js'
-import { isRedis } from '../observability/stats/store-snapshot.js'
 import { openWarmUpServer, type WarmUpServer, WARM_UP_PATHS } from './warm-up-server.js'
 import { PlateauDetector } from './plateau-detector.js'
 
@@ -26,8 +25,9 @@ export async function warmUp(
   store: Store,
   withinMs = WARM_UP_MS_MAX,
 ): Promise<void> {
-  if (!isRedis(store) || store.stats().state !== 'ready') return
-  const work = new WarmUp(config, store.warmUpStore())
+  const warmUpStore = store.health?.().remote?.state === 'ready' ? store.warmUpStore?.() : undefined
+  if (warmUpStore === undefined) return
+  const work = new WarmUp(config, warmUpStore)
   let timer: NodeJS.Timeout | undefined
   const timeUp = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, withinMs)

@@ -11,8 +11,7 @@ import {
   runOnSlot,
   wordsCommand,
 } from '../connection/run-command.js'
-import { RedisFleetBoard } from './fleet-board.js'
-import { ClockWatch } from './clock-watch.js'
+import { RedisNodeExchange } from './node-exchange.js'
 import { deferred } from './deferred.js'
 import {
   type RedisChannel,
@@ -32,7 +31,7 @@ import { checkRights } from './check-rights.js'
 import { Router, type RouterDeps } from '../pipeline/router.js'
 import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './hash-secret.js'
 import { checkStore } from './start-checks.js'
-import { clockAhead, nodeStats, type RedisStats } from './redis-stats.js'
+import { nodeStats, type RedisStats } from './redis-stats.js'
 import { StoreWatch } from './store-watch.js'
 import type { RedisTarget } from '../connection/redis-url.js'
 import { PRELOAD } from '../protocol/preload.js'
@@ -61,7 +60,7 @@ type State = RedisStats['state']
 export class RedisSession {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
-  readonly board: RedisFleetBoard
+  readonly exchange: RedisNodeExchange
   readonly #options: RedisStoreSettings
   readonly #deps: SessionDeps
   #state: State = 'starting'
@@ -72,7 +71,6 @@ export class RedisSession {
   #node: string | undefined
   #keeper: SecretKeeper | undefined
   #watch: StoreWatch | undefined
-  #clockWatch: ClockWatch | undefined
   #announcements: Announcements | undefined
   #closed = false
   #isStarting = false
@@ -112,7 +110,7 @@ export class RedisSession {
         ready.reject(error)
       },
     }
-    this.board = new RedisFleetBoard({
+    this.exchange = new RedisNodeExchange({
       prefix: options.prefix,
       node: () => this.#node,
       run: () =>
@@ -193,9 +191,8 @@ export class RedisSession {
     this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
     this.#keeper?.stop()
     this.#watch?.stop()
-    this.#clockWatch?.stop()
     const announced = this.#announcements?.close()
-    const left = Promise.all([announced, this.#fleet?.leave(), this.board.close()])
+    const left = Promise.all([announced, this.#fleet?.leave(), this.exchange.close()])
     await Promise.race([left, delay(LEAVE_MS)])
     this.#router?.close()
     await this.#driver?.close()
@@ -333,17 +330,11 @@ export class RedisSession {
       scheduler: systemScheduler,
       onProblem: (text) => observer.problem(text),
     })
-    const clockWatch = new ClockWatch({
-      clocks: () => this.pipelines().map(clockAhead),
-      scheduler: systemScheduler,
-      onProblem: (text) => observer.problem(text),
-    })
     this.#keeper = keeper
     this.#fleet = fleet
     this.#node = node
     this.#watch = watch
-    this.#clockWatch = clockWatch
-    for (const each of [keeper, fleet, watch, clockWatch]) each.start()
+    for (const each of [keeper, fleet, watch]) each.start()
     this.#hasStarted = true
     await Promise.all([announcements.start(), this.waitForAll(driver)])
     if (this.#closed) return

@@ -1,32 +1,11 @@
 /** What a Redis store knows of itself, for metrics, readiness and people. */
 import { systemClock } from '../../clock.js'
-import type { WatchedClock } from './clock-watch.js'
+import type { RemoteHealth, StoreHealth, StoreNodeHealth, StoreNodeMemory } from '../../store.js'
+import type { Layout } from '../redis-options.js'
 import type { NodePipeline } from '../pipeline/node-pipeline.js'
 
-export interface RedisNodeStats {
-  readonly address: string
-  readonly isAnswering: boolean
-  readonly isBreakerOpen: boolean
-  /** How often its breaker has opened. */
-  readonly breakerOpened: number
-  /** How far its clock is ahead of ours, and how sure that is; undefined: never told. */
-  readonly clock: { readonly offsetSeconds: number; readonly errorSeconds: number } | undefined
-  /** Batches on the wire, and takes that wait for one. */
-  readonly inFlight: number
-  readonly queuedTakes: number
-  /** What it answers to a user that lacks a right; absent: nothing of the kind. */
-  readonly refusal?: string | undefined
-  /** Of this node alone; absent before it was asked. */
-  readonly memory?: RedisNodeMemory | undefined
-}
-
-export interface RedisNodeMemory {
-  readonly usedBytes: number
-  /** 0: no bound. */
-  readonly maxBytes: number
-  /** Since the node was started. */
-  readonly evictedKeys: number
-}
+export type RedisNodeStats = StoreNodeHealth
+export type RedisNodeMemory = StoreNodeMemory
 
 export interface RedisMemoryStats {
   readonly usedBytes: number
@@ -38,16 +17,24 @@ export interface RedisMemoryStats {
   readonly isAppendOnly: boolean
 }
 
-export interface RedisStats {
-  /**
-   * `starting`: not heard of yet; `refused`: it answers and refuses this node, and is tried again;
-   * `unfit`: never to be used. `ready` and the log say why.
-   */
-  readonly state: 'starting' | 'ready' | 'refused' | 'unfit'
-  readonly nodes: readonly RedisNodeStats[]
-  readonly fleet: { readonly size: number; readonly ageMs: number }
+export interface RedisStats extends RemoteHealth {
   /** Of all primaries together; undefined before they were asked. */
   readonly memory: RedisMemoryStats | undefined
+}
+
+/** The same as the store contract has it. In the packed layout a key holds many counters. */
+export function healthOf({ memory, ...remote }: RedisStats, layout: Layout): StoreHealth {
+  return {
+    remote,
+    memory: memory && {
+      usedBytes: memory.usedBytes,
+      maxBytes: memory.maxBytes,
+      counters: layout === 'packed' ? undefined : memory.keys,
+      evicted: memory.evictedKeys,
+      evictedBlocked: memory.evictedKeys,
+    },
+    isPersistent: memory?.isAppendOnly,
+  }
 }
 
 export function nodeStats(
@@ -55,8 +42,8 @@ export function nodeStats(
   memory: RedisNodeMemory | undefined,
   refusal?: string,
 ): RedisNodeStats {
-  const { breaker, channel } = pipeline
-  const { ahead } = clockAhead(pipeline)
+  const { breaker, channel, clock } = pipeline
+  const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
   return {
     address: channel.address,
     isAnswering: pipeline.isAnswering,
@@ -75,10 +62,4 @@ export function nodeStats(
 
 function memoryOf({ usedBytes, maxBytes, evictedKeys }: RedisNodeMemory): RedisNodeMemory {
   return { usedBytes, maxBytes, evictedKeys }
-}
-
-/** How far the clock of a node is ahead of the wall clock of this process. */
-export function clockAhead({ clock, channel }: NodePipeline): WatchedClock {
-  const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
-  return { address: channel.address, ahead }
 }

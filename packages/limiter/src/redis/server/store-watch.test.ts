@@ -92,50 +92,6 @@ describe('the watch', () => {
     expect([watch.stats().usedBytes, problems]).toEqual([10, []])
   })
 
-  test('tells once that memory is above 80 %, and once that it is well below', async () => {
-    const figures = new Map<string, Figures>()
-    const { watch, scheduler, problems } = makeWatch(figures)
-    watch.start()
-    for (const used of [80, 81, 95, 79, 76, 75, 80, 81]) {
-      figures.set('a:1', { used, max: 100 })
-      await scheduler.advance(5000)
-    }
-    expect(problems).toEqual([
-      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no writes, and calls are answered by posture',
-      'Redis at a:1: uses 75 % of its maxmemory (75 of 100 bytes); there is room again',
-      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no writes, and calls are answered by posture',
-    ])
-  })
-
-  test('tells once that keys are evicted, and once that they are not any more', async () => {
-    const figures = new Map<string, Figures>()
-    const { watch, scheduler, problems } = makeWatch(figures)
-    watch.start()
-    const see = async (evicted: number, looks = 1) => {
-      figures.set('a:1', { evicted })
-      await scheduler.advance(5000 * looks)
-    }
-    await see(7)
-    expect(problems).toEqual([])
-    await see(10)
-    await see(15)
-    await see(15, 11)
-    expect(problems).toEqual([
-      'Redis at a:1: evicted 3 keys since the last look: each may be a counter whose whole budget ' +
-        'is handed out again; accepted: maxmemory-policy noeviction',
-    ])
-    await see(15)
-    expect(problems.splice(0)).toEqual([
-      expect.any(String),
-      'Redis at a:1: evicts no keys any more; it had evicted 8',
-    ])
-    // The server was started anew and counts from 0.
-    await see(0, 3)
-    expect(problems).toEqual([])
-    await see(2)
-    expect(problems).toEqual([expect.stringContaining('evicted 2 keys')])
-  })
-
   test('tells that a policy has changed, or that of a new primary is wrong', async () => {
     const figures = new Map<string, Figures>([['a:1', {}]])
     const { watch, scheduler, problems } = makeWatch(figures)
@@ -238,10 +194,10 @@ describe('the watch of a real Redis that evicts', () => {
     const commands = Array.from({ length: 12_000 }, (_, i) => ['SET', `k${i}`, filler, 'EX', '99'])
     await server.pipeline(commands)
     await scheduler.advance(5000)
-    await vi.waitFor(() => expect(problems).toHaveLength(2), { timeout: 30_000 })
-    expect(problems[0]).toMatch(/^Redis at 127\.0\.0\.1:\d+: uses \d+ % of its maxmemory/)
-    expect(problems[1]).toMatch(/^Redis at 127\.0\.0\.1:\d+: evicted \d+ keys/)
-    expect(watch.stats().evictedKeys).toBeGreaterThan(0)
+    await vi.waitFor(() => expect(watch.stats().evictedKeys).toBeGreaterThan(0), {
+      timeout: 30_000,
+    })
+    expect(watch.stats().usedBytes).toBeGreaterThan(0.8 * 8 * MB)
     // Redis evicts for a while after the last write.
     await vi.waitFor(
       async () => {

@@ -1,7 +1,6 @@
 /**
- * Looks at every primary now and then: what operators want to see of it, and what makes limits
- * wrong while all seems well. An evicted counter is a budget handed out again; a full Redis admits
- * nothing; a replica that became the primary may be set up otherwise.
+ * Measures the memory of every primary, and reports when its eviction policy or the permissions of
+ * this node change: a replica that became the primary may be configured differently.
  */
 import { show } from '@sluice/core'
 import type { RunCommand } from '../connection/run-command.js'
@@ -11,11 +10,6 @@ import { PeriodicTask, type Scheduler } from '../../periodic.js'
 import { fetchInfo, type StoreInfo } from './store-info.js'
 
 const POLL_EVERY_MS = 5000
-/** Above this share of its bound memory is a problem; it is none any more below the other. */
-const FULL_SHARE = 0.8
-const ROOMY_SHARE = 0.75
-/** Evictions are over once none was seen for so many looks: a minute. */
-const QUIET_POLLS = 12
 
 export interface WatchedNode {
   readonly address: string
@@ -103,87 +97,49 @@ export class StoreWatch {
       watch = new NodeWatch()
       this.#nodes.set(address, watch)
     }
-    const report = (changes: string) => this.#options.onProblem(`Redis at ${address}: ${changes}`)
+    const report = (change: string | undefined) => {
+      if (change !== undefined) this.#options.onProblem(`Redis at ${address}: ${change}`)
+    }
     try {
-      for (const changes of watch.observe(await fetchInfo(run))) report(changes)
+      report(watch.observe(await fetchInfo(run)))
       // Asked after every connection, and of a user that may not ask nothing is decided.
       await run(['TIME'])
-      watch.onAllowed().forEach(report)
+      report(watch.onAllowed())
     } catch (error) {
-      watch.onRefused(error).forEach(report)
+      report(watch.onRefused(error))
     }
   }
 }
 
 class NodeWatch {
   info: StoreInfo | undefined
-  /** What Redis says to a user that may not ask what must be asked; empty: it may. */
+  /** The error by which Redis denies this node a permission; empty if it does not. */
   refusal = ''
-  #isFull = false
-  /** How many keys were evicted since that began; 0: none are. */
-  #evicted = 0
-  #quietPolls = 0
 
-  /** What has changed, in words. */
-  observe(info: StoreInfo): readonly string[] {
-    const before = this.info
+  /** Returns what has changed, in words; undefined if nothing has. */
+  observe(info: StoreInfo): string | undefined {
+    const before = this.info?.evictionPolicy
     this.info = info
-    const changes = [this.memory(info), this.policy(info, before), this.evictions(info, before)]
-    return changes.filter((each) => each !== undefined)
-  }
-
-  /** What is new, in words. */
-  onRefused(error: unknown): readonly string[] {
-    if (!(error instanceof RedisReplyError) || actionOf(codeOf(error.message)) !== 'loud') return []
-    if (this.refusal === error.message) return []
-    this.refusal = error.message
-    return [`refuses this node: ${error.message}; accepted: a user with the rights in STORE_ACL`]
-  }
-
-  onAllowed(): readonly string[] {
-    if (this.refusal === '') return []
-    this.refusal = ''
-    return ['refuses this node no more']
-  }
-
-  private memory({ usedBytes, maxBytes }: StoreInfo): string | undefined {
-    const share = maxBytes === 0 ? 0 : usedBytes / maxBytes
-    const isFull = share > (this.#isFull ? ROOMY_SHARE : FULL_SHARE)
-    if (isFull === this.#isFull) return undefined
-    this.#isFull = isFull
-    const percent = Math.round(share * 100)
-    if (maxBytes === 0) return `uses ${usedBytes} bytes, and maxmemory has no bound now`
-    const found = `uses ${percent} % of its maxmemory (${usedBytes} of ${maxBytes} bytes)`
-    return isFull
-      ? `${found}; at 100 % it takes no writes, and calls are answered by posture`
-      : `${found}; there is room again`
-  }
-
-  private policy({ evictionPolicy }: StoreInfo, before: StoreInfo | undefined): string | undefined {
-    if (evictionPolicy === undefined || evictionPolicy === before?.evictionPolicy) return undefined
+    const { evictionPolicy } = info
+    if (evictionPolicy === undefined || evictionPolicy === before) return undefined
     if (evictionPolicy !== 'noeviction') {
       return `maxmemory-policy is ${show(evictionPolicy)} now; accepted: noeviction`
     }
-    return before?.evictionPolicy === undefined ? undefined : 'maxmemory-policy is noeviction again'
+    return before === undefined ? undefined : 'maxmemory-policy is noeviction again'
   }
 
-  private evictions(info: StoreInfo, before: StoreInfo | undefined): string | undefined {
-    // What was evicted before the first look is nobody's news. A count that fell is one of a server
-    // that was started anew.
-    const last = before?.evictedKeys ?? info.evictedKeys
-    const rise = info.evictedKeys < last ? info.evictedKeys : info.evictedKeys - last
-    const wasEvicting = this.#evicted > 0
-    this.#evicted += rise
-    this.#quietPolls = rise > 0 ? 0 : this.#quietPolls + 1
-    if (rise > 0 && !wasEvicting) {
-      return (
-        `evicted ${rise} keys since the last look: each may be a counter whose whole budget is ` +
-        'handed out again; accepted: maxmemory-policy noeviction'
-      )
+  onRefused(error: unknown): string | undefined {
+    if (!(error instanceof RedisReplyError)) return undefined
+    if (actionOf(codeOf(error.message)) !== 'loud' || this.refusal === error.message) {
+      return undefined
     }
-    if (!wasEvicting || this.#quietPolls < QUIET_POLLS) return undefined
-    const evicted = this.#evicted
-    this.#evicted = 0
-    return `evicts no keys any more; it had evicted ${evicted}`
+    this.refusal = error.message
+    return `refuses this node: ${error.message}; accepted: a user with the rights in STORE_ACL`
+  }
+
+  onAllowed(): string | undefined {
+    if (this.refusal === '') return undefined
+    this.refusal = ''
+    return 'refuses this node no more'
   }
 }

@@ -8,7 +8,7 @@ export type StoreSession = Pick<
   RedisSession,
   | 'secret'
   | 'ready'
-  | 'board'
+  | 'exchange'
   | 'router'
   | 'driver'
   | 'fleetSize'
@@ -26,12 +26,12 @@ const NO_PIPELINES: readonly NodePipeline[] = []
  * what is in flight. Closing it closes no connection.
  */
 export function openWarmUpSession(session: StoreSession, deps: SessionDeps): StoreSession {
-  const { secret, ready, board, driver } = session
+  const { secret, ready, exchange, driver } = session
   const router = driver && new Router(driver, routerDeps(deps))
   return {
     secret,
     ready,
-    board,
+    exchange,
     router,
     driver,
     fleetSize: () => session.fleetSize(),

@@ -1,5 +1,4 @@
-import type { CounterStats } from '@sluice/limiter'
-import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
+import type { RemoteHealth, StoreMemory, StoreNodeHealth } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
 import { ALERT_NAMES, ALERTS_DEFAULT } from '../../config/parse-alerts.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
@@ -15,9 +14,9 @@ import type { UpstreamCounts } from './conditions/upstream-failing.js'
 const START = Date.UTC(2026, 0, 1)
 
 interface World {
-  state: RedisStats['state']
-  nodes: readonly RedisNodeStats[]
-  memory: CounterStats | undefined
+  state: RemoteHealth['state']
+  nodes: readonly StoreNodeHealth[]
+  memory: StoreMemory | undefined
   rules: Record<string, { decisions: number; degraded: number; refused: number }>
   /** Calls that meet several rules are fewer than what those decided. */
   calls: { decisions: number; degraded: number }
@@ -48,12 +47,12 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   }
   let nowMs = START
   const inputs: AlertInputs = {
-    redis() {
-      if (world.memory !== undefined) return undefined
+    storeHealth() {
+      const { memory, state, nodes } = world
       const fleet = { size: 1, ageMs: 0 }
-      return { state: world.state, nodes: world.nodes, fleet, memory: undefined }
+      const remote = memory === undefined ? { state, nodes, fleet } : undefined
+      return { remote, memory, isPersistent: false }
     },
-    memory: () => world.memory,
     latencies: () => ({ deadlineMs: 50, slowMs: 25, stores: () => world.batches }),
     eachRule(visit) {
       for (const [rule, { decisions, degraded, refused }] of Object.entries(world.rules)) {
@@ -369,10 +368,10 @@ test('clocks, memory and evictions of nodes of Redis', () => {
 
 test('blocked callers that the memory store dropped', () => {
   const { world, tick, told } = setUp()
-  const stats = { counters: 10, bytes: 480, evicted: 0, evictedBlocked: 0, unstored: 0 }
-  world.memory = stats
+  const memory = { usedBytes: 480, maxBytes: 0, counters: 10, evicted: 0, evictedBlocked: 0 }
+  world.memory = memory
   tick(5)
-  world.memory = { ...stats, evictedBlocked: 3 }
+  world.memory = { ...memory, evictedBlocked: 3 }
   tick(59)
   expect(told()).toEqual(['+store-evictions:memory'])
   tick(2)

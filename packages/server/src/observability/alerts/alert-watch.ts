@@ -1,6 +1,5 @@
 /** Looks at everything that must not go unseen, once a second. */
-import type { CounterStats } from '@sluice/limiter'
-import type { RedisStats } from '@sluice/limiter/redis'
+import type { StoreHealth } from '@sluice/limiter'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { AlertsConfig } from '../../config/config.js'
 import type { Log } from '../log/logger.js'
@@ -21,9 +20,8 @@ import { type UpstreamCounts, UpstreamFailures } from './conditions/upstream-fai
 
 /** What there is to look at, each asked when it is needed. */
 export interface AlertInputs {
-  /** Undefined: counters are elsewhere. */
-  redis(): RedisStats | undefined
-  memory(): CounterStats | undefined
+  /** Undefined where the store reports none. */
+  storeHealth(): StoreHealth | undefined
   /** Calls that met no connection, by node of Redis; undefined: counters are in this process. */
   connectionFailures(): ConnectionFailures | undefined
   /** How fast the nodes of Redis answer; undefined: counters are in this process. */
@@ -42,6 +40,8 @@ export interface AlertInputs {
   distinct(): Iterable<readonly [rule: string, callers: number]>
   upstreams(): Iterable<UpstreamCounts>
 }
+
+const NO_HEALTH: StoreHealth = { remote: undefined, memory: undefined, isPersistent: undefined }
 
 export interface AlertWatchDeps {
   readonly config: AlertsConfig
@@ -151,12 +151,12 @@ class PeriodicAlerts implements AlertWatch {
    * their own for as long as it lasts.
    */
   private evaluateDecisions(nowMs: number): void {
-    const redis = this.#deps.inputs.redis()
+    const remote = this.#deps.inputs.storeHealth()?.remote
     this.#degraded.nextSecond()
     this.#availability.nextSecond()
     this.recordDecisions()
-    this.#outage.evaluate(redis, this.#deps.inputs.connectionFailures())
-    this.#refusal.evaluate(redis)
+    this.#outage.evaluate(remote, this.#deps.inputs.connectionFailures())
+    this.#refusal.evaluate(remote)
     // What is told of already was felt before, for whatever reason.
     const isNews = this.#availability.hasImpact && !this.#registry.isActive('availability')
     const hasImpact = this.#degraded.hasImpact || isNews
@@ -195,19 +195,18 @@ class PeriodicAlerts implements AlertWatch {
 
   private evaluateStore(nowMs: number): void {
     const { inputs } = this.#deps
-    const redis = inputs.redis()
-    const nodes = redis?.nodes ?? []
-    const memory = inputs.memory()
-    this.#registry.update('fleet-unknown', this.#fleet.evaluate(redis), nowMs)
+    const { remote, memory } = inputs.storeHealth() ?? NO_HEALTH
+    const nodes = remote?.nodes ?? []
+    this.#registry.update('fleet-unknown', this.#fleet.evaluate(remote), nowMs)
     this.#registry.update('store-slow', this.#slowness.evaluate(inputs.latencies()), nowMs)
     const clocks = this.#clockOffsets.evaluate(nodes, () => inputs.peerClocks(nowMs))
     this.#registry.update('clock-offset', clocks, nowMs)
     this.#registry.update('clock-spread', this.#clockSpread.evaluate(nodes), nowMs)
     this.#registry.update('store-memory', this.#memory.evaluate(nodes), nowMs)
-    const evictions = [
-      ...this.#evictions.evaluateRedis(nodes),
-      ...(memory === undefined ? [] : this.#evictions.evaluateMemory(memory)),
-    ]
+    const isInProcess = remote === undefined && memory !== undefined
+    const evictions = isInProcess
+      ? this.#evictions.evaluateMemory(memory)
+      : this.#evictions.evaluateRedis(nodes)
     this.#registry.update('store-evictions', evictions, nowMs)
   }
 

@@ -1,21 +1,20 @@
 /** The reference of metrics is held to what a server registers. */
 import { readFileSync } from 'node:fs'
-import type { RedisStats } from '@sluice/limiter/redis'
+import type { StoreHealth } from '@sluice/limiter'
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
-import { registerRedisMetrics } from '../../counter-store/store-metrics.js'
+import { registerStoreMetrics } from '../../counter-store/store-metrics.js'
 import { createStoreObserver } from '../../counter-store/store-observer.js'
 import { createRegistry } from './registry.js'
 import { registerRestarts } from './restart-metrics.js'
 
 const DOC = new URL('../../../../../docs/reference/metrics.md', import.meta.url)
 
-const STATS: RedisStats = {
-  state: 'ready',
-  nodes: [],
-  fleet: { size: 1, ageMs: 0 },
+const HEALTH: StoreHealth = {
+  remote: { state: 'ready', nodes: [], fleet: { size: 1, ageMs: 0 } },
   memory: undefined,
+  isPersistent: undefined,
 }
 
 /** Names with their types, `a counter`. */
@@ -30,7 +29,7 @@ test('every metric has a line in the tables with its type, and no line lacks a m
   const registry = createRegistry()
   const { log } = createMemoryLog()
   createStoreObserver({ log, clock: { now: () => 0 }, registry })
-  registerRedisMetrics(registry, { stats: () => STATS, layout: 'plain', name: 'redis' })
+  registerStoreMetrics(registry, { health: () => HEALTH, name: 'redis' })
   registerRestarts(registry)
   const registered = new Set([...typesOf(inMemory), ...typesOf(registry.text())])
   const doc = readFileSync(DOC, 'utf8')

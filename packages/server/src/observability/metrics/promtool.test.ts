@@ -2,12 +2,11 @@
 import { execFileSync } from 'node:child_process'
 import { UNMATCHED } from '@sluice/core'
 import { memoryStore } from '@sluice/limiter'
-import type { RedisStats } from '@sluice/limiter/redis'
 import { expect, test } from 'vitest'
 import { findService } from '../../../../../tools/services.mjs'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { DistinctCallers } from '../stats/distinct-callers.js'
-import { registerMemoryMetrics, registerRedisMetrics } from '../../counter-store/store-metrics.js'
+import { registerStoreMetrics } from '../../counter-store/store-metrics.js'
 import { createStoreObserver } from '../../counter-store/store-observer.js'
 import { registerAlertMetrics } from './alert-metrics.js'
 import { registerCallersMetric } from './caller-metrics.js'
@@ -51,7 +50,8 @@ function fill(registry: Registry): void {
 test('every kind of metric is read by promtool, and it finds nothing to say against one', () => {
   const registry = createRegistry()
   fill(registry)
-  registerMemoryMetrics(registry, memoryStore())
+  const store = memoryStore()
+  registerStoreMetrics(registry, { health: () => store.health(), name: 'memory' })
   const text = registry.text()
   expect(text).toContain('sluice_remaining_ratio_bucket{rule="search",le="0.25"} 1\n')
   expect(lint(text)).toBe('')
@@ -63,13 +63,12 @@ test('the same of what is told of Redis', () => {
   fill(registry)
   const { log } = createMemoryLog()
   createStoreObserver({ log, clock: { now: () => 0 }, registry }).batch('redis:6379', 0.01, 1)
-  const stats: RedisStats = {
-    state: 'ready',
-    nodes: [],
-    fleet: { size: 2, ageMs: 0 },
-    memory: { usedBytes: 10, maxBytes: 100, keys: 3, evictedKeys: 1, isAppendOnly: true },
-  }
-  registerRedisMetrics(registry, { stats: () => stats, layout: 'plain', name: 'redis' })
+  const health = () => ({
+    remote: { state: 'ready' as const, nodes: [], fleet: { size: 2, ageMs: 0 } },
+    memory: { usedBytes: 10, maxBytes: 100, counters: 3, evicted: 1, evictedBlocked: 1 },
+    isPersistent: true,
+  })
+  registerStoreMetrics(registry, { health, name: 'redis' })
   const text = registry.text()
   expect(text).toContain('\nsluice_store_memory_max_bytes 100\n')
   expect(text).toContain('\nsluice_store_evicted_total 1\n')

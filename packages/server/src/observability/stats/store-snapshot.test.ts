@@ -1,7 +1,6 @@
-import { memoryStore } from '@sluice/limiter'
-import type { RedisStats } from '@sluice/limiter/redis'
+import { memoryStore, type StoreHealth } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
-import { redisSnapshot, storeSnapshotReader } from './store-snapshot.js'
+import { storeSnapshot } from './store-snapshot.js'
 
 const NODE = {
   address: '10.0.0.5:6379',
@@ -12,21 +11,21 @@ const NODE = {
   inFlight: 0,
   queuedTakes: 0,
 }
-const STATS: RedisStats = {
-  state: 'ready',
-  nodes: [NODE],
-  fleet: { size: 1, ageMs: 0 },
-  memory: { usedBytes: 500, maxBytes: 1000, keys: 7, evictedKeys: 2, isAppendOnly: false },
-}
-const TOLD = { name: 'redis://10.0.0.5:6379', describe: () => 'redis: answering' }
+const REMOTE = { state: 'ready', nodes: [NODE], fleet: { size: 1, ageMs: 0 } } as const
+const MEMORY = { usedBytes: 500, maxBytes: 1000, counters: 7, evicted: 2, evictedBlocked: 2 }
+const NAME = 'redis://10.0.0.5:6379'
 
-describe('what is told of a store', () => {
-  test('in memory: its counters and bytes, and that it is well', () => {
+function snapshotOf(health: Partial<StoreHealth>) {
+  const store = {
+    health: () => ({ remote: REMOTE, memory: MEMORY, isPersistent: false, ...health }),
+  }
+  return storeSnapshot({ store, name: NAME, describe: () => 'redis: answering' })
+}
+
+describe('the snapshot of a store', () => {
+  test('in memory has its counters and bytes, and is well', () => {
     const store = memoryStore()
-    const snapshot = storeSnapshotReader(
-      { store, name: 'memory', describe: () => 'memory' },
-      'plain',
-    )()
+    const snapshot = storeSnapshot({ store, name: 'memory', describe: () => 'memory' })
     expect(snapshot).toEqual({
       name: 'memory',
       state: 'memory',
@@ -39,9 +38,9 @@ describe('what is told of a store', () => {
     })
   })
 
-  test('in Redis: its memory and the clocks of its nodes', () => {
-    expect(redisSnapshot(TOLD, STATS, 'plain')).toEqual({
-      name: TOLD.name,
+  test('in Redis has its memory and the clocks of its nodes', () => {
+    expect(snapshotOf({})).toEqual({
+      name: NAME,
       state: 'redis: answering',
       isWell: true,
       counters: 7,
@@ -59,27 +58,25 @@ describe('what is told of a store', () => {
     })
   })
 
-  test('in Redis: nothing that nobody knows', () => {
-    const packed = redisSnapshot(TOLD, STATS, 'packed')
-    expect(packed.counters).toBeNull()
+  test('in Redis has null for everything that is not measured', () => {
+    expect(snapshotOf({ memory: { ...MEMORY, counters: undefined } }).counters).toBeNull()
     const nodes = [{ ...NODE, clock: undefined }]
-    expect(redisSnapshot(TOLD, { ...STATS, nodes, memory: undefined }, 'plain')).toMatchObject({
+    expect(snapshotOf({ remote: { ...REMOTE, nodes }, memory: undefined })).toMatchObject({
       counters: null,
       memoryBytes: null,
       memoryMaxBytes: null,
       evicted: 0,
       nodes: [{ clockOffsetMs: null }],
     })
-    const unbound = { usedBytes: 1, maxBytes: 0, keys: 0, evictedKeys: 0, isAppendOnly: false }
-    expect(redisSnapshot(TOLD, { ...STATS, memory: unbound }, 'plain').memoryMaxBytes).toBeNull()
+    expect(snapshotOf({ memory: { ...MEMORY, maxBytes: 0 } }).memoryMaxBytes).toBeNull()
   })
 
   test.each([
     ['it has not started', { state: 'starting' as const }],
     ['no node is known', { nodes: [] }],
     ['one of its nodes does not answer', { nodes: [NODE, { ...NODE, isAnswering: false }] }],
-    ['one of its nodes is given up for now', { nodes: [NODE, { ...NODE, isBreakerOpen: true }] }],
-  ])('in Redis: that it is not well where %s', (_, more) => {
-    expect(redisSnapshot(TOLD, { ...STATS, ...more }, 'plain').isWell).toBe(false)
+    ['the breaker of a node is open', { nodes: [NODE, { ...NODE, isBreakerOpen: true }] }],
+  ])('in Redis is not well if %s', (_, more) => {
+    expect(snapshotOf({ remote: { ...REMOTE, ...more } }).isWell).toBe(false)
   })
 })

@@ -1,9 +1,9 @@
-import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
+import type { RemoteHealth, StoreNodeHealth } from '@sluice/limiter'
 import { expect, test } from 'vitest'
 import { StoreOutage } from './breaker-open.js'
 import { nodeWith } from './conditions.test-helper.js'
 
-const statsOf = (nodes: readonly RedisNodeStats[], state: RedisStats['state'] = 'ready') => ({
+const statsOf = (nodes: readonly StoreNodeHealth[], state: RemoteHealth['state'] = 'ready') => ({
   state,
   nodes,
   fleet: { size: 1, ageMs: 0 },

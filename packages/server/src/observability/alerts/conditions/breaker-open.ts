@@ -1,5 +1,5 @@
 /** Nodes of the store that are down: they did not answer in time, or cannot be reached. */
-import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
+import type { RemoteHealth, StoreNodeHealth } from '@sluice/limiter'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
 import { ConsecutiveFindings } from './consecutive-findings.js'
@@ -18,7 +18,7 @@ const NO_FAILURES: ConnectionFailures = new Map()
 
 /** What one look found. */
 interface Inspection {
-  readonly stats: RedisStats
+  readonly stats: RemoteHealth
   readonly broken: ReadonlySet<string>
   /** Not to be reached at this look. */
   readonly silent: readonly string[]
@@ -33,7 +33,7 @@ export class StoreOutage {
 
   /** Looks at the nodes, once a second; undefined: counters are in this process. */
   evaluate(
-    stats: RedisStats | undefined,
+    stats: RemoteHealth | undefined,
     failures: ConnectionFailures = NO_FAILURES,
   ): readonly Finding[] {
     this.#inspection = stats && this.inspect(stats, failures)
@@ -53,7 +53,7 @@ export class StoreOutage {
     return [...findOpenBreakers(stats.nodes, affected), ...unreached]
   }
 
-  private inspect(stats: RedisStats, failures: ConnectionFailures): Inspection {
+  private inspect(stats: RemoteHealth, failures: ConnectionFailures): Inspection {
     const failing = new Set<string>()
     for (const [address, count] of failures) {
       if (count > (this.#failures.get(address) ?? 0)) failing.add(address)
@@ -71,7 +71,7 @@ export class StoreOutage {
   }
 }
 
-function silentOf({ state, nodes }: RedisStats, failing: ReadonlySet<string>): readonly string[] {
+function silentOf({ state, nodes }: RemoteHealth, failing: ReadonlySet<string>): readonly string[] {
   // One that answers and refuses this node is an alert of its own.
   if (state === 'refused') return []
   if (state !== 'ready' || nodes.length === 0) return [NO_ADDRESS]
@@ -86,7 +86,7 @@ function silentOf({ state, nodes }: RedisStats, failing: ReadonlySet<string>): r
 }
 
 function findOpenBreakers(
-  nodes: readonly RedisNodeStats[],
+  nodes: readonly StoreNodeHealth[],
   affected: AffectedRules,
 ): readonly Finding[] {
   return nodes
@@ -108,7 +108,7 @@ export function openBreaker(store: string, affected: AffectedRules = NO_RULES): 
 
 function unreachable(
   store: string,
-  state: RedisStats['state'],
+  state: RemoteHealth['state'],
   { present, past, details }: AffectedRules,
 ): Finding {
   if (state === 'unfit') {

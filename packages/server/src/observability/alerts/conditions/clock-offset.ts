@@ -1,6 +1,6 @@
 /** Clocks that are off, and whose they are. */
 import { durationText } from '@sluice/core'
-import type { RedisNodeStats } from '@sluice/limiter/redis'
+import type { StoreNodeHealth } from '@sluice/limiter'
 import type { Finding } from '../alert.js'
 
 /** Times that a node must place itself would be off by as much. */
@@ -65,7 +65,7 @@ export class ClockOffsets {
    * clocks of the other nodes are known.
    */
   evaluate(
-    nodes: readonly RedisNodeStats[],
+    nodes: readonly StoreNodeHealth[],
     peers: () => readonly PeerClock[] | undefined = () => [],
   ): readonly Finding[] {
     const readings = readingsOf(nodes)
@@ -156,7 +156,7 @@ export class ClockSpread {
   #consecutive = 0
 
   /** Once a second. */
-  evaluate(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+  evaluate(nodes: readonly StoreNodeHealth[]): readonly Finding[] {
     const readings = readingsOf(nodes)
     const [ahead] = readings.toSorted((a, b) => b.offset - b.error - (a.offset - a.error))
     const [behind] = readings.toSorted((a, b) => a.offset + a.error - (b.offset + b.error))
@@ -180,7 +180,7 @@ export class ClockSpread {
 }
 
 /** What a node that does not answer said last is no reading of now. */
-function readingsOf(nodes: readonly RedisNodeStats[]): readonly ClockReading[] {
+function readingsOf(nodes: readonly StoreNodeHealth[]): readonly ClockReading[] {
   return nodes.slice(0, STORES_MAX).flatMap(({ address, isAnswering, clock }) => {
     if (!isAnswering || clock === undefined) return []
     return { store: address, offset: clock.offsetSeconds, error: clock.errorSeconds }

@@ -1,7 +1,7 @@
 /** Nodes of Redis as the store tells of them. */
-import type { RedisNodeStats } from '@sluice/limiter/redis'
+import type { StoreNodeHealth } from '@sluice/limiter'
 
-const NODE: RedisNodeStats = {
+const NODE: StoreNodeHealth = {
   address: '10.0.0.1:6379',
   isAnswering: true,
   isBreakerOpen: false,
@@ -11,6 +11,6 @@ const NODE: RedisNodeStats = {
   queuedTakes: 0,
 }
 
-export function nodeWith(node: Partial<RedisNodeStats> = {}): RedisNodeStats {
+export function nodeWith(node: Partial<StoreNodeHealth> = {}): StoreNodeHealth {
   return { ...NODE, ...node }
 }

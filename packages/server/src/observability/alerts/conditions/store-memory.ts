@@ -1,6 +1,5 @@
 /** A store that runs full, and one that drops what it should keep. */
-import type { CounterStats } from '@sluice/limiter'
-import type { RedisNodeStats } from '@sluice/limiter/redis'
+import type { StoreMemory as MeasuredMemory, StoreNodeHealth } from '@sluice/limiter'
 import type { Finding } from '../alert.js'
 
 /** Above this share of its bound memory is an alert; it is none any more below the other. */
@@ -13,13 +12,13 @@ const STORES_MAX = 1000
 export class StoreMemory {
   #full: ReadonlySet<string> = new Set()
 
-  evaluate(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+  evaluate(nodes: readonly StoreNodeHealth[]): readonly Finding[] {
     const findings = nodes.slice(0, STORES_MAX).flatMap((node) => this.evaluateNode(node))
     this.#full = new Set(findings.map(({ subject }) => subject))
     return findings
   }
 
-  private evaluateNode({ address, memory }: RedisNodeStats): readonly Finding[] {
+  private evaluateNode({ address, memory }: StoreNodeHealth): readonly Finding[] {
     if (memory === undefined || memory.maxBytes === 0) return []
     const { usedBytes, maxBytes } = memory
     const share = usedBytes / maxBytes
@@ -39,7 +38,7 @@ export class StoreEvictions {
   #memory = 0
 
   /** What was evicted before the first look is nobody's news. */
-  evaluateRedis(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+  evaluateRedis(nodes: readonly StoreNodeHealth[]): readonly Finding[] {
     const previous = this.#redis
     const known = nodes.slice(0, STORES_MAX).flatMap(({ address, memory }) => {
       // One that is not heard of for a while must not be new again.
@@ -55,7 +54,8 @@ export class StoreEvictions {
     })
   }
 
-  evaluateMemory({ evictedBlocked, counters }: CounterStats): readonly Finding[] {
+  evaluateMemory(memory: Pick<MeasuredMemory, 'evictedBlocked' | 'counters'>): readonly Finding[] {
+    const { evictedBlocked, counters = 0 } = memory
     const rise = evictedBlocked - this.#memory
     this.#memory = evictedBlocked
     if (rise <= 0) return []

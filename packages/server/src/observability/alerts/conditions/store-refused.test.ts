@@ -1,21 +1,20 @@
-import type { RedisStats } from '@sluice/limiter/redis'
+import type { RemoteHealth } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
 import { StoreOutage } from './breaker-open.js'
 import { nodeWith } from './conditions.test-helper.js'
 import { FleetUnknown, StoreRefusal } from './store-refused.js'
 
-const statsOf = (more: Partial<RedisStats> = {}): RedisStats => ({
+const statsOf = (more: Partial<RemoteHealth> = {}): RemoteHealth => ({
   state: 'ready',
   nodes: [nodeWith()],
   fleet: { size: 3, ageMs: 100 },
-  memory: undefined,
   ...more,
 })
 
 /** What is found at each of so many looks. */
 const evaluateTimes = (
-  condition: { evaluate(stats: RedisStats | undefined): readonly unknown[] },
-  stats: RedisStats | undefined,
+  condition: { evaluate(stats: RemoteHealth | undefined): readonly unknown[] },
+  stats: RemoteHealth | undefined,
   count: number,
 ) => Array.from({ length: count }, () => condition.evaluate(stats).length)
 

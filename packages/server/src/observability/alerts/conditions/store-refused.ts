@@ -1,6 +1,6 @@
 /** A Redis that answers and does not do for this node what it must. */
 import { show } from '@sluice/core'
-import type { RedisStats } from '@sluice/limiter/redis'
+import type { RemoteHealth } from '@sluice/limiter'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
 import { ConsecutiveFindings } from './consecutive-findings.js'
@@ -17,12 +17,12 @@ const FLEET_AGE_MS_MAX = 5000
 export class StoreRefusal {
   readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
 
-  #stats: RedisStats | undefined
+  #stats: RemoteHealth | undefined
   /** Refused for several looks. */
   #lasting: ReadonlySet<string> = new Set()
 
   /** Looks at the nodes, once a second; undefined: counters are in this process. */
-  evaluate(stats: RedisStats | undefined): readonly Finding[] {
+  evaluate(stats: RemoteHealth | undefined): readonly Finding[] {
     this.#stats = stats
     const found = stats === undefined ? [] : findRefusals(stats, NO_RULES)
     this.#lasting = new Set(this.#streaks.record(found).map(({ subject }) => subject))
@@ -38,7 +38,7 @@ export class StoreRefusal {
 }
 
 function findRefusals(
-  { state, nodes }: RedisStats,
+  { state, nodes }: RemoteHealth,
   { present, past, details }: AffectedRules,
 ): readonly Finding[] {
   if (state === 'refused') {
@@ -59,7 +59,7 @@ function findRefusals(
 export class FleetUnknown {
   #consecutive = 0
 
-  evaluate(stats: RedisStats | undefined): readonly Finding[] {
+  evaluate(stats: RemoteHealth | undefined): readonly Finding[] {
     this.#consecutive = isUnknown(stats) ? this.#consecutive + 1 : 0
     if (stats === undefined || this.#consecutive < CONSECUTIVE_MIN) return []
     const { size } = stats.fleet
@@ -77,7 +77,7 @@ export class FleetUnknown {
   }
 }
 
-function isUnknown(stats: RedisStats | undefined): boolean {
+function isUnknown(stats: RemoteHealth | undefined): boolean {
   if (stats?.state !== 'ready' || stats.fleet.ageMs <= FLEET_AGE_MS_MAX) return false
   return stats.nodes.some(({ isAnswering }) => isAnswering)
 }

@@ -4,18 +4,9 @@
  */
 import { SluiceError } from '@sluice/core'
 import { monotonicMs } from '../../clock.js'
+import type { NodeExchange } from '../../store.js'
 import { type RunCommand, type CommandWord, textOf } from '../connection/run-command.js'
 import { boardKeyText, storeKeys } from '../redis-keys.js'
-
-export interface FleetBoard {
-  /**
-   * Replaces what this node left before; it is gone 15 s after the last time, or when the store is
-   * closed. Rejects where Redis does not take it in time, or while another one is on its way.
-   */
-  post(text: string): Promise<void>
-  /** What the live nodes left, this one among them. Rejects where Redis does not tell in time. */
-  read(): Promise<readonly string[]>
-}
 
 /** How long a text stays; whoever leaves one every few seconds may fail some times in between. */
 const LIFE_MS = 15_000
@@ -27,7 +18,7 @@ const TEXTS_AT_ONCE = 4
 /** All questions of one reading together, in milliseconds. */
 const READ_MS_MAX = 2000
 
-export interface FleetBoardOptions {
+export interface NodeExchangeOptions {
   readonly prefix: string
   /** Of this node in the fleet; undefined while nothing may be asked. */
   readonly node: () => string | undefined
@@ -37,14 +28,14 @@ export interface FleetBoardOptions {
   readonly nowMs?: (() => number) | undefined
 }
 
-export class RedisFleetBoard implements FleetBoard {
-  readonly #options: FleetBoardOptions
+export class RedisNodeExchange implements NodeExchange {
+  readonly #options: NodeExchangeOptions
   readonly #nowMs: () => number
   #isPosting = false
   #hasPosted = false
   #isClosed = false
 
-  constructor(options: FleetBoardOptions) {
+  constructor(options: NodeExchangeOptions) {
     this.#options = options
     this.#nowMs = options.nowMs ?? monotonicMs
   }

@@ -3,14 +3,14 @@ import { type RedisCluster, startCluster } from '../../../../../tools/redis/clus
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../../tools/redis/server.mjs'
 import { STORE_ACL } from '../acl.js'
 import type { RunCommand } from '../connection/run-command.js'
-import { RedisFleetBoard } from './fleet-board.js'
+import { RedisNodeExchange } from './node-exchange.js'
 import { type RedisStore, redisStore } from '../index.js'
 
 const PREFIX = 'sluice'
 
 describe('a board', () => {
   function boardOf(ask: RunCommand | undefined, nowMs = () => 0) {
-    return new RedisFleetBoard({ prefix: PREFIX, node: () => 'n1', run: () => ask, nowMs })
+    return new RedisNodeExchange({ prefix: PREFIX, node: () => 'n1', run: () => ask, nowMs })
   }
 
   test('of a store that has not started takes nothing and tells nothing', async () => {
@@ -121,7 +121,7 @@ describe('a board on a real Redis', () => {
     return store
   }
 
-  const sorted = async ({ board }: RedisStore) => [...(await board.read())].toSorted()
+  const sorted = async ({ exchange: board }: RedisStore) => [...(await board.read())].toSorted()
 
   /** A node is in the fleet with its first beat, which is sent when it is ready. */
   async function fleetOf(size: number): Promise<readonly RedisStore[]> {
@@ -135,9 +135,9 @@ describe('a board on a real Redis', () => {
   test('shows every node what all left, with the least rights there are', async () => {
     const [one, two, three] = await fleetOf(3)
     if (one === undefined || two === undefined || three === undefined) throw new Error('no stores')
-    await one.board.post('old')
-    await one.board.post('of one')
-    await two.board.post('of two, ünïcode')
+    await one.exchange.post('old')
+    await one.exchange.post('of one')
+    await two.exchange.post('of two, ünïcode')
     // A node that the machine kept from beating is of the fleet again with its next beat.
     for (const reader of [three, one]) {
       await vi.waitFor(
@@ -154,8 +154,10 @@ describe('a board on a real Redis', () => {
   test('rejects within its time where Redis does not answer', async () => {
     const [store] = await fleetOf(1)
     server.pause()
-    await expect(store?.board.post('text')).rejects.toThrow('did not answer SET within 1000 ms')
-    await expect(store?.board.read()).rejects.toThrow('did not answer ZRANGEBYSCORE within 1000 ms')
+    await expect(store?.exchange.post('text')).rejects.toThrow('did not answer SET within 1000 ms')
+    await expect(store?.exchange.read()).rejects.toThrow(
+      'did not answer ZRANGEBYSCORE within 1000 ms',
+    )
   })
 })
 
@@ -171,10 +173,10 @@ describe('a board on a Cluster', () => {
     const stores = [redisStore({ url: cluster.url }), redisStore({ url: cluster.url })]
     try {
       await Promise.all(stores.map(({ ready }) => ready))
-      await Promise.all(stores.map(({ board }, i) => board.post(`of ${i}`)))
+      await Promise.all(stores.map(({ exchange: board }, i) => board.post(`of ${i}`)))
       for (const store of stores) {
         while (store.stats().fleet.size < 2) await new Promise(setImmediate)
-        expect([...(await store.board.read())].toSorted()).toEqual(['of 0', 'of 1'])
+        expect([...(await store.exchange.read())].toSorted()).toEqual(['of 0', 'of 1'])
       }
     } finally {
       await Promise.all(stores.map((store) => store.close()))

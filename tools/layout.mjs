@@ -29,6 +29,7 @@ const ARROWS = {
     '@sluice/core/config-reader',
     '@sluice/core/text',
     '@sluice/limiter',
+    '@sluice/limiter/internal',
     '@sluice/limiter/otel',
     '@sluice/limiter/redis',
     'hono',

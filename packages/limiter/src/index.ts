@@ -26,12 +26,17 @@ export type {
   Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
-export type { LimiterStats } from './asker-types.js'
 export { type Clock, systemClock } from './clock.js'
 export type { CoordinationStats } from './coordination/node-decider.js'
 export type { Inspection, InspectedCaller, InspectedCounter } from './inspect.js'
 export { createLimiter } from './limiter.js'
-export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
+export type {
+  CheckOptions,
+  Limiter,
+  LimiterOptions,
+  LimiterStats,
+  RulesOptions,
+} from './limiter-types.js'
 export type { CounterStats } from './memory/counters.js'
 export {
   MEMORY_COUNTERS_DEFAULT,

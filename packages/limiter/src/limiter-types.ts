@@ -1,6 +1,6 @@
 /** What a limiter is made with, and what it can do. */
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
-import type { LimiterStats } from './asker-types.js'
+import type { CoordinationStats } from './coordination/node-decider.js'
 import type { Clock } from './clock.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
@@ -45,6 +45,20 @@ export interface CheckOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
+}
+
+/** What this node keeps because the store did not answer, or lets nodes decide. */
+export interface LimiterStats {
+  /** Counters in this process, of callers decided by fallback. */
+  readonly localCounters: number
+  /** Counters whose local usage is still to be charged to the store. */
+  readonly reportsWaiting: number
+  /** Units used locally that will never be charged to the store. */
+  readonly reportsDropped: number
+  /** Returns that the store did not confirm: those units may stay taken until they expire. */
+  readonly givesLost: number
+  /** What this node decided itself, by rule id. */
+  readonly coordination: ReadonlyMap<string, CoordinationStats>
 }
 
 export interface Limiter {

@@ -21,7 +21,9 @@ import {
   type Policy,
   type Problem,
   planCall,
+  policyOf,
   replaceOverrides,
+  rulesOfCaller,
   type SipKey,
   SluiceError,
   type Snapshot,
@@ -29,8 +31,7 @@ import {
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
-import { RemoteDecider } from './remote-decider.js'
-import type { LimiterStats, PlannedPeek } from './asker-types.js'
+import { type PlannedPeek, RemoteDecider } from './remote-decider.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
 import {
   type Inspection,
@@ -50,10 +51,15 @@ import {
   requireLimiterOptions,
   requireOptions,
 } from './limiter-options.js'
-import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
+import type {
+  CheckOptions,
+  Limiter,
+  LimiterOptions,
+  LimiterStats,
+  RulesOptions,
+} from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
 import { systemScheduler } from './periodic.js'
-import { planCallerLimits, policiesOf } from './standing.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
   forgetRefusals,
@@ -416,3 +422,32 @@ class StoreLimiter implements Limiter {
 const NO_OPTIONS: CheckOptions = {}
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
+
+/** The most limits that `limits` returns. */
+const CALLER_LIMITS_MAX = 1000
+
+interface CallerLimitsPlan extends Plan {
+  /** The route of each take of the first group, where its rule counts by route. */
+  readonly routes: readonly (string | undefined)[]
+}
+
+function planCallerLimits(snapshot: Snapshot, call: Call, wallMs: number): CallerLimitsPlan {
+  const callerLimits = rulesOfCaller(snapshot, call, wallMs, CALLER_LIMITS_MAX)
+  // The remaining budget does not depend on a cost, which an attribute of a real call may set.
+  const whole = planCall(callerLimits, { attributes: {} })
+  const routes = callerLimits.flatMap(({ limits, route }) => limits.map(() => route))
+  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, CALLER_LIMITS_MAX)], routes }
+}
+
+function policiesOf(
+  { groups, routes }: CallerLimitsPlan,
+  outcomes: Groups<Outcome>,
+): readonly Policy[] {
+  return (groups[0] ?? []).flatMap((take, index) => {
+    const outcome = outcomes[0]?.[index]
+    if (outcome === undefined) return []
+    const policy = policyOf(take, outcome)
+    const route = routes[index]
+    return route === undefined ? policy : { ...policy, route }
+  })
+}

@@ -13,7 +13,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
-import type { LimiterStats } from './asker-types.js'
+import type { LimiterStats } from './limiter-types.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
 import type { ResetOptions } from './refund.js'

@@ -22,7 +22,6 @@ import {
   NO_ROLE,
   type NodeRole,
 } from './pending-decision.js'
-import type { RemoteDeciderDeps, LimiterStats, PeekResult, ComposeDecision } from './asker-types.js'
 import {
   Coordinator,
   needsStates,
@@ -31,14 +30,53 @@ import {
   windowPlacer,
 } from './coordination/coordinator.js'
 import type { MixedCall } from './coordination/mixed-call.js'
-import { DEFAULT_DEADLINE_MS, remainingMs, ruleDeadline } from './deadline.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, StaleStates, hedgeDelayMs } from './hedge.js'
-import { FallbackDecider } from './fallback/fallback-decider.js'
+import { FallbackDecider, type FallbackDecision } from './fallback/fallback-decider.js'
 import { DeferredCharges } from './deferred-charges.js'
+import type { LimiterStats } from './limiter-types.js'
+import type { Scheduler } from './periodic.js'
 import { Reconciler } from './reconcile.js'
 import { emptyAnswer, isEmpty, isMisuse, isWhole } from './store-answer.js'
-import type { Answer, Give, Groups, PeekOutcome, PeekOptions, Store } from './store.js'
+import {
+  type Answer,
+  DEFAULT_DEADLINE_MS,
+  type Give,
+  type Groups,
+  type PeekOutcome,
+  type PeekOptions,
+  type Store,
+} from './store.js'
+
+/** Makes a decision of the outcomes; the limiter adds the receipt. */
+type ComposeDecision = (
+  plan: Plan,
+  outcomes: Groups<Outcome>,
+  options: DecideOptions,
+  source: Source,
+  extras?: DecisionExtras,
+) => Decision
+
+interface RemoteDeciderDeps {
+  readonly store: Store
+  readonly compose: ComposeDecision
+  /** The wall clock, for a store without a clock of its own. */
+  readonly wallUs: () => number
+  /** A clock that never steps. */
+  readonly monotonicMs: () => number
+  /** The most counters kept in this process while the store does not answer. */
+  readonly localCounters: number
+  readonly scheduler: Scheduler
+}
+
+/** What a peek read, and from where. */
+type PeekResult = Pick<FallbackDecision, 'outcomes' | 'source' | 'extras'>
+
+/** A peek together with the plan it answers. */
+export interface PlannedPeek extends PeekResult {
+  readonly snapshot: Snapshot
+  readonly plan: Plan
+}
 
 export class RemoteDecider {
   readonly #store: Store
@@ -413,6 +451,22 @@ export class RemoteDecider {
   private onLateAnswer(pending: PendingDecision, answers: Groups<Answer>): void {
     if (pending.recordLate(answers)) this.#reconciler.reconcile(pending, answers)
   }
+}
+
+/** The shortest deadline among the enforced rules that set one. */
+function ruleDeadline({ matched }: Plan): number | undefined {
+  let shortest: number | undefined
+  for (let i = 0; i < matched.length; i++) {
+    const rule = matched[i]?.rule
+    const ruleMs = rule?.mode === 'enforce' ? rule.rule.deadlineMs : undefined
+    if (ruleMs !== undefined && (shortest === undefined || ruleMs < shortest)) shortest = ruleMs
+  }
+  return shortest
+}
+
+/** Rounded to whole milliseconds: the store keeps a queue per distinct deadline. */
+function remainingMs(deadlineMs: number, waitedMs: number): number {
+  return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }
 
 /** A store that never answered may not know its time. */

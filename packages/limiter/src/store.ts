@@ -1,6 +1,12 @@
 /** The contract of a store: five verbs over counters. No feature adds a sixth. */
 import type { CounterKey, Limit, Outcome, Take } from '@sluice/core'
 
+/**
+ * How long a decision waits for a store by default, in milliseconds. Long enough for a Redis on busy
+ * cores: the breaker, not the deadline, bounds what a dead one costs.
+ */
+export const DEFAULT_DEADLINE_MS = 50
+
 export interface Give {
   readonly key: CounterKey
   readonly limit: Limit

@@ -1,5 +1,5 @@
 /** Counters in Redis or Valkey. */
-export { DEFAULT_DEADLINE_MS } from '../deadline.js'
+export { DEFAULT_DEADLINE_MS } from '../store.js'
 export type { StoreObserver } from './store-observer.js'
 export {
   type Layout,

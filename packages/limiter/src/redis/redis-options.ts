@@ -1,8 +1,8 @@
 /** What a Redis store is made with. */
 import { isCount, show, SluiceError } from '@sluice/core'
 import type { Clock } from '../clock.js'
-import { DEFAULT_DEADLINE_MS } from '../deadline.js'
 import { requireOptions } from '../limiter-options.js'
+import { DEFAULT_DEADLINE_MS } from '../store.js'
 import { requirePrefix } from './redis-keys.js'
 import type { StoreObserver } from './store-observer.js'
 

@@ -1,17 +1,10 @@
-/** Time as what follows a rule store needs it, so that a test can be its clock. */
+/** Delayed calls and the clock that belongs to them, replaceable in tests. */
+import { type Scheduler as Timers, systemScheduler as systemTimers } from '@sluice/limiter/internal'
 import { monotonicMs } from './wall-clock.js'
 
-export interface Scheduler {
-  /** By a clock that never steps. */
+export interface Scheduler extends Timers {
+  /** Milliseconds of a clock that never steps. */
   nowMs(): number
-  /** Calls later, unless what it returns is called before; keeps no process alive by itself. */
-  after(ms: number, run: () => void): () => void
 }
 
-export const systemScheduler: Scheduler = {
-  nowMs: monotonicMs,
-  after(ms, run) {
-    const timer = setTimeout(run, ms).unref()
-    return () => clearTimeout(timer)
-  },
-}
+export const systemScheduler: Scheduler = { ...systemTimers, nowMs: monotonicMs }

@@ -1,4 +1,4 @@
-/** What a limiter is made with, and what it can do. */
+/** The public types of the library: options, statistics and the limiter itself. */
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
 import type { CoordinationStats } from './coordination/node-decider.js'
 import type { Clock } from './clock.js'
@@ -8,46 +8,72 @@ import type { Scheduler } from './periodic.js'
 import type { RulesInput } from './rule-set.js'
 import type { Store } from './store.js'
 
+/**
+ * Options of `createLimiter`.
+ *
+ * @example
+ * const options = {
+ *   rules: 'rules: [{ id: per-user, by: [user], limits: [100/minute] }]',
+ *   store: redisStore({ url: 'redis://127.0.0.1:6379' }),
+ *   ipv6Prefix: 56,
+ * }
+ */
 export interface LimiterOptions {
-  /** Undefined: they come later, by `setRules`, and until then nothing is decided. */
+  /**
+   * YAML or JSON text, a list of rules, or `{ routes, strictPaths, rules }`. Undefined if
+   * `setRules` is called later; until then every call fails with RULES_ABSENT.
+   */
   readonly rules: RulesInput | undefined
-  /** Where the rules come from, for messages. */
+  /** The file name that error messages about the rules begin with. @default none */
   readonly file?: string | undefined
-  /** Where counters live. @default a memory store of a million counters */
+  /** Where counters live. @default a memory store of one million counters */
   readonly store?: Store | undefined
-  /** The wall clock; ends overrides, and times the default store. @default the system's */
+  /** The wall clock: expires overrides and drives the default store. @default the system's */
   readonly clock?: Clock | undefined
   /**
-   * The key of all hashes, 16 bytes; limiters that share counters share it. @default the store's
-   * own where it keeps one, else random
+   * The key of all counter hashes, 16 bytes; limiters that share counters must share it.
+   * @default the secret kept in the store if it keeps one, else random
    */
   readonly secret?: Uint8Array | undefined
-  /** How many bits of an IPv6 address make a caller, 32 to 64. @default 64 */
+  /** Bits of an IPv6 address that identify a caller, 32 to 64. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /** The most counters kept here while a store elsewhere is silent. @default 100_000 */
+  /** Most counters kept in this process while a remote store does not answer. @default 100_000 */
   readonly localCounters?: number | undefined
-  /** Milliseconds of a clock that never steps. For tests. @default the system's */
+  /** For tests: milliseconds of a clock that never steps. @default the system's */
   readonly monotonicMs?: (() => number) | undefined
-  /** What calls back later. For tests. @default timers of the system */
+  /** For tests: runs delayed calls. @default timers of the system */
   readonly scheduler?: Scheduler | undefined
 }
 
+/**
+ * Options of `setRules`.
+ *
+ * @example
+ * limiter.setRules(text, { file: 'rules.yaml' }) // rules.yaml:3:7: found …; accepted: …
+ */
 export interface RulesOptions {
-  /** Where the rules come from, for messages. */
+  /** The file name that error messages begin with. @default none */
   readonly file?: string | undefined
 }
 
+/**
+ * Options of `check`, `checkSync` and `decide`.
+ *
+ * @example
+ * const { receipt } = await limiter.check(call, { receipt: true })
+ * if (receipt !== undefined) await limiter.refund(receipt)
+ */
 export interface CheckOptions {
   /**
-   * Ask for a receipt, to give back what the decision takes; `'if-delayed'` for one only where the
-   * call is to be held, because whoever holds it may see the caller leave. @default false
+   * Whether the decision carries a receipt, by which `refund` returns what it took. `'if-delayed'`:
+   * only if the call has to wait, because its caller may leave meanwhile. @default false
    */
   readonly receipt?: boolean | 'if-delayed' | undefined
-  /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
+  /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
 }
 
-/** What this node keeps because the store did not answer, or lets nodes decide. */
+/** Statistics of what this node decided without the store. */
 export interface LimiterStats {
   /** Counters in this process, of callers decided by fallback. */
   readonly localCounters: number
@@ -61,74 +87,83 @@ export interface LimiterStats {
   readonly coordination: ReadonlyMap<string, CoordinationStats>
 }
 
+/**
+ * Decides calls by rules.
+ *
+ * @example
+ * const { allowed, remaining, retryAfterMs } = await limiter.check({
+ *   attributes: { user: 'u1', path: '/search' },
+ *   cost: 3,
+ * })
+ */
 export interface Limiter {
   /**
-   * Decides a call and spends its cost. A refusal is a value, and so is the answer of a rule's
-   * posture where the store gives none; a failure rejects with a SluiceError.
+   * Decides a call and charges its cost. A refusal is a value, not an error; so is a decision by a
+   * rule's posture (what the rule does when the store does not answer). Misuse rejects with a
+   * SluiceError.
    */
   check(call: Call, options?: CheckOptions): Promise<Decision>
-  /** The same at once, for stores in this process. */
+  /** The same synchronously, for stores in this process. Throws STORE_NOT_SYNC for others. */
   checkSync(call: Call, options?: CheckOptions): Decision
   /**
-   * The same at once where nothing has to be waited for, else as a promise: a caller that is known
-   * to be refused costs no promise.
+   * The same synchronously if nothing has to be waited for, else as a promise. Refusing a caller
+   * that the deny cache knows then creates no promise.
    */
   decide(call: Call, options?: CheckOptions): Decision | Promise<Decision>
-  /** Whether a call would pass; spends nothing. */
+  /** Decides a call without charging it. */
   peek(call: Call): Promise<Decision>
-  /** A peek with, in `explain`, every rule: matched or why not, and what its limits say. */
+  /** A peek that also lists every rule in `explain`: whether and why it matched, and its limits. */
   explain(call: Call): Promise<Decision>
   /**
-   * Every enforced rule that counts this caller somewhere, whatever method and path it is for, with
-   * what is left; spends nothing. A rule that counts by `route` is told of once for each route that
-   * its calls may take, with that `route`, after all others; once where the call names its route,
-   * or a path that has one. At most the first 1,000 limits.
+   * Lists the limits of every enforced rule that counts this caller, for any method and path, with
+   * what is left; charges nothing. A rule that counts by `route` is listed last, once for each of
+   * its routes, or only for the route that the call names. At most 1,000 limits.
    */
   limits(call: Call): Promise<readonly Policy[]>
-  /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
+  /** Returns what a receipt lists, or the cost of a call to the present window. */
   refund(target: string | Call): Promise<void>
-  /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
+  /** Deletes the counters of a caller in every rule that counts by attributes the call has. */
   reset(call: Call, options?: ResetOptions): Promise<void>
   /**
-   * The counters of one rule for one caller as they are stored, for people: whatever the rule's
-   * mode, path and method; the call needs the attributes that it counts by, and that of its tiers.
+   * Shows the stored counters of one rule for one caller, whatever the rule's mode, path and
+   * method. The call needs the attributes that the rule counts by, and the one its tiers depend on.
    */
   inspect(rule: string, call: Call): Promise<Inspection>
-  /** Who a call is to each rule that it meets, and what stands for that in logs. */
+  /** The caller of a call in each rule that matches, with the hash that logs show for it. */
   callers(call: Call): readonly InspectedCaller[]
   /**
-   * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
-   * warnings. Standalone overrides stay with the rules that still are and count by the
-   * same attributes.
+   * Replaces the rules and returns warnings. Throws a RulesError and changes nothing if they have
+   * errors. Standalone overrides stay with rules that keep their id and attributes.
    */
   setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
   /**
-   * The same with what `parseRules` of `@sluice/core` gave: parsing a large set takes seconds, and
-   * may be done in another thread.
+   * The same with the result of `parseRules` of `@sluice/core`: parsing a large set takes seconds,
+   * which another thread can spend.
    */
   setParsedRules(parsed: ParsedRules): readonly Problem[]
   /**
-   * Sets and takes away overrides apart from the rules, however many there are in microseconds
-   * each. One of a rule that is not in force, or for a caller that the rule does not count, is
-   * passed over. Where the rule itself has an override for the caller, the one set here holds.
+   * Sets and removes standalone overrides, in microseconds each. An override of an unknown rule, or
+   * for a caller that the rule does not count, is ignored. It takes precedence over an override
+   * that the rule itself has for the same caller.
    */
   changeOverrides(changes: readonly OverrideChange[]): void
-  /** The same, but of all that were set before none stays. */
+  /** Replaces all standalone overrides. */
   replaceOverrides(all: Iterable<OverrideChange>): void
   /**
-   * Resolves when the store has started, at once where it is in this process; rejects with why it
-   * could not. Calls may be decided before: until then each rule answers by its posture.
+   * Resolves when the store has started, at once if it is in this process; rejects with the reason
+   * if it cannot. Calls can be decided before: until then each rule decides by its posture.
    */
   ready(): Promise<void>
-  /** Whether the counters are in this process, so that `checkSync` answers. */
+  /** Whether the counters are in this process, so that `checkSync` works. */
   readonly isSync: boolean
-  /** Whether a rule in force counts messages of WebSockets. */
+  /** Whether an active rule counts messages of WebSockets. */
   readonly countsMessages: boolean
-  /** Whether the counters of a rule in force are to outlive a restart. */
+  /** Whether an active rule is `durable`: its counters must survive a restart. */
   readonly hasDurable: boolean
-  /** What the rules in force probably do not mean. */
+  /** Warnings about the active rules: valid, but probably not what was meant. */
   readonly warnings: readonly Problem[]
-  /** What is kept here because the store was silent; undefined where it is in this process. */
+  /** Statistics of decisions without the store; undefined for a store in this process. */
   readonly stats: LimiterStats | undefined
+  /** Returns leases, reports local usage and closes the store. Every later call fails. */
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** The library: one call in, one decision out. */
+/** `createLimiter`: matches a call to the rules, charges the store and composes the decision. */
 import { randomBytes, randomInt } from 'node:crypto'
 import {
   type Call,
@@ -74,6 +74,19 @@ import {
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import type { Groups, PeekOptions, Store, SyncStore } from './store.js'
 
+/**
+ * Creates a limiter. It decides calls by its rules and keeps counters in its store.
+ *
+ * @example
+ * const limiter = createLimiter({
+ *   rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
+ * })
+ * const decision = await limiter.check({ attributes: { user: 'u1' } })
+ * if (!decision.allowed) console.log(`retry in ${decision.retryAfterMs} ms`)
+ * await limiter.close()
+ *
+ * @throws RulesError if a rule is invalid; SluiceError if an option is
+ */
 export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
 }
@@ -86,14 +99,14 @@ class StoreLimiter implements Limiter {
   readonly #clock: Clock
   readonly #ipv6Prefix: number
   readonly #refunded = new RefundedReceipts()
-  /** Random until the store has told its own. */
+  /** Random until the secret that the store keeps is known. */
   #secret: SipKey
   #parsed: ParsedRules
   #snapshot: Snapshot
-  /** From a random start: limiters that share a secret do not make the same receipts. */
+  /** Starts at random, so that limiters that share a secret make different receipts. */
   #serial = randomInt(2 ** 40)
   #closed = false
-  /** Closed, or without rules so far: nothing is decided. */
+  /** Whether it was closed or has no rules yet, so that nothing is decided. */
   #isShut: boolean
 
   constructor(options: LimiterOptions) {
@@ -150,7 +163,7 @@ class StoreLimiter implements Limiter {
 
   check(call: Call, options: CheckOptions = NO_OPTIONS): Promise<Decision> {
     try {
-      // Not an async function: a decision that is there already needs one promise, not two.
+      // Not an async function: a decision made synchronously needs one promise, not two.
       const decision = this.decide(call, options)
       return decision instanceof Promise ? decision : Promise.resolve(decision)
     } catch (error) {
@@ -173,7 +186,7 @@ class StoreLimiter implements Limiter {
     const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
     const key = this.#secretWait
-    // A call that asks nothing of the store need not know how its counters would be named.
+    // A call that takes from no counter needs no counter names.
     const isNamed = key === undefined || key.isKnown || isEmpty(plan.groups)
     if (isNamed) return decider.decide(plan, this.#snapshot.needs, options)
     const sinceMs = decider.nowMs()
@@ -186,7 +199,7 @@ class StoreLimiter implements Limiter {
       )
   }
 
-  /** Plans again, as no counter had its name before, and waits for what is left of the deadline. */
+  /** Plans again with the real counter names, and waits for the rest of the deadline. */
   private decideNamed(
     call: Call,
     options: CheckOptions,
@@ -308,7 +321,7 @@ class StoreLimiter implements Limiter {
     return this.#parsed.warnings
   }
 
-  /** The store's own key is known: the rules in force are compiled with it. */
+  /** Compiles the active rules again with the secret that the store keeps. */
   private useSecret(secret: Uint8Array): void {
     this.#secret = readSecret(secret)
     const isShut = this.#isShut
@@ -320,11 +333,11 @@ class StoreLimiter implements Limiter {
     return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, before }
   }
 
-  /** What the call asks of the store; undefined where no rule speaks of it. */
+  /** The takes of a call; undefined if no rule matches it. */
   private plan(call: Call, options = NO_OPTIONS): Plan | undefined {
     const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
     const matched = this.match(this.#snapshot, call)
-    // A bad cost is told of even where no rule would look at it.
+    // An invalid cost is an error even if no rule matches.
     if (matched.length === 0 && isCount(call.cost ?? 1)) return undefined
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
@@ -353,7 +366,7 @@ class StoreLimiter implements Limiter {
     })
   }
 
-  /** Reads what a plan asks for, from the store if it answers. */
+  /** Reads the counters of a plan, from the store if it answers. */
   private async peekPlan<P extends Plan>(
     makePlan: (snapshot: Snapshot) => P,
     options?: PeekOptions,
@@ -391,7 +404,7 @@ class StoreLimiter implements Limiter {
     try {
       await this.#store.reset(key)
     } catch (error) {
-      // It may have been done all the same.
+      // The store may have run the reset although it did not answer.
       this.#decider?.invalidateEverywhere(key)
       throw error
     }

@@ -300,7 +300,7 @@ export class RemoteDecider {
     const ownMs = needs.deadline ? ruleDeadline(plan) : undefined
     const start = this.#coordinator.begin(plan, remainingMs(ownMs ?? this.#deadlineMs, waitedMs))
     if (start === undefined) return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
-    if (start === 'ask') return this.decideByStore(plan, needs, options, waitedMs, LEARNING_ROLE)
+    if (start === 'store') return this.decideByStore(plan, needs, options, waitedMs, LEARNING_ROLE)
     if (!('mixed' in start)) {
       const { staleMs } = start
       return this.#compose(plan, [[start]], options, onlySource(plan), { staleMs })

@@ -2,8 +2,8 @@
 import type { CounterKey, Limit, Outcome, Take } from '@sluice/core'
 
 /**
- * How long a decision waits for a store by default, in milliseconds. Long enough for a Redis on busy
- * cores: the breaker, not the deadline, bounds what a dead one costs.
+ * How long a decision waits for a store by default, in milliseconds. Long enough for a Redis on
+ * busy cores: the breaker, not the deadline, bounds what a dead one costs.
  */
 export const DEFAULT_DEADLINE_MS = 50
 
@@ -201,7 +201,7 @@ export interface NodeExchange {
    * is closed. Rejects if the store does not accept it in time, or while another post is running.
    */
   post(text: string): Promise<void>
-  /** The texts of all live nodes, this one included. Rejects if the store does not answer in time. */
+  /** The texts of all live nodes, this one included. Rejects if the store does not answer. */
   read(): Promise<readonly string[]>
 }
 

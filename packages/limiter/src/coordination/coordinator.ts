@@ -65,7 +65,7 @@ export class Coordinator {
    * An outcome: of the only limit that the call has, as most have one. `ask`: the store decides
    * that one, and this node learns from it. Undefined where no limit has anything to do with this.
    */
-  begin(plan: Plan, waitMs: number): NodeOutcome | 'ask' | MixedStart | undefined {
+  begin(plan: Plan, waitMs: number): NodeOutcome | 'store' | MixedStart | undefined {
     const only = onlyTake(plan)
     if (only === undefined) {
       if (!this.concerns(plan)) return undefined
@@ -75,7 +75,7 @@ export class Coordinator {
     const node = this.deciderOf(only.compiled.coordination)
     if (node === undefined) return undefined
     const answer = node.take(only, waitMs)
-    if (answer === undefined) return 'ask'
+    if (answer === undefined) return 'store'
     if (!(answer instanceof Promise)) return answer
     const mixed = new MixedCall(plan, this.#choose)
     return { mixed, waiting: mixed.beginWith(answer, node) }

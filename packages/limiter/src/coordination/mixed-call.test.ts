@@ -153,7 +153,7 @@ describe('a call that is decided in two places', () => {
 
   test('asks the store itself for what a draw did not bring', async () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased')], {
-      a: Promise.resolve<DrawResult>('ask'),
+      a: Promise.resolve<DrawResult>('store'),
     })
     await mixed.begin(WAIT_MS)
     expect(idsOf(mixed)).toEqual([['a']])
@@ -167,7 +167,7 @@ describe('a call that is decided in two places', () => {
       a: Promise.resolve<DrawResult>(ran),
       b: granted,
       c: Promise.resolve<DrawResult>(lost),
-      d: Promise.resolve<DrawResult>('ask'),
+      d: Promise.resolve<DrawResult>('store'),
       s: undefined,
     })
     await mixed.begin(WAIT_MS)
@@ -181,7 +181,7 @@ describe('a call that is decided in two places', () => {
 
   test('of one limit goes on from the draw that it waits for', async () => {
     const draw = silentDraw('unknown')
-    for (const waited of [granted, 'ask', draw] as const) {
+    for (const waited of [granted, 'store', draw] as const) {
       const { here: decider, split: mixed } = mixedCallOf([rule('a', 'leased')], {})
       await mixed.beginWith(Promise.resolve<DrawResult>(waited), decider)
       expect(idsOf(mixed)).toEqual(waited === granted ? undefined : [['a']])

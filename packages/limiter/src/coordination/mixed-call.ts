@@ -160,7 +160,7 @@ export class MixedCall {
     decider: NodeDecider,
     result: DrawResult,
   ): void {
-    if (result === 'ask') return
+    if (result === 'store') return
     if ('silence' in result) this.#unanswered.set(take, result)
     else row[i] = { take, decider, outcome: result }
   }

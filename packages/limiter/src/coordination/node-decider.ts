@@ -40,7 +40,7 @@ export interface CoordinationDeps {
  * What a draw came to for a call that waited for it. `ask`: nothing to be had here, so the store
  * decides this call itself. A silence: the store did not answer within its deadline.
  */
-export type DrawResult = NodeOutcome | 'ask' | UnansweredDraw
+export type DrawResult = NodeOutcome | 'store' | UnansweredDraw
 
 /** A draw that was not answered in time, in which the cost of this call was contained. */
 export interface UnansweredDraw {

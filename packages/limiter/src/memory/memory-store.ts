@@ -26,14 +26,20 @@ import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
 import { readSnapshot, writeSnapshot } from './memory-snapshot.js'
 
+/**
+ * Options of `memoryStore`.
+ *
+ * @example
+ * const store = memoryStore({ maxCounters: 10_000_000 })
+ */
 export interface MemoryStoreOptions {
   /**
-   * The most counters kept, up to `MEMORY_COUNTERS_MAX`. At most 48 bytes each, logs excepted.
+   * The most counters kept, up to `MEMORY_COUNTERS_MAX`; each takes at most 48 bytes, except logs.
    *
    * @default MEMORY_COUNTERS_DEFAULT
    */
   readonly maxCounters?: number | undefined
-  /** @default the wall clock */
+  /** The time that windows follow. @default the wall clock */
   readonly clock?: Clock | undefined
 }
 
@@ -58,6 +64,13 @@ export const MEMORY_COUNTERS_DEFAULT = 1_000_000
 /** The most counters that one memory store can hold: its index has no numbers for more. */
 export const MEMORY_COUNTERS_MAX = RECORDS_MAX
 
+/**
+ * Keeps counters in this process: the default store, and the one that `checkSync` needs.
+ *
+ * @example
+ * const limiter = createLimiter({ rules, store: memoryStore({ maxCounters: 100_000 }) })
+ * const { allowed } = limiter.checkSync({ attributes: { ip: '192.0.2.7' } })
+ */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return openStore(options, false)
 }

@@ -22,40 +22,51 @@ export interface RedisTls {
   readonly rejectUnauthorized?: boolean | undefined
 }
 
+/**
+ * Options of `redisStore`.
+ *
+ * @example
+ * const options = {
+ *   url: 'redis+cluster://10.0.0.1:6379,10.0.0.2:6379',
+ *   client: 'node-redis',
+ *   prefix: 'shop',
+ *   deadlineMs: 5,
+ * }
+ */
 export interface RedisStoreOptions {
-  /** `redis://`, `rediss://`, `redis+cluster://h1,h2`, `redis+sentinel://h1,h2/name`. */
+  /** `redis://`, `rediss://`, `redis+cluster://h1,h2` or `redis+sentinel://h1,h2/name`. */
   readonly url: string
-  /** @default 'ioredis' */
+  /** The client library to connect with; install it as well. @default 'ioredis' */
   readonly client?: RedisClient | undefined
-  /** What all keys begin with; another prefix is another set of counters. @default 'sluice' */
+  /** The beginning of all keys; stores with different prefixes share nothing. @default 'sluice' */
   readonly prefix?: string | undefined
   /** `packed` keeps many counters in one hash: less memory, more CPU. @default 'plain' */
   readonly layout?: Layout | undefined
   /** How long a decision waits for the store, in milliseconds. @default 50 */
   readonly deadlineMs?: number | undefined
-  /** How long a refusal is remembered here, in milliseconds; 0: not at all. @default 1000 */
+  /** How long this node remembers a refusal, in milliseconds; 0: not at all. @default 1000 */
   readonly denyCacheMs?: number | undefined
   /**
-   * How far the store's time may be off as this node knows it, in milliseconds. Beyond that, what a
-   * node places itself within that doubt of the edge of a window counts in the earlier one.
-   * @default 100
+   * How uncertain this node may be of the store's time, in milliseconds. Above that, units counted
+   * by this node near the edge of a window are charged to the earlier window. @default 100
    */
   readonly clockToleranceMs?: number | undefined
-  /** How many nodes there are, until the store has told. @default 1 */
+  /** The number of nodes to assume until the store has reported it. @default 1 */
   readonly fleetSize?: number | undefined
-  /** The key of all hashes, 16 bytes. @default one that is kept in Redis */
+  /** The key of all counter hashes, 16 bytes. @default one that is kept in Redis */
   readonly secret?: Uint8Array | undefined
   /**
-   * The one that Redis kept when this node last saw it, 16 bytes: put back if Redis has lost it, so
-   * that nodes which started without Redis go on counting together. @default none
+   * The secret that Redis kept when this node last read it, 16 bytes. Written back if Redis has
+   * lost it, so that nodes that started without Redis keep sharing counters. @default none
    */
   readonly lastSecret?: Uint8Array | undefined
-  /** Start although Redis may evict counters, which hands out budgets anew. @default false */
+  /** Start even if Redis may evict counters, which resets their budgets. @default false */
   readonly allowEviction?: boolean | undefined
+  /** Certificates for `rediss://`. @default those of the system */
   readonly tls?: RedisTls | undefined
-  /** Told what happens, for metrics and logs. */
+  /** Callbacks for metrics and logs; they must be brief and are never awaited. */
   readonly observer?: Partial<StoreObserver> | undefined
-  /** The time the script decides with. For tests. @default the store's own */
+  /** For tests: the time that the script decides with. @default the clock of Redis */
   readonly clock?: Clock | undefined
 }
 

@@ -66,6 +66,14 @@ const NO_OPTIONS: TakeOptions = {}
 /** Counters of one call; a script can be given no more keys. */
 const TAKES_MAX = 4096
 
+/**
+ * Keeps counters in Redis or Valkey, shared by every node that uses the same prefix.
+ *
+ * @example
+ * const store = redisStore({ url: 'redis://127.0.0.1:6379', deadlineMs: 5 })
+ * await store.ready
+ * const limiter = createLimiter({ rules, store })
+ */
 export function redisStore(options: RedisStoreOptions): RedisStore {
   const read = readRedisOptions(options)
   const target = parseRedisUrl(read.url)

@@ -327,7 +327,7 @@ describe('a reset', () => {
   test('drops what a draw under way will grant, and the store decides who waited', async () => {
     const { node, waiting } = drawing(2)
     node.leases.forget(perHour.key)
-    expect(await waiting).toEqual(['ask', 'ask'])
+    expect(await waiting).toEqual(['store', 'store'])
     node.store.release()
     await settled()
     expect(node.given()).toEqual([])
@@ -368,7 +368,7 @@ describe('a close', () => {
     const closing = node.leases.close().then(() => {
       isClosed = true
     })
-    expect(await waiting).toEqual(['ask'])
+    expect(await waiting).toEqual(['store'])
     await settled()
     expect(isClosed).toBe(false)
     node.store.release()

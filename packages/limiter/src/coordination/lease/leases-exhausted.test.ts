@@ -180,7 +180,7 @@ describe('a call that heard late of a short grant', () => {
   }
 
   test('asks the store if that has room by now: it is neither refused nor let pass', async () => {
-    expect(await answersAfter(1100, [600, 10])).toMatchObject([{ granted: 0 }, 'ask'])
+    expect(await answersAfter(1100, [600, 10])).toMatchObject([{ granted: 0 }, 'store'])
   })
 
   test('is refused before, and told to come again in a millisecond at the earliest', async () => {

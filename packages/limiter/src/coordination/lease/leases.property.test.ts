@@ -163,7 +163,7 @@ class Caller {
     const take = costing(this.takeOf(user), cost)
     const answer = this.node.take(take, mayWait ? undefined : 0)
     const decide = (waited: DrawResult | undefined) => {
-      if (waited === undefined || waited === 'ask') this.askStore(user, take)
+      if (waited === undefined || waited === 'store') this.askStore(user, take)
       else if ('silence' in waited) this.silent(user, take, waited)
       else this.spent(user, take, waited, refused)
     }

@@ -168,7 +168,7 @@ export async function takeAndWait(
 export function outcomeOf(answer: NodeAnswer | DrawResult): NodeOutcome {
   if (
     answer === undefined ||
-    answer === 'ask' ||
+    answer === 'store' ||
     answer instanceof Promise ||
     'silence' in answer
   ) {

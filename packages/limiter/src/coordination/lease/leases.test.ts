@@ -329,7 +329,7 @@ describe('the end of a lease', () => {
     const calls = [takeAndWait(node, perHour), takeAndWait(node, perHour)]
     node.freeze(2000)
     node.store.release()
-    expect(await Promise.all(calls)).toEqual(['ask', 'ask'])
+    expect(await Promise.all(calls)).toEqual(['store', 'store'])
     await settled()
     expect(node.stats).toMatchObject({ drawn: 11, spent: 0, givenBack: 11, held: 0 })
     expect(node.used(perHour)).toBe(10)

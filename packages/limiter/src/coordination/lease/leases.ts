@@ -126,7 +126,7 @@ export class Leases implements NodeDecider {
     counter.resets += 1
     counter.exhaustion = undefined
     this.#holdings.forgetAll(counter)
-    if (counter.draw !== undefined) this.answerAll(counter.draw, 'ask')
+    if (counter.draw !== undefined) this.answerAll(counter.draw, 'store')
   }
 
   /** Settles when the store has answered all that it was asked. */
@@ -134,7 +134,7 @@ export class Leases implements NodeDecider {
     this.#isClosed = true
     for (const counter of this.#holdings.busy) {
       this.#holdings.closeAll(counter)
-      if (counter.draw !== undefined) this.answerAll(counter.draw, 'ask')
+      if (counter.draw !== undefined) this.answerAll(counter.draw, 'store')
     }
     this.#holdings.stop()
     await this.#holdings.whenQuiet()
@@ -257,7 +257,7 @@ export class Leases implements NodeDecider {
     counter.exhaustion = isHeld ? undefined : exhaustion
     if (lease.isOver(nowMs, wallUs)) {
       this.#holdings.close(lease)
-      this.answerAll(draw, 'ask')
+      this.answerAll(draw, 'store')
       return
     }
     this.serve(draw, lease, nowMs)
@@ -272,7 +272,8 @@ export class Leases implements NodeDecider {
     draw.waiting = []
     for (const { take, resolve } of waiting) {
       resolve(
-        (exhaustion === undefined ? undefined : refuseExhausted(take, exhaustion, nowMs)) ?? 'ask',
+        (exhaustion === undefined ? undefined : refuseExhausted(take, exhaustion, nowMs)) ??
+          'store',
       )
     }
   }
@@ -335,7 +336,7 @@ export class Leases implements NodeDecider {
     return !this.#isClosed && resetCounts.ownResets === counter.resets
   }
 
-  private answerAll(draw: Draw, result: 'ask'): void {
+  private answerAll(draw: Draw, result: 'store'): void {
     this.#waiting -= draw.waiting.length
     for (const { resolve } of draw.waiting.splice(0)) resolve(result)
   }

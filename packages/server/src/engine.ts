@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
 import { monotonicMs, type WallClock, wallClock } from './lib/wall-clock.js'
+import { Closers } from './lib/closers.js'
 import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decide.js'
 import { type FileWatcher, watchFile } from './lib/file-watcher.js'
@@ -72,97 +73,93 @@ export async function startEngine(
   log: Log,
   options: EngineOptions,
 ): Promise<Engine> {
+  const closers = new Closers()
+  try {
+    return await openEngine(config, options, { log, closers })
+  } catch (error) {
+    await closers.close()
+    throw error
+  }
+}
+
+async function openEngine(
+  config: Config,
+  options: EngineOptions,
+  { log, closers }: { readonly log: Log; readonly closers: Closers },
+): Promise<Engine> {
   const clock = wallClock
   const registry = createRegistry()
   const counterStore = await openStore(config, { log, clock, registry })
   const { secret, store } = counterStore
   const { ipv6Prefix } = config.identity
-  // Without rules nothing is decided.
+  // The rule follower adds the rules; until then the limiter decides nothing.
   const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix })
-  const closers: (() => unknown)[] = [() => limiter.close()]
-  try {
-    const keys = new RegisteredKeys()
-    const node = describeNode(clock)
-    const ruleFollower = await openRuleFollower(config, node, {
-      limiter,
-      keys,
-      log,
-      clock,
-      ...options,
-    })
-    closers.push(() => ruleFollower.close())
-    const identifier = await openIdentifier(config, { secret, log, keys })
-    const logs = openLogs(config, { registry, log, clock })
-    const { refusals, degraded, upstreamHealth } = logs
-    const metrics = createDecisionMetrics(registry)
-    const times = decisionTimes(registry)
-    const observability = await openObservability(config, {
-      registry,
-      log,
-      clock,
-      node,
-      ruleFollower,
-      counterStore,
-      metrics,
-      upstreamHealth,
-      decisionTimes: times,
-      worker: options.worker,
-    })
-    closers.push(() => observability.close())
-    const telemetry = await openTelemetry(config.telemetry, log)
-    const unbridge = telemetry?.bridge(registry)
-    const stopMaintenance = counterStore.startMaintenance(limiter)
-    const keyFiles = followKeyFiles(config, identifier, log)
-    const deciderDeps = {
-      limiter,
-      metrics,
-      observability,
-      refusals,
-      degraded,
-      times,
-      nowMs: monotonicMs,
-    }
-    return {
-      decider: createDecider(deciderDeps),
-      identifier,
-      registry,
-      ruleFollower,
-      node,
-      counterStore,
-      refusals,
-      degraded,
-      upstreamHealth,
-      observability,
-      telemetry,
-      async close() {
-        unbridge?.()
-        await ruleFollower.close()
-        for (const file of keyFiles) file.close()
-        await identifier.close()
-        for (const each of Object.values(logs)) each.close()
-        await observability.close()
-        await stopMaintenance()
-        await Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
-      },
-    }
-  } catch (error) {
-    for (const close of closers.reverse()) await close()
-    throw error
+  closers.add(() => Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })]))
+  const keys = new RegisteredKeys()
+  const node = describeNode(clock)
+  const followerDeps = { limiter, keys, log, clock, ...options }
+  const ruleFollower = await openRuleFollower(config, node, followerDeps)
+  closers.add(() => ruleFollower.close())
+  const identifier = await openIdentifier(config, { secret, log, keys, closers })
+  const logs = openLogs(config, { registry, log, clock, closers })
+  const metrics = createDecisionMetrics(registry)
+  const times = decisionTimes(registry)
+  const observability = await openObservability(config, {
+    registry,
+    log,
+    clock,
+    node,
+    ruleFollower,
+    counterStore,
+    metrics,
+    upstreamHealth: logs.upstreamHealth,
+    decisionTimes: times,
+    worker: options.worker,
+  })
+  closers.add(() => observability.close())
+  const telemetry = await openTelemetry(config.telemetry, log)
+  closers.add(telemetry?.bridge(registry) ?? (() => {}))
+  closers.add(counterStore.startMaintenance(limiter))
+  const decider = createDecider({
+    limiter,
+    metrics,
+    observability,
+    ...logs,
+    times,
+    nowMs: monotonicMs,
+  })
+  return {
+    decider,
+    identifier,
+    registry,
+    ruleFollower,
+    node,
+    counterStore,
+    ...logs,
+    observability,
+    telemetry,
+    close: () => closers.close(),
   }
 }
 
-/** What is logged by counts, because it may happen at every call. */
-function openLogs(
-  config: Config,
-  deps: { readonly registry: Registry; readonly log: Log; readonly clock: WallClock },
-) {
+interface LogDeps {
+  readonly registry: Registry
+  readonly log: Log
+  readonly clock: WallClock
+  readonly closers: Closers
+}
+
+/** Opens the logs of events that any call may cause; they log counts, not each event. */
+function openLogs(config: Config, { closers, ...deps }: LogDeps) {
   const { callers } = config.log
   const { upstreams } = config.gateway
-  return {
+  const logs = {
     refusals: createRefusalLog({ ...deps, callers, secretAttributes: secretAttributes(config) }),
     degraded: createDegradedLog(deps),
     upstreamHealth: new UpstreamHealth({ ...deps, upstreams }),
   }
+  for (const log of Object.values(logs)) closers.add(() => log.close())
+  return logs
 }
 
 function decisionTimes(registry: Registry): ReadableHistogram {
@@ -179,11 +176,12 @@ interface IdentifierDeps {
   readonly secret: Uint8Array
   readonly log: Log
   readonly keys: RegisteredKeys
+  readonly closers: Closers
 }
 
 async function openIdentifier(
   config: Config,
-  { secret, log, keys: registered }: IdentifierDeps,
+  { secret, log, keys: registered, closers }: IdentifierDeps,
 ): Promise<Identifier> {
   const { identity, trustedProxies, forwardedHeader } = config
   const { ipv6Prefix, jwt } = identity
@@ -192,7 +190,7 @@ async function openIdentifier(
     jwt === undefined
       ? undefined
       : await createTokenVerifier({ config: jwt, ipv6Prefix, clock: wallClock, warn })
-  return createIdentifier({
+  const identifier = createIdentifier({
     config: identity,
     trustedProxies,
     forwardedHeader,
@@ -200,11 +198,12 @@ async function openIdentifier(
     tokens,
     registered,
   })
-}
-
-function followKeyFiles(config: Config, identifier: Identifier, log: Log): readonly FileWatcher[] {
-  const { jwt } = config.identity
-  return (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
+  closers.add(() => identifier.close())
+  for (const { file } of jwt?.keys ?? []) {
+    const watcher = followKeyFile(file, identifier, log)
+    closers.add(() => watcher.close())
+  }
+  return identifier
 }
 
 /** A key of tokens that changes is in force at once; a bad one replaces nothing. */

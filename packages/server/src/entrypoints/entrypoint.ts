@@ -1,11 +1,15 @@
-/** Opens the listeners over what decides: the gateway, and the decision API with forward-auth. */
+/** Opens the entry points: the gateway, the decision API with forward-auth, and the admin API. */
 import { randomInt } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { formatHash, hashTexts, sipKey } from '@sluice/core'
 import { type DecisionApiDeps, createApi } from './decision-api/decision-api.js'
 import { wallClock, type WallClock } from '../lib/wall-clock.js'
+import type { Closers } from '../lib/closers.js'
 import type { Config, ListenAddress, TlsFiles } from '../config/config.js'
+import { responseClock } from '../counter-store/response-clock.js'
 import type { Decider } from '../decide.js'
+import { type Engine, secretAttributes } from '../engine.js'
+import { openAdmin } from './admin/open-admin.js'
 import type { UpstreamFailure } from './gateway/forward.js'
 import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
@@ -15,8 +19,118 @@ import { exemptAddresses } from './http/address-bounds.js'
 import { sendProblem } from './http/responses.js'
 import { createListener, type HttpListener } from './http/http-listener.js'
 import type { Identifier } from '../identity/identify.js'
+import { createSecretMasker } from '../identity/masked-value.js'
 import type { Log } from '../observability/log/logger.js'
+import { registerListenerMetrics } from '../observability/metrics/listener-metrics.js'
+import { registerServerMetrics } from '../observability/metrics/server-metrics.js'
 import type { Telemetry } from '../observability/tracing/telemetry.js'
+
+interface ListenerSettings {
+  readonly listen: ListenAddress
+  readonly tls: TlsFiles | undefined
+  readonly requestMs: number
+  readonly stallMs: number
+  readonly maxCallsPerAddress: number
+}
+
+type ListenerName = 'gateway' | 'api' | 'admin'
+
+const SHORT_REQUEST_MS = 30_000
+
+/**
+ * Only the gateway accepts large, slow bodies. The clients of the other listeners are few and
+ * known, and one of them may make all calls of a machine. Their requests take no connection to an
+ * upstream, so an address may have as many requests in flight as it may have connections.
+ */
+const LISTENERS: Readonly<Record<ListenerName, (config: Config) => ListenerSettings>> = {
+  gateway: ({ gateway: { listen, tls, timeouts, maxCallsPerAddress } }) => ({
+    listen,
+    tls,
+    requestMs: timeouts.requestMs,
+    stallMs: timeouts.stallMs,
+    maxCallsPerAddress,
+  }),
+  api: ({ api: { listen, tls }, gateway }) => ({
+    listen,
+    tls,
+    requestMs: SHORT_REQUEST_MS,
+    stallMs: SHORT_REQUEST_MS,
+    maxCallsPerAddress: gateway.maxConnectionsPerAddress,
+  }),
+  admin: ({ admin: { listen }, gateway }) => ({
+    listen,
+    tls: undefined,
+    requestMs: SHORT_REQUEST_MS,
+    stallMs: SHORT_REQUEST_MS,
+    maxCallsPerAddress: gateway.maxConnectionsPerAddress,
+  }),
+}
+
+export interface EntryPointOptions {
+  readonly log: Log
+  readonly adminToken: string
+  readonly readiness: DecisionApiDeps['readiness']
+  /** The metrics of all workers. */
+  readonly metricsText: () => string | Promise<string>
+}
+
+/** Opens all entry points over an engine; none of them listens yet. */
+export function openEntryPoints(
+  config: Config,
+  engine: Engine,
+  { log, adminToken, readiness, metricsText }: EntryPointOptions,
+) {
+  const { counterStore, observability } = engine
+  const deps: EntryPointDeps = {
+    decider: engine.decider,
+    identifier: engine.identifier,
+    telemetry: engine.telemetry,
+    responseClock: responseClock(counterStore.store, wallClock),
+    log,
+    describeAddress: addressDescriber(config.log.callers, counterStore.secret),
+  }
+  const gateway = openMeteredGateway(config, engine, deps)
+  const hideSecrets = createSecretMasker(counterStore.secret, secretAttributes(config))
+  const api = openDecisionApi(config, { ...deps, adminToken, hideSecrets, readiness })
+  const admin = openListener('admin', config, deps)
+  const adminApi = openAdmin(config, engine, {
+    log,
+    rootToken: adminToken,
+    metricsText,
+    fleetStats: observability.fleet,
+    alerts: observability.alerts,
+  })
+  admin.serve(respondOnError((request, response) => adminApi.handle(request, response), log))
+  const listeners = { gateway: gateway.listener, api, admin }
+  registerListenerMetrics(engine.registry, listeners)
+  return {
+    listeners,
+    /** Those that carry calls, and finish them before the server stops. */
+    drainable: [gateway, api],
+    goAway: () => gateway.goAway(),
+    async close() {
+      await gateway.close()
+      adminApi.close()
+    },
+  }
+}
+
+/** Opens the gateway and registers its metrics. */
+function openMeteredGateway(config: Config, engine: Engine, deps: EntryPointDeps) {
+  const { registry, upstreamHealth } = engine
+  const slowUploads = registry
+    .counter('sluice_slow_uploads_total', 'Calls answered 408 because their body came too slowly.')
+    .labels()
+  const gateway = openGateway(config, {
+    ...deps,
+    onUpstreamCall: (upstream) => upstreamHealth.recordCall(upstream),
+    onUpstreamFailure: (failure, upstream) => upstreamHealth.recordFailure(upstream, failure),
+    onSlowUpload: () => slowUploads.inc(),
+  })
+  const { held, websockets, websocketCounts } = gateway
+  registerServerMetrics(registry, { ...engine, log: deps.log, held, websockets, websocketCounts })
+  return gateway
+}
 
 /** What every entry point is made of. */
 export interface EntryPointDeps {
@@ -42,19 +156,10 @@ export interface GatewayEntryPointDeps extends EntryPointDeps {
 }
 
 export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
-  const { decider, responseClock } = deps
   const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
-  const { listen, tls } = config.gateway
-  const { timeouts, maxCallsPerAddress } = config.gateway
-  const listener = openListener(listen, tls, {
-    ...deps,
-    config,
-    requestMs: timeouts.requestMs,
-    stallMs: timeouts.stallMs,
-    maxCallsPerAddress,
-  })
+  const listener = openListener('gateway', config, deps)
   const refusalOptions = () => ({
-    nowMs: responseClock.now(),
+    nowMs: deps.responseClock.now(),
     fraction: random(),
     ...config.refusals,
   })
@@ -62,7 +167,7 @@ export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
     ...deps,
     config,
     upstreams,
-    limitsPage: createLimitsPage(decider.limiter, refusalOptions),
+    limitsPage: createLimitsPage(deps.decider.limiter, refusalOptions),
     clock: wallClock,
     random,
   })
@@ -94,15 +199,14 @@ export type DecisionApiEntryPointDeps = EntryPointDeps &
   Pick<DecisionApiDeps, 'adminToken' | 'hideSecrets' | 'readiness'>
 
 export function openDecisionApi(config: Config, deps: DecisionApiEntryPointDeps): HttpListener {
-  const { listen, tls } = config.api
-  const listener = openListener(listen, tls, { ...deps, ...shortRequestOptions(config) })
+  const listener = openListener('api', config, deps)
   const api = createApi({ ...deps, config, clock: wallClock, random })
   listener.serve(respondOnError((request, response) => api.handle(request, response), deps.log))
   return listener
 }
 
 /** A mistake in one answer must not end the process, and with it everybody's calls. */
-export function respondOnError(
+function respondOnError(
   handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
   log: Log,
 ): RequestListener {
@@ -125,34 +229,11 @@ function random(): number {
   return randomInt(2 ** 31) / 2 ** 31
 }
 
-interface OpenListenerOptions {
-  readonly config: Config
-  readonly log: Log
-  readonly describeAddress: (address: string) => string
-  readonly requestMs: number
-  readonly stallMs: number
-  readonly maxCallsPerAddress: number
-  readonly exclusive?: boolean | undefined
-}
+type ListenerDeps = Pick<EntryPointDeps, 'log' | 'describeAddress' | 'exclusive'>
 
-const SHORT_REQUEST_MS = 30_000
-
-/**
- * Bodies of the gateway may be large and slow; those of the other listeners are not. Their clients
- * are few and known, each perhaps with all calls of a machine: what they call takes no connection
- * to an upstream, so an address may have as many calls as connections.
- */
-export function shortRequestOptions(config: Config) {
-  const maxCallsPerAddress = config.gateway.maxConnectionsPerAddress
-  return { config, requestMs: SHORT_REQUEST_MS, stallMs: SHORT_REQUEST_MS, maxCallsPerAddress }
-}
-
-export function openListener(
-  listen: ListenAddress,
-  tls: TlsFiles | undefined,
-  options: OpenListenerOptions,
-): HttpListener {
-  const { config, log, describeAddress, requestMs, stallMs, exclusive } = options
+function openListener(name: ListenerName, config: Config, deps: ListenerDeps): HttpListener {
+  const { log, describeAddress, exclusive } = deps
+  const { listen, tls, requestMs, stallMs, maxCallsPerAddress } = LISTENERS[name](config)
   const { timeouts, maxConnections, maxConnectionsPerAddress } = config.gateway
   return createListener({
     listen,
@@ -161,13 +242,23 @@ export function openListener(
     maxConnections,
     perAddress: {
       maxConnections: maxConnectionsPerAddress,
-      maxCalls: options.maxCallsPerAddress,
+      maxCalls: maxCallsPerAddress,
       isExempt: exemptAddresses(config.trustedProxies),
       describe: describeAddress,
     },
     log,
     exclusive,
   })
+}
+
+/** Starts listening; `closers` stops it. Resolves to the address as a URL. */
+export async function startListener(listener: HttpListener, closers: Closers): Promise<string> {
+  const { url } = await listener.start()
+  closers.add(async () => {
+    await listener.stopAccepting()
+    listener.destroyAll()
+  })
+  return url
 }
 
 /** As refusals name a caller that is counted by `ip`: by its hash, unless clear text is wanted. */

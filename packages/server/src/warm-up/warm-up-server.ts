@@ -7,12 +7,13 @@
 import { randomBytes } from 'node:crypto'
 import { parseCidr } from '@sluice/core'
 import { createLimiter, type Limiter, type Store } from '@sluice/limiter'
+import { Closers } from '../lib/closers.js'
 import { monotonicMs, wallClock } from '../lib/wall-clock.js'
 import type { Config } from '../config/config.js'
 import { upstreamAt } from '../config/parse-gateway.js'
 import { createDecider, type Decider } from '../decide.js'
 import { startEcho } from '../startup/echo.js'
-import { openDecisionApi, openGateway } from '../entrypoints/entrypoint.js'
+import { openDecisionApi, openGateway, startListener } from '../entrypoints/entrypoint.js'
 import { createIdentifier } from '../identity/identify.js'
 import { createDegradedLog } from '../observability/log/degraded-log.js'
 import { createLogger } from '../observability/log/logger.js'
@@ -78,21 +79,18 @@ export interface WarmUpServer {
 
 /** `store` is closed with the server. */
 export async function openWarmUpServer(config: Config, store: Store): Promise<WarmUpServer> {
-  const closers: (() => void | Promise<void>)[] = []
-  const close = async () => {
-    for (const closer of closers.splice(0).reverse()) await closer()
-  }
+  const closers = new Closers()
   try {
     // Its own secret: no counter of a real rule can have the same name.
     const limiter = createLimiter({ rules: RULES, store, secret: randomBytes(16) })
-    closers.push(() => limiter.close())
+    closers.add(() => limiter.close())
     const echo = await startEcho({ exclusive: true })
-    closers.push(() => echo.close())
+    closers.add(() => echo.close())
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const own = warmUpConfig(config, { token, upstream: echo.origin })
     const log = silentLog()
     const { decider, close: closeDecider } = openDecider(own, limiter, log)
-    closers.push(closeDecider)
+    closers.add(closeDecider)
     const identifier = createIdentifier({
       config: own.identity,
       trustedProxies: own.trustedProxies,
@@ -118,19 +116,15 @@ export async function openWarmUpServer(config: Config, store: Store): Promise<Wa
       hideSecrets: (attributes) => attributes,
       readiness: () => ({ ready: false, reasons: [], store: null }),
     })
-    closers.push(() => gateway.close())
-    const urls: string[] = []
-    for (const listener of [gateway.listener, api]) {
-      closers.push(async () => {
-        await listener.stopAccepting()
-        listener.destroyAll()
-      })
-      urls.push((await listener.start()).url)
+    closers.add(() => gateway.close())
+    return {
+      gateway: await startListener(gateway.listener, closers),
+      api: await startListener(api, closers),
+      token,
+      close: () => closers.close(),
     }
-    const [gatewayUrl = '', apiUrl = ''] = urls
-    return { gateway: gatewayUrl, api: apiUrl, token, close }
   } catch (error) {
-    await close()
+    await closers.close()
     throw error
   }
 }

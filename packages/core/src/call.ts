@@ -1,10 +1,13 @@
 /** A call: one thing that wants to happen, with its attributes and a cost. */
 import { SluiceError } from './errors.js'
 
+/** Marks attributes whose `path` is canonical already, so that it is not computed again. */
+export const CANONICAL_PATH: unique symbol = Symbol('canonical path')
+
 /** Named facts of a call. Numbers and booleans count as their decimal text; empty is absent. */
 export type Attributes = Readonly<
   Record<string, string | number | bigint | boolean | null | undefined>
->
+> & { readonly [CANONICAL_PATH]?: true }
 
 export interface Call {
   readonly attributes: Attributes

@@ -6,7 +6,14 @@ export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
 export { LOG_INSTANTS_SHOWN, type Log, shortenLog } from './algorithms/sliding-window-log.js'
 export type { Bucket } from './algorithms/token-bucket.js'
-export { ATTRIBUTE_LENGTH_MAX, type Attributes, type Call, MESSAGE, readAttribute } from './call.js'
+export {
+  ATTRIBUTE_LENGTH_MAX,
+  type Attributes,
+  CANONICAL_PATH,
+  type Call,
+  MESSAGE,
+  readAttribute,
+} from './call.js'
 export {
   combine,
   type BindingCaller,

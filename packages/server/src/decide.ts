@@ -1,13 +1,19 @@
 /** Where every way in asks for a decision, so that each is counted and each refusal logged once. */
 import type { Call, Decision } from '@sluice/core'
 import type { CheckOptions, Limiter } from '@sluice/limiter'
+import type { RequestTrace } from './observability/tracing/telemetry.js'
 
-type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
+export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
 
 export interface Decider {
   readonly limiter: Limiter
   /** At once where nothing has to be waited for: a promise costs more than it would bring. */
-  check(call: Call, entryPoint: EntryPoint, options?: CheckOptions): Decision | Promise<Decision>
+  check(
+    call: Call,
+    entryPoint: EntryPoint,
+    options?: CheckOptions,
+    traced?: RequestTrace,
+  ): Decision | Promise<Decision>
 }
 
 export interface DeciderDeps {
@@ -59,14 +65,18 @@ export function createDecider(deps: DeciderDeps): Decider {
     times.observe((nowMs() - beganMs) / 1000, TIMED_EVERY)
     return decided
   }
+  const check = (call: Call, entryPoint: EntryPoint, options: CheckOptions | undefined) => {
+    const isTimed = untimed === TIMED_EVERY - 1
+    const decided = isTimed ? decideTimed(call, options) : limiter.decide(call, options)
+    if (decided instanceof Promise) return reportLater(decided, call, entryPoint)
+    if (!isTimed) untimed++
+    return report(decided, call, entryPoint)
+  }
   return {
     limiter,
-    check(call, entryPoint, options) {
-      const isTimed = untimed === TIMED_EVERY - 1
-      const decided = isTimed ? decideTimed(call, options) : limiter.decide(call, options)
-      if (decided instanceof Promise) return reportLater(decided, call, entryPoint)
-      if (!isTimed) untimed++
-      return report(decided, call, entryPoint)
-    },
+    check: (call, entryPoint, options, traced) =>
+      traced === undefined
+        ? check(call, entryPoint, options)
+        : traced.decide({ entryPoint }, () => check(call, entryPoint, options)),
   }
 }

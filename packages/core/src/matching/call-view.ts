@@ -1,7 +1,7 @@
 /**
  * The attributes of a call as rules see them: path folded, method in capitals, address by its bits.
  */
-import { type Attributes, readAttribute } from '../call.js'
+import { type Attributes, CANONICAL_PATH, readAttribute } from '../call.js'
 import { SluiceError, show } from '../errors.js'
 import { type Address, canonicalIp, groupAddress, parseAddress } from '../identity/address.js'
 import { canonicalPath, foldPath } from '../path.js'
@@ -73,6 +73,7 @@ export function readNormalized(call: NormalizedCall, name: string): string | und
 function readPath(snapshot: Snapshot, attributes: Attributes): string | undefined {
   const raw = readAttribute(attributes, 'path')
   if (raw === undefined) return undefined
+  if (attributes[CANONICAL_PATH] === true) return snapshot.strictPaths ? raw : foldPath(raw)
   const canonical = canonicalPath(raw)
   if (!canonical.ok) {
     if (!snapshot.needs.goodPath) return undefined

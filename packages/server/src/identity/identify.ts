@@ -3,7 +3,7 @@
  * the socket's unless a trusted proxy says otherwise, a key must be known, a token signed, and
  * headers that name a user are read from trusted proxies only.
  */
-import { ATTRIBUTE_LENGTH_MAX, type SipKey } from '@sluice/core'
+import { ATTRIBUTE_LENGTH_MAX, type CANONICAL_PATH, type SipKey } from '@sluice/core'
 import type { IdentityConfig } from '../config/config.js'
 import { KnownKeys, type RegisteredKeys } from './api-keys/known-keys.js'
 import {
@@ -29,7 +29,7 @@ export interface Identity {
    * `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. Made for this
    * call alone, so that whoever asked may add to it.
    */
-  readonly attributes: Record<string, string>
+  readonly attributes: Record<string, string> & { [CANONICAL_PATH]?: true }
   /** The peer is one of the trusted proxies. */
   readonly trusted: boolean
   /** The peer's address, canonical; empty if it has none. */

@@ -130,7 +130,7 @@ export function ownHeaders({ headers }: ApiResponse): object {
 const isBytes = (body: unknown): body is string | Buffer =>
   typeof body === 'string' || Buffer.isBuffer(body)
 
-function testDecider(limiter: Limiter): Decider {
+export function testDecider(limiter: Limiter): Decider {
   return createDecider({
     limiter,
     metrics: { count: () => undefined },

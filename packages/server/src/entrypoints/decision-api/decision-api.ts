@@ -26,7 +26,7 @@ export interface Readiness {
   readonly store: unknown
 }
 
-export interface DecisionApiDeps extends ForwardAuthDeps {
+export interface DecisionApiDeps extends Omit<ForwardAuthDeps, 'errorReporter'> {
   readonly readiness: () => Readiness
   readonly adminToken: string
   /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
@@ -65,7 +65,7 @@ class DecisionApi implements Api {
     this.#errorReporter = errorReporter
     this.#tokens = createTokens({ apiToken: config.api.token, adminToken })
     this.#verbs = new Verbs(deps.decider, errorReporter, deps.hideSecrets)
-    this.#forwardAuth = new ForwardAuth(deps)
+    this.#forwardAuth = new ForwardAuth({ ...deps, errorReporter })
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {

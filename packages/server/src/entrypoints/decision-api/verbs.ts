@@ -31,7 +31,6 @@ export interface VerbContext {
   readonly traced: RequestTrace | undefined
 }
 
-const CHECK = { entryPoint: 'api' } as const
 const PEEK = { entryPoint: 'api', isPeek: true } as const
 
 /** Each takes what was sent, as JSON says it; what is no call rejects with a SluiceError. */
@@ -51,12 +50,8 @@ export class Verbs {
   }
 
   check(sent: unknown, { traced }: VerbContext): VerbResult | Promise<VerbResult> {
-    // What was asked is both the call and the options: nothing is copied on the way.
-    const decideUntraced = (request: CallRequest) => this.#decider.check(request, 'api', request)
-    const decide = (request: CallRequest) =>
-      traced === undefined
-        ? decideUntraced(request)
-        : traced.decide(CHECK, () => decideUntraced(request))
+    // The request is both the call and the options, so nothing is copied.
+    const decide = (request: CallRequest) => this.#decider.check(request, 'api', request, traced)
     if (Array.isArray(sent)) {
       return this.decideAll(this.readCalls(sent, CHECK_FIELDS), async (request) => decide(request))
     }

@@ -1,22 +1,28 @@
 /** The gateway: every call is named, decided, and only then forwarded. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type Call, canonicalPath, type Decision, matchPattern } from '@sluice/core'
+import { canonicalPath, type Decision } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
-import type { Config } from '../../config/config.js'
-import type { Decider } from '../../decide.js'
 import {
-  sendProblem,
-  sendRefusal,
+  Admission,
+  type AdmissionDeps,
+  type AdmissionResult,
+  type AdmittedCall,
+  type RequestedCall,
+} from '../admission.js'
+import {
   type FlatHeaders,
-  flatHeaders,
   type HttpProblem,
+  type HttpResponse,
+  problemResponse,
+  send,
+  sendProblem,
 } from '../http/responses.js'
 import { ErrorReporter } from '../http/error-reporter.js'
 import { originForm } from '../http/request-target.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { findRequestProblem } from '../http/strict-request.js'
-import { type Identifier, type Identity, refusalOfIdentity } from '../../identity/identify.js'
+import { type Identity, refusalOfIdentity } from '../../identity/identify.js'
 import type { Log } from '../../observability/log/logger.js'
 import type { Telemetry, RequestTrace } from '../../observability/tracing/telemetry.js'
 import { forward, type UpstreamFailure } from './forward.js'
@@ -29,16 +35,10 @@ import {
 } from './request-headers.js'
 import type { Target, Upstreams } from './upstreams.js'
 
-export interface GatewayDeps {
-  readonly config: Config
-  readonly decider: Decider
-  readonly identifier: Identifier
+export interface GatewayDeps extends Omit<AdmissionDeps, 'errorReporter'> {
   readonly upstreams: Upstreams
   readonly limitsPage: LimitsPage
   readonly clock: WallClock
-  /** For instants in responses. */
-  readonly responseClock: WallClock
-  readonly random: () => number
   readonly log: Log
   /** Called with the origin of the upstream before a call is sent to it. */
   readonly onUpstreamCall?: ((upstream: string) => void) | undefined
@@ -50,16 +50,12 @@ export interface GatewayDeps {
   readonly telemetry?: Telemetry | undefined
 }
 
-/** A call that was admitted, or why it was not. */
-export type Admission =
-  | {
-      readonly target: Target
-      readonly identity: Identity
-      readonly decision: Decision
-      readonly call: Call
-    }
-  | { readonly refused: Decision }
-  | { readonly problem: HttpProblem }
+/** Forwarded: with the upstream that serves it. */
+export interface ForwardedCall extends AdmittedCall {
+  readonly target: Target
+}
+
+export type GatewayAdmission = ForwardedCall | Extract<AdmissionResult, { refusal: HttpResponse }>
 
 /** The part of the gateway that requests and upgrades have in common. */
 export class Gateway {
@@ -68,6 +64,7 @@ export class Gateway {
   readonly headerWriter: HeaderWriter
   readonly proto: 'http' | 'https'
   readonly errorReporter: ErrorReporter
+  readonly #admission: Admission
   /** Connections that are being closed for a request in doubt: nothing more is served on them. */
   readonly #distrusted = new WeakSet<Duplex>()
 
@@ -76,6 +73,10 @@ export class Gateway {
     this.deps = deps
     this.heldCalls = createHeldCalls(gateway.maxHeld)
     this.errorReporter = new ErrorReporter({ ...deps, component: 'gateway' })
+    this.#admission = new Admission(
+      { ...deps, errorReporter: this.errorReporter },
+      { entryPoint: 'gateway', sendsHeaders: gateway.headers },
+    )
     this.proto = gateway.tls === undefined ? 'http' : 'https'
     const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
     this.headerWriter = createHeaderWriter({
@@ -107,21 +108,22 @@ export class Gateway {
       return sendProblem(response, closing(problem))
     }
     const found = canonicalPath(request.url ?? '')
-    if (!found.ok) return this.answer(request, response, badPath(found.reason))
+    if (!found.ok) return this.refuse(request, response, badPath(found.reason))
     if (isReservedPath(found.path)) return this.serveOwn(request, response, found.path)
 
     const traced = this.traceAnswer(request, response)
-    const admission = await this.admit(request, found.path, request.method ?? 'GET', traced)
+    const method = request.method ?? 'GET'
+    const admitting = this.admit(request, { method, path: found.path, traced })
+    const admitted = admitting instanceof Promise ? await admitting : admitting
     // The response learns of it later than the socket, whose request may have turned out bad.
-    if (request.socket.destroyed) return this.abandon(admission)
-    if ('problem' in admission) return this.answer(request, response, admission.problem)
-    if ('refused' in admission) return this.refuse(request, response, admission.refused)
+    if (request.socket.destroyed) return this.abandon(admitted)
+    if (admitted.refusal !== undefined) return this.refuse(request, response, admitted.refusal)
 
-    const { decision, target, identity } = admission
+    const { decision, target } = admitted
     if (decision.delayMs > 0 && !(await this.hold(request.socket, decision))) return
     const { expect } = request.headers
     if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
-    const sent = this.headerContext(request, identity, decision, target)
+    const sent = this.headerContext(request, admitted)
     this.recordUpstreamCall(target)
     forward({
       request,
@@ -129,7 +131,7 @@ export class Gateway {
       target,
       path: originForm(request.url ?? '/'),
       headers: this.upstreamHeaders(request, sent, traced),
-      rateLimitHeaders: this.rateLimitHeaders(decision),
+      rateLimitHeaders: admitted.headers,
       timeouts: this.deps.config.gateway.timeouts,
       onEnd: (failure) => this.recordUpstreamEnd(target, failure, request),
       onSlowUpload: this.deps.onSlowUpload,
@@ -141,43 +143,37 @@ export class Gateway {
     return this.#distrusted.has(socket)
   }
 
-  /** Who calls and whether it may. Calls without a right are counted too: guessing is not free. */
-  async admit(
+  /** Admits a call that an upstream serves. */
+  admit(
     request: IncomingMessage,
-    path: string,
-    method: string,
-    traced?: RequestTrace,
-  ): Promise<Admission> {
-    const { identifier, decider, upstreams, config } = this.deps
-    const identified = identifier.identify(request)
-    const identity = identified instanceof Promise ? await identified : identified
-    const { attributes } = identity
-    attributes['method'] = method
-    attributes['path'] = path
-    const call = { attributes }
-    const options = { receipt: 'if-delayed', canWait: this.heldCalls.hasRoom() } as const
-    let decision: Decision
-    try {
-      const decided =
-        traced === undefined
-          ? decider.check(call, 'gateway', options)
-          : traced.decide({ entryPoint: 'gateway' }, () => decider.check(call, 'gateway', options))
-      decision = decided instanceof Promise ? await decided : decided
-    } catch (error) {
-      return { problem: this.errorReporter.problemOf(error) }
+    requested: RequestedCall,
+  ): GatewayAdmission | Promise<GatewayAdmission> {
+    const identified = this.#admission.identify(request)
+    if (identified instanceof Promise) {
+      return identified.then((identity) => this.admitIdentified(identity, requested))
     }
-    if (!decision.allowed) return { refused: decision }
-    const headers = this.rateLimitHeaders(decision)
-    const needsUser = this.needsUser(path)
-    const unknown = refusalOfIdentity(identity, config.identity, needsUser)
-    if (unknown !== undefined)
-      return { problem: { ...unknown, headers: [...unknown.headers, ...headers] } }
-    const target = upstreams.find(path)
-    if (target === undefined) return { problem: { ...NO_UPSTREAM, headers } }
-    return { target, identity, decision, call }
+    return this.admitIdentified(identified, requested)
   }
 
-  headerContext(request: IncomingMessage, identity: Identity, decision: Decision, target: Target) {
+  private admitIdentified(
+    identity: Identity,
+    requested: RequestedCall,
+  ): GatewayAdmission | Promise<GatewayAdmission> {
+    const options = { receipt: 'if-delayed', canWait: this.heldCalls.hasRoom() } as const
+    const result = this.#admission.admit(identity, requested, options)
+    return result instanceof Promise
+      ? result.then((later) => this.withTarget(later, requested.path))
+      : this.withTarget(result, requested.path)
+  }
+
+  private withTarget(result: AdmissionResult, path: string): GatewayAdmission {
+    if (result.refusal !== undefined) return result
+    const target = this.deps.upstreams.find(path)
+    if (target !== undefined) return { ...result, target }
+    return { refusal: problemResponse({ ...NO_UPSTREAM, headers: result.headers }) }
+  }
+
+  headerContext(request: IncomingMessage, { identity, decision, target }: ForwardedCall) {
     const { trusted, forwardedFor } = identity
     const host =
       target.upstream.host === 'preserve'
@@ -193,16 +189,6 @@ export class Gateway {
   ): FlatHeaders {
     const headers = this.headerWriter.write(request, sent)
     return traced === undefined ? headers : traced.inject(headers)
-  }
-
-  rateLimitHeaders(decision: Decision): FlatHeaders {
-    const { config, responseClock } = this.deps
-    return config.gateway.headers ? flatHeaders(decision, responseClock.now()) : []
-  }
-
-  refusalOptions() {
-    const { responseClock, random, config } = this.deps
-    return { nowMs: responseClock.now(), fraction: random(), ...config.refusals }
   }
 
   recordUpstreamCall({ upstream }: Target): void {
@@ -227,8 +213,8 @@ export class Gateway {
   }
 
   /** Its caller left while the store was asked. */
-  abandon(admission: Admission): void {
-    if ('decision' in admission) this.giveBack(admission.decision.receipt)
+  abandon(admission: GatewayAdmission): void {
+    if (admission.refusal === undefined) this.giveBack(admission.decision.receipt)
   }
 
   /** Nobody waits for this answer; what a store that is gone keeps decays by itself. */
@@ -238,14 +224,9 @@ export class Gateway {
       limiter.refund(receipt).catch((error) => this.errorReporter.log(error))
   }
 
-  private refuse(request: IncomingMessage, response: ServerResponse, decision: Decision): void {
+  private refuse(request: IncomingMessage, response: ServerResponse, refusal: HttpResponse): void {
     limitUnreadBody(request, response)
-    sendRefusal(response, decision, this.refusalOptions())
-  }
-
-  private answer(request: IncomingMessage, response: ServerResponse, problem: HttpProblem): void {
-    limitUnreadBody(request, response)
-    sendProblem(response, problem)
+    send(response, refusal)
   }
 
   private traceAnswer(
@@ -266,11 +247,6 @@ export class Gateway {
     const refusal = refusalOfIdentity(identity, config.identity, false)
     await limitsPage.answer(request, response, { path, attributes, peer, refusal })
   }
-
-  private needsUser(path: string): boolean {
-    const { requireUser } = this.deps.config.gateway
-    return requireUser.some((pattern) => matchPattern(pattern, path, false))
-  }
 }
 
 /** Whether the client, or the parser of what it sent, ended a request before its body was whole. */
@@ -284,8 +260,8 @@ const NO_UPSTREAM: HttpProblem = {
   error: 'no_upstream',
 }
 
-function badPath(reason: string): HttpProblem {
-  return { status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' }
+function badPath(reason: string): HttpResponse {
+  return problemResponse({ status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' })
 }
 
 /** Framing that is in doubt ends the connection: what follows may not be what it seems. */

@@ -5,7 +5,8 @@ import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
 import {
   sendJson,
   sendProblem,
-  sendRefusal,
+  refusalResponse,
+  send,
   type HttpProblem,
   type RefusalOptions,
 } from '../http/responses.js'
@@ -110,7 +111,8 @@ export function createLimitsPage(
       const ownDecision = own.checkSync({
         attributes: { ip: attributes['ip'] ?? peer, counters: String(size.expected) },
       })
-      if (!ownDecision.allowed) return sendRefusal(response, ownDecision, refusalOptions())
+      if (!ownDecision.allowed)
+        return send(response, refusalResponse(ownDecision, refusalOptions()))
       if (refusal !== undefined) return sendProblem(response, refusal)
       if (foldPath(path) !== PAGE) {
         return sendProblem(response, { status: 404, detail: `Accepted: ${PAGE}` })

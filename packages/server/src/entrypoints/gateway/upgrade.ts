@@ -1,26 +1,26 @@
 /** Upgrades to WebSocket: the upgrade is a call like any other; then bytes pass. */
-import {
-  type ClientRequest,
-  type IncomingMessage,
-  request as httpRequest,
-  STATUS_CODES,
-} from 'node:http'
+import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
 import { guardedLookup } from '../../lib/guarded-lookup.js'
-import { type FlatHeaders, type HttpProblem, problemObject, refusalOf } from '../http/responses.js'
+import {
+  type FlatHeaders,
+  headText,
+  type HttpProblem,
+  type HttpResponse,
+  problemResponse,
+  responseText,
+} from '../http/responses.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { originForm } from '../http/request-target.js'
 import type { RequestTrace } from '../../observability/tracing/telemetry.js'
 import type { UpstreamFailure } from './forward.js'
-import type { Admission, Gateway } from './gateway.js'
+import type { ForwardedCall, Gateway } from './gateway.js'
 import { isReservedPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
 import { type MessageRefusal, WebSocketTunnel } from './websocket-tunnel.js'
-
-type AdmittedUpgrade = Extract<Admission, { readonly target: unknown }>
 
 export class Upgrades {
   readonly #gateway: Gateway
@@ -84,23 +84,18 @@ export class Upgrades {
 
   private async admit(client: UpgradeClient, path: string): Promise<void> {
     const { request, socket, traced } = client
-    const admission = await this.#gateway.admit(request, path, 'GET', traced)
-    if (socket.destroyed) return this.#gateway.abandon(admission)
-    if ('problem' in admission) return sendProblem(socket, admission.problem)
-    if ('refused' in admission) {
-      const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())
-      return sendResponse(socket, refusal.status, refusal.headers, refusal.body)
-    }
-    const { decision } = admission
+    const admitted = await this.#gateway.admit(request, { method: 'GET', path, traced })
+    if (socket.destroyed) return this.#gateway.abandon(admitted)
+    if (admitted.refusal !== undefined) return sendResponse(socket, admitted.refusal)
+    const { decision, target } = admitted
     if (decision.delayMs > 0 && !(await this.#gateway.hold(socket, decision))) return
     if (socket.destroyed) return
-    const { target } = admission
-    if (target.websockets >= target.upstream.websockets) return this.refuse(client, admission)
-    this.connect(client, admission)
+    if (target.websockets >= target.upstream.websockets) return this.refuse(client, admitted)
+    this.connect(client, admitted)
   }
 
   /** The upstream has as many WebSockets as it may. */
-  private refuse({ request, socket }: UpgradeClient, { decision, target }: AdmittedUpgrade): void {
+  private refuse({ request, socket }: UpgradeClient, { headers, target }: ForwardedCall): void {
     this.#counts.refused++
     this.#gateway.recordUpstreamCall(target)
     this.#gateway.recordUpstreamEnd(target, { status: 503, code: 'UPSTREAM_WEBSOCKETS' }, request)
@@ -108,14 +103,13 @@ export class Upgrades {
       status: 503,
       detail: 'Too many WebSockets are open to the upstream.',
       error: 'upstream_failed',
-      headers: ['Retry-After', '1', ...this.#gateway.rateLimitHeaders(decision)],
+      headers: ['Retry-After', '1', ...headers],
     })
   }
 
-  private connect(client: UpgradeClient, admitted: AdmittedUpgrade): void {
+  private connect(client: UpgradeClient, admitted: ForwardedCall): void {
     const { socket } = client
-    const { target, call } = admitted
-    const rateLimitHeaders = this.#gateway.rateLimitHeaders(admitted.decision)
+    const { target, call, headers: rateLimitHeaders } = admitted
     const { responseMs, stallMs } = this.#gateway.deps.config.gateway.timeouts
     this.#gateway.recordUpstreamCall(admitted.target)
     const outgoing = this.open(client, admitted)
@@ -144,7 +138,7 @@ export class Upgrades {
       }
       const { headers } = readResponseHead(101, response.rawHeaders, rateLimitHeaders, false)
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
-      writeHead(socket, 101, [...upgrade, ...headers])
+      socket.write(headText(101, [...upgrade, ...headers]), 'latin1')
       const heads = { client: client.head, upstream: upstreamHead }
       isTunnel = true
       this.tunnel({ client: socket, upstream }, heads, { call, traced: client.traced, release })
@@ -171,11 +165,9 @@ export class Upgrades {
     outgoing.end()
   }
 
-  private open(
-    { request, traced }: UpgradeClient,
-    { target, identity, decision }: AdmittedUpgrade,
-  ): ClientRequest {
-    const context = this.#gateway.headerContext(request, identity, decision, target)
+  private open({ request, traced }: UpgradeClient, admitted: ForwardedCall): ClientRequest {
+    const { target } = admitted
+    const context = this.#gateway.headerContext(request, admitted)
     const flat = this.#gateway.upstreamHeaders(request, context, traced)
     const { hostname, port, protocol } = new URL(target.upstream.origin)
     const send = protocol === 'https:' ? httpsRequest : httpRequest
@@ -242,9 +234,8 @@ export class Upgrades {
     traced: RequestTrace | undefined,
   ): Promise<MessageRefusal> {
     const { decider } = this.#gateway.deps
-    const decide = () => decider.check(message, 'websocket', { canWait: false })
     try {
-      const decision = await (traced === undefined ? decide() : traced.decide(MESSAGES, decide))
+      const decision = await decider.check(message, 'websocket', { canWait: false }, traced)
       if (decision.allowed) return undefined
       const seconds = retryAfterSeconds(decision)
       if (seconds === null) return 'Over the limit of messages'
@@ -259,7 +250,6 @@ export class Upgrades {
 /** An idle tunnel is closed after the timeout, and before a tenth of it more has passed. */
 const IDLE_SWEEPS = 10
 const LINGER_MS = 1000
-const MESSAGES = { entryPoint: 'websocket' } as const
 
 export interface WebSocketCounts {
   /** The upstream had as many as it may. */
@@ -294,16 +284,11 @@ function findUpgradeProblem(request: IncomingMessage): HttpProblem | undefined {
 }
 
 function sendProblem(socket: Duplex, problem: HttpProblem): void {
-  const { status, headers = [] } = problem
-  sendResponse(socket, status, headers, JSON.stringify(problemObject(problem)))
+  sendResponse(socket, problemResponse(problem))
 }
 
-function sendResponse(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {
-  if (!socket.writable) return
-  const length = String(Buffer.byteLength(body))
-  const rateLimitHeaders = ['Content-Type', 'application/problem+json', 'Content-Length', length]
-  writeHead(socket, status, [...headers, ...rateLimitHeaders, 'Connection', 'close'])
-  endWithLinger(socket, body)
+function sendResponse(socket: Duplex, response: HttpResponse): void {
+  if (socket.writable) endWithLinger(socket, responseText(response))
 }
 
 /** The answer of an upstream that does not upgrade. */
@@ -315,7 +300,7 @@ function relayResponse(
 ): void {
   const status = response.statusCode ?? 502
   const { headers } = readResponseHead(status, response.rawHeaders, rateLimitHeaders, false)
-  writeHead(socket, status, [...headers, 'Connection', 'close'])
+  socket.write(headText(status, [...headers, 'Connection', 'close']), 'latin1')
   response.pipe(socket, { end: false })
   response.once('end', () => endWithLinger(socket))
   response.once('error', () => reset(socket))
@@ -335,11 +320,4 @@ function endWithLinger(socket: Duplex, body = ''): void {
   socket.end(body)
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)
   socket.once('close', () => clearTimeout(timer))
-}
-
-/** Values come from parsed headers and our own code: none holds a line end. */
-function writeHead(socket: Duplex, status: number, headers: FlatHeaders): void {
-  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`]
-  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-  socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
 }

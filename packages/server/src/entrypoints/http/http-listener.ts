@@ -5,17 +5,16 @@ import {
   type RequestListener,
   type Server as HttpServer,
   type ServerResponse,
-  STATUS_CODES,
 } from 'node:http'
 import { createServer as createTlsServer, type Server as HttpsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { ListenAddress, TlsFiles } from '../../config/config.js'
 import type { Log } from '../../observability/log/logger.js'
 import { AddressBounds, type AddressBoundsOptions } from './address-bounds.js'
-import { sendProblem, type HttpProblem, problemObject } from './responses.js'
+import { sendProblem, type HttpProblem, problemResponse, responseText } from './responses.js'
 import { type Certificates, watchCertificates } from './certificates.js'
 import { Connections, endNow, endSlowly } from './connections.js'
-import { type RequestProblem, refuseMethod } from './strict-request.js'
+import { refuseMethod } from './strict-request.js'
 import { limitUnreadBody } from './unread-body.js'
 
 export interface ListenerOptions {
@@ -250,7 +249,7 @@ class StrictListener implements HttpListener {
       connections.detach(socket as Socket)
       socket.on('error', () => socket.destroy())
       socket.resume()
-      endSlowly(socket as Socket, bytesOf(refuseMethod('CONNECT')))
+      endSlowly(socket as Socket, responseText(problemResponse(refuseMethod('CONNECT'))))
     })
     server.on('drop', () => {
       this.#counts.overMax++
@@ -319,7 +318,7 @@ class StrictListener implements HttpListener {
     if (problem.status === 408 && this.#connections.isHeldBack(socket)) return
     // The rest of a late request could still come, and would be served.
     const end = problem.status === 408 ? endNow : endSlowly
-    this.#connections.refuse(socket, bytesOf(problem), end)
+    this.#connections.refuse(socket, responseText(problemResponse(problem)), end)
   }
 
   private sweep(): void {
@@ -390,14 +389,8 @@ class UpgradingRequest extends IncomingMessage {
   }
 }
 
-interface ParserProblem {
-  readonly status: number
-  readonly detail: string
-  readonly headers?: RequestProblem['headers']
-}
-
 /** By the code of what the parser found. */
-const PROBLEMS: ReadonlyMap<string | undefined, ParserProblem> = new Map([
+const PROBLEMS: ReadonlyMap<string | undefined, HttpProblem> = new Map([
   [
     'HPE_HEADER_OVERFLOW',
     { status: 431, detail: 'headers: found more than 16 KiB; accepted: up to that' },
@@ -409,18 +402,7 @@ const PROBLEMS: ReadonlyMap<string | undefined, ParserProblem> = new Map([
   ['ERR_HTTP_REQUEST_TIMEOUT', { status: 408, detail: 'The request did not arrive in time.' }],
 ])
 
-const NOT_HTTP: ParserProblem = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
-
-/** A response where Node has none to write to. */
-function bytesOf(problem: ParserProblem): string {
-  const body = JSON.stringify(problemObject(problem))
-  const length = String(Buffer.byteLength(body))
-  const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
-  const headers = [...(problem.headers ?? []), ...own, 'Connection', 'close']
-  const lines = [`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`]
-  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
-  return `${lines.join('\r\n')}\r\n\r\n${body}`
-}
+const NOT_HTTP: HttpProblem = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
 
 const LISTEN_REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'something else listens there',

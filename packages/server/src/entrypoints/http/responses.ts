@@ -13,17 +13,52 @@ export interface HttpProblem {
   readonly headers?: FlatHeaders | undefined
 }
 
+/** A response with problem details as its body, for whatever protocol carries it. */
+export interface HttpResponse {
+  readonly status: number
+  readonly headers: FlatHeaders
+  readonly body: string
+}
+
 /** RFC 9457 problem details for everything but a refusal. */
-export function sendProblem(response: ServerResponse, problem: HttpProblem): void {
+export function problemResponse(problem: HttpProblem): HttpResponse {
   const { status, headers = [] } = problem
-  const body = JSON.stringify(problemObject(problem))
-  writeBody(response, status, 'application/problem+json', body, headers)
+  return { status, headers, body: JSON.stringify(problemObject(problem)) }
 }
 
 /** The body of a problem, and what stands for one in a list. */
 export function problemObject({ status, detail, error }: HttpProblem): object {
   const title = STATUS_CODES[status] ?? 'Error'
   return { type: 'about:blank', title, status, detail, ...(error && { error }) }
+}
+
+export interface RefusalOptions {
+  readonly nowMs: number
+  readonly postureStatus: 429 | 503
+  readonly jitter: boolean
+  /** Drawn by the caller, from 0 to 1. */
+  readonly fraction: number
+}
+
+/** 429 with the headers and the body of a refusal; `statusOf` may choose another status. */
+export function refusalResponse(
+  decision: Decision,
+  { nowMs, postureStatus, jitter, fraction }: RefusalOptions,
+  statusOf = (status: number) => status,
+): HttpResponse {
+  const jittered = jitter ? jitterMs(decision, fraction) : 0
+  const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
+  const status = statusOf(problem.status)
+  const headers = flatHeaders(decision, nowMs, jittered)
+  return { status, headers, body: JSON.stringify({ ...problem, status }) }
+}
+
+export function sendProblem(response: ServerResponse, problem: HttpProblem): void {
+  send(response, problemResponse(problem))
+}
+
+export function send(response: ServerResponse, { status, headers, body }: HttpResponse): void {
+  writeBody(response, status, PROBLEM_TYPE, body, headers)
 }
 
 export function sendJson(
@@ -35,39 +70,20 @@ export function sendJson(
   writeBody(response, status, 'application/json', JSON.stringify(body), headers)
 }
 
-export interface RefusalOptions {
-  readonly nowMs: number
-  readonly postureStatus: 429 | 503
-  readonly jitter: boolean
-  /** Drawn by the caller, from 0 to 1. */
-  readonly fraction: number
-  /** What forward-auth answers instead, for proxies that only pass on 403. */
-  readonly status?: 403 | undefined
+const PROBLEM_TYPE = 'application/problem+json'
+
+/** The last response of a connection as text, for sockets without a ServerResponse. */
+export function responseText({ status, headers, body }: HttpResponse): string {
+  const length = String(Buffer.byteLength(body))
+  const own = ['Content-Type', PROBLEM_TYPE, 'Content-Length', length, 'Connection', 'close']
+  return headText(status, [...headers, ...own]) + body
 }
 
-/** 429 with every header and the body of a refusal. */
-export function sendRefusal(
-  response: ServerResponse,
-  decision: Decision,
-  options: RefusalOptions,
-): void {
-  const { body, headers, status } = refusalOf(decision, options)
-  writeBody(response, status, 'application/problem+json', body, headers)
-}
-
-/** The parts of a refusal, for a way in that has no response to write to. */
-export function refusalOf(
-  decision: Decision,
-  { nowMs, postureStatus, jitter, fraction, status }: RefusalOptions,
-): { readonly status: number; readonly headers: FlatHeaders; readonly body: string } {
-  const jittered = jitter ? jitterMs(decision, fraction) : 0
-  const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
-  const sentStatus = status ?? problem.status
-  return {
-    status: sentStatus,
-    headers: flatHeaders(decision, nowMs, jittered),
-    body: JSON.stringify({ ...problem, status: sentStatus }),
-  }
+/** Values come from parsed headers and our own code: none contains a line end. */
+export function headText(status: number, headers: FlatHeaders): string {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`]
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+  return `${lines.join('\r\n')}\r\n\r\n`
 }
 
 /** The rate limit headers of a decision, flat. */

@@ -14,6 +14,7 @@ import { createLimiter } from '@sluice/limiter'
 import { manualClock } from '@sluice/limiter/testing'
 import { wallClock } from '../../lib/wall-clock.js'
 import { parseConfig } from '../../config/parse-config.js'
+import { testDecider } from '../../entrypoints/decision-api/decision-api.test-helper.js'
 import { Gateway } from '../../entrypoints/gateway/gateway.js'
 import { createLimitsPage } from '../../entrypoints/gateway/limits-page.js'
 import { Upgrades } from '../../entrypoints/gateway/upgrade.js'
@@ -71,7 +72,7 @@ export async function startGateway(
   const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
   const gateway = new Gateway({
     config,
-    decider: { limiter, check: (call, _way, options) => limiter.decide(call, options) },
+    decider: testDecider(limiter),
     identifier: createIdentifier({ ...config, config: config.identity, secret: SECRET }),
     upstreams,
     limitsPage: createLimitsPage(limiter, () => ({

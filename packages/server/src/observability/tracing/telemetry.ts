@@ -5,6 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { Decision } from '@sluice/core'
+import type { EntryPoint } from '../../decide.js'
 import type { FlatHeaders } from '../../entrypoints/http/responses.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../../lib/message-of.js'
@@ -24,7 +25,7 @@ export interface RequestTrace {
 }
 
 interface TracedDecision {
-  readonly entryPoint: 'gateway' | 'websocket' | 'api' | 'forward-auth'
+  readonly entryPoint: EntryPoint
   readonly isPeek?: boolean | undefined
 }
 

@@ -140,8 +140,8 @@ function describeUpstreams({ gateway: { upstreams } }: Config): string {
 }
 
 function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOptions): StoredSecret {
-  if (admin.token !== undefined) return { text: admin.token, file: undefined, state: 'given' }
-  if (adminToken !== undefined) return { text: adminToken, file: undefined, state: 'unkept' }
+  if (admin.token !== undefined) return { text: admin.token, file: undefined, state: 'configured' }
+  if (adminToken !== undefined) return { text: adminToken, file: undefined, state: 'ephemeral' }
   return loadOrCreateAdminToken(dataDir, log)
 }
 

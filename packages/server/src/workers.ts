@@ -44,7 +44,7 @@ export interface WorkersOptions extends LivenessOptions {
 type Message =
   | { readonly sluice: 'alive'; readonly hadRules: boolean }
   | { readonly sluice: 'listening'; readonly text: string }
-  | { readonly sluice: 'metrics-wanted'; readonly id: number }
+  | { readonly sluice: 'metrics-request'; readonly id: number }
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
   | { readonly sluice: 'alert'; readonly alert: Alert }
 
@@ -201,7 +201,7 @@ class Workers {
       this.#announcements?.set(worker, message.text)
       this.announce()
     }
-    if (message.sluice === 'metrics-wanted') {
+    if (message.sluice === 'metrics-request') {
       const own = this.#options.ownMetrics?.() ?? ''
       void gatherMetrics(own).then((text) =>
         send(worker, { sluice: 'metrics', id: message.id, text }),
@@ -285,7 +285,7 @@ async function gatherMetrics(own: string): Promise<string> {
             resolve(text)
           }
           worker.on('message', onMessage)
-          send(worker, { sluice: 'metrics-wanted', id })
+          send(worker, { sluice: 'metrics-request', id })
         }),
     ),
   )
@@ -325,7 +325,7 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
   sendHeartbeats(() => ({ sluice: 'alive', hadRules: readHadRules() }))
   process.on('message', (message: Message) => {
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
-    if (message.sluice === 'metrics-wanted') {
+    if (message.sluice === 'metrics-request') {
       sendToPrimary({ sluice: 'metrics', id: message.id, text: own() })
     }
   })
@@ -350,7 +350,7 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
           resolve(text)
         }
         waiting.set(id, end)
-        sendToPrimary({ sluice: 'metrics-wanted', id })
+        sendToPrimary({ sluice: 'metrics-request', id })
       })
     },
   }

@@ -3,7 +3,8 @@ import type { Cidr } from '@sluice/core'
 import { reportAt, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
 import type { Setting } from './fields.js'
-import { formatListen, isClash, isLoopback } from './listen.js'
+import { formatListen, isClash } from './listen.js'
+import { isLoopback } from '../lib/loopback.js'
 
 export interface CheckedSettings {
   readonly gatewayListen: Setting<ListenAddress>

@@ -1,7 +1,8 @@
 /** Where Postgres is, read from one text. No message shows a password. */
 import { show } from '@sluice/core'
 import { reportAt, nearest, type Located } from '@sluice/core/config-reader'
-import { isLoopback } from './listen.js'
+import { isLoopback } from '../lib/loopback.js'
+import { lastPart } from './fields.js'
 
 export interface DatabaseTarget {
   /** A name, an IP address (IPv6 without brackets), or the folder of a unix socket. */
@@ -26,8 +27,6 @@ const PORT_MAX = 65_535
 const URL_LENGTH_MAX = 4096
 const HOST_LENGTH_MAX = 253
 const SHOWN_LENGTH_MAX = 40
-/** So much of what was found a problem shows; what is wrong with a URL stands at the end of it. */
-const FOUND_LENGTH_MAX = 64
 /** Longer ones may be anything. */
 const PARAMETER_LENGTH_MAX = 16
 
@@ -71,7 +70,7 @@ export function readDatabaseUrl(located: Located): string | undefined {
     return node.value
   } catch (error) {
     if (!(error instanceof BadUrl)) throw error
-    const found = endOf(`${shownUrl(node.value)}, ${error.message}`)
+    const found = lastPart(`${shownUrl(node.value)}, ${error.message}`)
     return reportAt(located, 'bad-value', { found, accepted: error.accepted })
   }
 }
@@ -234,10 +233,4 @@ function shownUrl(url: string): string {
   const isPlain = /^(?:\[[0-9a-f:.]+\]|[^:[\]]+)(?::\d{1,5})?$/i.test(host)
   const user = at === -1 ? '' : '***@'
   return show(`${scheme}${user}${isPlain ? host : '***'}`, SHOWN_LENGTH_MAX)
-}
-
-/** Of the URL itself a few letters would say nothing. */
-function endOf(found: string): string {
-  if (found.length <= FOUND_LENGTH_MAX) return found
-  return `…${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S{0,12} /, ' ')}`
 }

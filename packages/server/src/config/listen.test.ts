@@ -1,6 +1,7 @@
 import type { Located } from '@sluice/core/config-reader'
 import { describe, expect, test } from 'vitest'
-import { isClash, isLoopback, readListen } from './listen.js'
+import { isLoopback } from '../lib/loopback.js'
+import { isClash, readListen } from './listen.js'
 
 function parse(text: string) {
   const spot: Located = {

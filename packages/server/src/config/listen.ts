@@ -1,5 +1,5 @@
-/** Addresses to listen at: how they are written, which are loopback, which two cannot be both. */
-import { type Address, formatAddress, parseAddress } from '@sluice/core'
+/** Addresses to listen at: how they are written, and which two of them clash. */
+import { formatAddress, parseAddress } from '@sluice/core'
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
 
@@ -43,17 +43,6 @@ function parseV6(text: string): string | undefined {
 
 export function formatListen({ host, port }: ListenAddress): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
-}
-
-/** Whether only this machine can reach it. A name other than localhost could be anything. */
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost') return true
-  const address = parseAddress(host)
-  return address !== undefined && isLoopbackAddress(address)
-}
-
-function isLoopbackAddress({ version, a, b, c, d }: Address): boolean {
-  return version === 4 ? d >>> 24 === 127 : a === 0 && b === 0 && c === 0 && d === 1
 }
 
 /**

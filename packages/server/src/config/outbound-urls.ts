@@ -2,7 +2,7 @@
 import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideText } from './fields.js'
-import { isLoopback } from './listen.js'
+import { isLoopback } from '../lib/loopback.js'
 
 const URL_LENGTH_MAX = 2048
 const SHOWN_MAX = 64

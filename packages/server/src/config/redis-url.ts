@@ -2,9 +2,7 @@
 import { reportAt, type Located } from '@sluice/core/config-reader'
 import { parseRedisUrl } from '@sluice/limiter/redis'
 import { messageOf } from '../lib/message-of.js'
-
-/** So much of what was found a problem shows; what is wrong with a URL stands at the end of it. */
-const FOUND_LENGTH_MAX = 64
+import { lastPart } from './fields.js'
 
 export function readRedisUrl(located: Located): string | undefined {
   const { node } = located
@@ -30,12 +28,6 @@ function findProblem(url: string): UrlProblem | undefined {
   } catch (error) {
     const message = messageOf(error)
     const [, found = message, accepted = ''] = /: found (.*); accepted: (.*)$/s.exec(message) ?? []
-    return { found: endOf(found), accepted }
+    return { found: lastPart(found), accepted }
   }
-}
-
-/** Of the URL itself a few letters would say nothing. */
-function endOf(found: string): string {
-  if (found.length <= FOUND_LENGTH_MAX) return found
-  return `…${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S{0,12} /, ' ')}`
 }

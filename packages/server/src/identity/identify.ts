@@ -5,6 +5,7 @@
  */
 import { ATTRIBUTE_LENGTH_MAX, type CANONICAL_PATH, type SipKey } from '@sluice/core'
 import type { IdentityConfig } from '../config/config.js'
+import { bearerToken } from '../lib/bearer-token.js'
 import { KnownKeys, type RegisteredKeys } from './api-keys/known-keys.js'
 import {
   findClientOrigin,
@@ -227,12 +228,12 @@ class RequestIdentifier implements Identifier {
   private keyOf(values: readonly HeaderValue[]): string | undefined {
     const { key, isKeyBearer } = this.#slots
     const sent = textAt(values, key)
-    return sent !== undefined && isKeyBearer ? bearerOf(sent) : sent
+    return sent !== undefined && isKeyBearer ? bearerToken(sent) : sent
   }
 
   private tokenOf(values: readonly HeaderValue[]): string | undefined {
     const sent = textAt(values, this.#slots.token)
-    return sent === undefined ? undefined : bearerOf(sent)
+    return sent === undefined ? undefined : bearerToken(sent)
   }
 
   /** Each problem is counted; the call keeps its first. */
@@ -274,12 +275,4 @@ function assignSlots(config: IdentityConfig, readsTokens: boolean, names: string
 function textAt(values: readonly HeaderValue[], slot: number): string | undefined {
   const value = values[slot]
   return typeof value === 'string' && value !== '' ? value : undefined
-}
-
-const BEARER = /^bearer(?: +|$)/i
-
-/** What stands after `Bearer`; undefined for another scheme, which is not ours to judge. */
-function bearerOf(value: string): string | undefined {
-  const scheme = BEARER.exec(value)?.[0]
-  return scheme === undefined ? undefined : value.slice(scheme.length)
 }

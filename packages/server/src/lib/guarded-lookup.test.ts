@@ -123,7 +123,7 @@ test('an issuer whose host name resolves to a link-local address is not asked fo
     clock: testClock(),
     warn: (message) => warnings.push(message),
   })
-  expect(await jwks.find(() => undefined)).toBe('behind')
+  expect(await jwks.find(() => undefined)).toBe('stale')
   await jwks.close()
   expect(server.fetches()).toBe(0)
   expect(warnings[0]).toContain(REFUSED)

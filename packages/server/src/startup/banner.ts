@@ -51,7 +51,7 @@ function noRulesLines(
 }
 
 function tokenLine({ text, file, state }: StoredSecret, isTerminal: boolean): string {
-  if (state === 'given') return 'as given'
+  if (state === 'configured') return 'as given'
   if (file !== undefined) return isTerminal ? `${text}  (kept in ${file})` : `in ${file}`
   return isTerminal ? `${text}  (not kept)` : 'made, but not kept; set SLUICE_ADMIN_TOKEN'
 }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import type { Config, KnownKey } from '../config/config.js'
-import { isLoopback } from '../config/listen.js'
+import { isLoopback } from '../lib/loopback.js'
 
 /** Beside `src` and `dist`, so that both find it. */
 export const exampleRulesFile = fileURLToPath(new URL('../../example/rules.yaml', import.meta.url))

@@ -90,7 +90,7 @@ test('a secret that is there and cannot be read is never an empty one, which eve
   mkdirSync(join(folder, 'key-secret'))
   expect(loadOrCreateAdminToken(folder, log)).toMatchObject({
     text: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
-    state: 'unkept',
+    state: 'ephemeral',
   })
   expect(loadOrCreateKeySecret(folder, log)).toHaveLength(16)
   expect(lines.map(({ level }) => level)).toEqual(expect.arrayContaining(['warn']))

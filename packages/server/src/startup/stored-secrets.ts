@@ -24,7 +24,7 @@ export interface StoredSecret {
   /** Where it is kept. */
   readonly file: string | undefined
   /** `unkept`: it could not be written, and is gone when the process ends. */
-  readonly state: 'given' | 'kept' | 'unkept'
+  readonly state: 'configured' | 'stored' | 'ephemeral'
 }
 
 /** The bearer token of the admin API: 256 bits. */
@@ -51,7 +51,7 @@ export function createEphemeralSecrets(
 ): EphemeralSecrets {
   const ephemeral = (isNeeded: boolean, name: string, bytes: number) => {
     const stored = isNeeded ? loadOrCreate(config.dataDir, name, bytes, log) : undefined
-    return stored?.state === 'unkept' ? stored.text : undefined
+    return stored?.state === 'ephemeral' ? stored.text : undefined
   }
   const adminToken = ephemeral(config.admin.token === undefined, ADMIN_TOKEN_FILE, 32)
   // With Redis, the secret is kept there.
@@ -100,14 +100,14 @@ function replaceFile(file: string, text: string): void {
 function loadOrCreate(dataDir: string, name: string, bytes: number, log: Log): StoredSecret {
   const file = join(dataDir, name)
   const stored = readSecret(file, log)
-  if (stored !== undefined) return { text: stored, file, state: 'kept' }
+  if (stored !== undefined) return { text: stored, file, state: 'stored' }
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-    return { text: writeOnce(file, bytes, log), file, state: 'kept' }
+    return { text: writeOnce(file, bytes, log), file, state: 'stored' }
   } catch (error) {
     // A read-only disk is no reason not to serve.
     log.warn({ file, error: String(error) }, 'could not be kept; a new one is made at every start')
-    return { text: randomBytes(bytes).toString('hex'), file: undefined, state: 'unkept' }
+    return { text: randomBytes(bytes).toString('hex'), file: undefined, state: 'ephemeral' }
   }
 }
 

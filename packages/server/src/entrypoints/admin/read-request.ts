@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
+import { decodeUtf8, growBuffer } from '../http/body-bytes.js'
 import { AdminError, unsupportedEncoding, invalid } from './admin-error.js'
 
 /** Rule sets are large; nothing else is. */
@@ -65,16 +66,11 @@ export async function readBytes(
     if (done === true) return buffer.subarray(0, bytes)
     if (bytes + piece.length > most) throw tooLarge(most)
     // Grown by doubling: a list of the pieces costs a hundred times the bytes if each is one byte.
-    if (bytes + piece.length > buffer.length) buffer = grow(buffer, bytes, bytes + piece.length)
+    if (bytes + piece.length > buffer.length)
+      buffer = growBuffer(buffer, bytes, bytes + piece.length)
     buffer.set(piece, bytes)
     bytes += piece.length
   }
-}
-
-function grow(buffer: Buffer, bytes: number, needed: number): Buffer<ArrayBuffer> {
-  const larger = Buffer.allocUnsafe(Math.max(needed, 2 * bytes))
-  buffer.copy(larger, 0, 0, bytes)
-  return larger
 }
 
 /** Nobody reads the rest, and what came after it on the connection would wait for that. */
@@ -83,14 +79,10 @@ function tooLarge(most: number): AdminError {
   return new AdminError('too_large', `body: found more; accepted: ${most} bytes`, { headers })
 }
 
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
-
 export function readText(bytes: Buffer): string {
-  try {
-    return strictUtf8.decode(bytes)
-  } catch {
-    throw invalid('body', 'bytes that are not UTF-8', 'text in UTF-8')
-  }
+  const text = decodeUtf8(bytes)
+  if (text === undefined) throw invalid('body', 'bytes that are not UTF-8', 'text in UTF-8')
+  return text
 }
 
 const QUOTE = 34

@@ -1,6 +1,7 @@
 /** Whether what is sent here could be read on its way. */
 import type { IncomingMessage } from 'node:http'
 import { type Cidr, cidrContains, parseAddress } from '@sluice/core'
+import { isLoopback } from '../../lib/loopback.js'
 
 /** Whether the connection itself is TLS. */
 export function isTls({ socket }: IncomingMessage): boolean {
@@ -35,9 +36,7 @@ function protoOf({ forwardedHeader }: ProxyOptions, { headers }: IncomingMessage
     ?.trim()
 }
 
-const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
-
-/** Of a URL: what never leaves the machine. */
+/** Whether the hostname of a URL never leaves the machine. */
 export function isLoopbackHostname(hostname: string): boolean {
-  return LOOPBACK.test(hostname)
+  return hostname.endsWith('.localhost') || isLoopback(hostname.replace(/^\[|\]$/g, ''))
 }

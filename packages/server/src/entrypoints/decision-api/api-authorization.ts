@@ -1,6 +1,7 @@
 /** Who may use the decision API: whoever has the token, and no web page. */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
+import { bearerToken } from '../../lib/bearer-token.js'
 
 /**
  * What the sender of a request may do. `anybody` showed no token where none is needed; undefined:
@@ -20,7 +21,6 @@ export interface TokenOptions {
 
 /** A longer one is wrong without the work of a hash; no token of ours is as long. */
 const TOKEN_LENGTH_MAX = 1024
-const BEARER = /^bearer +/i
 
 /**
  * Tokens are compared as hashes, each with both, whatever was sent: how long it takes says neither
@@ -45,10 +45,8 @@ export function createTokens({ apiToken, adminToken }: TokenOptions): Tokens {
 const NO_TOKEN = '\n'
 
 export function bearerOf(authorization = ''): string {
-  const scheme = BEARER.exec(authorization)?.[0]
-  if (scheme === undefined) return NO_TOKEN
-  const token = authorization.slice(scheme.length)
-  return token.length > TOKEN_LENGTH_MAX ? NO_TOKEN : token
+  const token = bearerToken(authorization)
+  return token === undefined || token.length > TOKEN_LENGTH_MAX ? NO_TOKEN : token
 }
 
 export function digestOf(token: string): Buffer {

@@ -1,6 +1,7 @@
 /** The body of a request, whole or not at all. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SluiceError, show } from '@sluice/core'
+import { decodeUtf8, growBuffer } from '../http/body-bytes.js'
 
 export const OBJECT_BYTES_MAX = 64 * 1024
 /** A list may be larger: a thousand calls do not fit. */
@@ -47,7 +48,8 @@ class BodyBuffer {
     this.#bytes += chunk.length
     if (this.#buffer === undefined) this.#buffer = chunk
     else {
-      if (this.#bytes > this.#buffer.length) this.#buffer = grow(this.#buffer, before, this.#bytes)
+      if (this.#bytes > this.#buffer.length)
+        this.#buffer = growBuffer(this.#buffer, before, this.#bytes)
       chunk.copy(this.#buffer, before)
     }
     if (before <= OBJECT_BYTES_MAX && this.#bytes > OBJECT_BYTES_MAX && isArray(this.#buffer)) {
@@ -65,12 +67,6 @@ class BodyBuffer {
   }
 }
 
-function grow(buffer: Buffer, bytes: number, needed: number): Buffer {
-  const larger = Buffer.allocUnsafe(Math.max(needed, 2 * bytes))
-  buffer.copy(larger, 0, 0, bytes)
-  return larger
-}
-
 const BRACKET = 91
 
 /** Whether the first byte that is no space begins a list. */
@@ -81,7 +77,6 @@ function isArray(buffer: Buffer): boolean {
   return false
 }
 
-const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 const REPLACED = '\ufffd'
 const MESSAGE_LENGTH_MAX = 160
 
@@ -89,7 +84,7 @@ const MESSAGE_LENGTH_MAX = 160
 export function readJson(body: Buffer): unknown {
   const text = body.toString('utf8')
   // What is no UTF-8 becomes this character; whoever sent the character itself is let through.
-  if (text.includes(REPLACED)) requireUtf8(body)
+  if (text.includes(REPLACED) && decodeUtf8(body) === undefined) throw notUtf8()
   try {
     return JSON.parse(text)
   } catch (error) {
@@ -100,15 +95,11 @@ export function readJson(body: Buffer): unknown {
 
 const ACCEPTED_JSON = 'JSON such as {"attributes":{"user":"u1"}}'
 
-function requireUtf8(body: Buffer): void {
-  try {
-    strictUtf8.decode(body)
-  } catch {
-    throw new SluiceError(
-      'CALL_INVALID',
-      'body: found bytes that are not UTF-8; accepted: JSON in UTF-8',
-    )
-  }
+function notUtf8(): SluiceError {
+  return new SluiceError(
+    'CALL_INVALID',
+    'body: found bytes that are not UTF-8; accepted: JSON in UTF-8',
+  )
 }
 
 /** The parser quotes what it could not read. */

@@ -4,10 +4,9 @@
  * while they are connected, so the table has at most as many as the listener has connections.
  */
 import { type Address, type Cidr, cidrContains, groupAddress, parseAddress } from '@sluice/core'
+import { isLoopbackAddress } from '../../lib/loopback.js'
 
 const IPV6_PREFIX = 64
-const LOOPBACK_V4 = 127
-const LOOPBACK_V6 = { a: 0, b: 0, c: 0, d: 1 } as const
 
 export interface AddressBoundsOptions {
   readonly maxConnections: number
@@ -85,10 +84,5 @@ export class AddressBounds {
  */
 export function exemptAddresses(trustedProxies: readonly Cidr[]): (address: Address) => boolean {
   return (address) =>
-    isLoopback(address) || trustedProxies.some((cidr) => cidrContains(cidr, address))
-}
-
-function isLoopback({ version, a, b, c, d }: Address): boolean {
-  if (version === 4) return d >>> 24 === LOOPBACK_V4
-  return a === LOOPBACK_V6.a && b === LOOPBACK_V6.b && c === LOOPBACK_V6.c && d === LOOPBACK_V6.d
+    isLoopbackAddress(address) || trustedProxies.some((cidr) => cidrContains(cidr, address))
 }

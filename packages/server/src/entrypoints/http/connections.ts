@@ -42,7 +42,7 @@ export interface ConnectionsOptions {
 }
 
 /** Whether a request may be served. */
-export type RequestOutcome = 'served' | 'turned-away'
+export type RequestOutcome = 'served' | 'rejected'
 
 /** How long a client may still read our last words before the connection is cut. */
 const LINGER_MS = 1000
@@ -134,7 +134,7 @@ export class Connections {
       if (connection.isEnding && connection.inFlight === 0) endSlowly(socket)
       connection.gate?.release()
     })
-    return isCall || connection.use === undefined ? 'served' : 'turned-away'
+    return isCall || connection.use === undefined ? 'served' : 'rejected'
   }
 
   /** The response is the last of its connection, if that can still be said. */

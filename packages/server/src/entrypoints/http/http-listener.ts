@@ -261,7 +261,7 @@ class StrictListener implements HttpListener {
       if (request instanceof UpgradingRequest && request.isUpgradeAsked) {
         connections.markLast(response)
       }
-      if (outcome === 'turned-away') this.rejectBusy(request, response)
+      if (outcome === 'rejected') this.rejectBusy(request, response)
     }
     server.on('request', begin)
     this.listenBeforeOwner('checkContinue', begin)

@@ -12,6 +12,16 @@ export interface TokenKey {
   readonly print: string
 }
 
+/** Whether a key of the first list is not in the second: what it verified may no longer hold. */
+export function lacksKey(before: readonly TokenKey[], now: readonly TokenKey[]): boolean {
+  const kept = new Set(now.map(fingerprintOf))
+  return before.some((key) => !kept.has(fingerprintOf(key)))
+}
+
+function fingerprintOf({ kid, print }: TokenKey): string {
+  return JSON.stringify([kid, print])
+}
+
 const CURVES: Readonly<Record<string, JwtAlgorithm>> = {
   'P-256': 'ES256',
   'P-384': 'ES384',

@@ -11,7 +11,7 @@ import type { WallClock } from '../../lib/wall-clock.js'
 import type { JwtAlgorithm } from '../../config/config.js'
 import { guardedLookup } from '../../lib/guarded-lookup.js'
 import { withTimeLimit } from '../../lib/time-limit.js'
-import { algorithmOf, findJwkProblem, importPublicJwk, type TokenKey } from './jwk.js'
+import { algorithmOf, findJwkProblem, importPublicJwk, lacksKey, type TokenKey } from './jwk.js'
 
 export interface JwksOptions {
   readonly url: string
@@ -39,7 +39,7 @@ export class Jwks {
   #fetching: Promise<void> | undefined
   #fetchStartedAtMs: number | undefined
   #fetchedAtMs: number | undefined
-  #isBehind = true
+  #isStale = true
   #fetches = 0
   #failures = 0
   #generation = 0
@@ -67,9 +67,9 @@ export class Jwks {
    * What `pick` finds, if need be after a fetch; `behind` if it finds nothing and the keys may not
    * be the newest, because the last fetch failed.
    */
-  async find(pick: () => TokenKey | undefined): Promise<TokenKey | 'behind' | undefined> {
+  async find(pick: () => TokenKey | undefined): Promise<TokenKey | 'stale' | undefined> {
     await this.fetch()
-    return pick() ?? (this.#isBehind ? 'behind' : undefined)
+    return pick() ?? (this.#isStale ? 'stale' : undefined)
   }
 
   /** Fetches old keys again, without anybody waiting. */
@@ -106,13 +106,12 @@ export class Jwks {
     const { url, algorithms, clock, warn } = this.#options
     try {
       const keys = await readKeySet(await this.download(), algorithms)
-      const prints = new Set(keys.map(printOf))
-      if (this.#keys.some((key) => !prints.has(printOf(key)))) this.#generation++
+      if (lacksKey(this.#keys, keys)) this.#generation++
       this.#keys = keys
       this.#fetchedAtMs = clock.now()
-      this.#isBehind = false
+      this.#isStale = false
     } catch (error) {
-      this.#isBehind = true
+      this.#isStale = true
       this.#failures++
       if (this.#closing.signal.aborted) return
       warn(`identity.jwt.jwks: ${placeOf(url)}: ${describe(error)}; the last good keys stay`)
@@ -161,10 +160,6 @@ function describe(error: unknown): string {
   if (!(error instanceof Error)) return show(error, 200)
   const code: unknown = Reflect.get(error, 'code')
   return show(error.message || code || error.name, 200)
-}
-
-function printOf({ kid, print }: TokenKey): string {
-  return JSON.stringify([kid, print])
 }
 
 /** Keys of no use to us are passed over; it is an error if no other is there. */

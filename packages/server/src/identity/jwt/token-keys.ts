@@ -2,7 +2,7 @@
 import { show } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { JwtConfig, JwtKeyFile } from '../../config/config.js'
-import type { TokenKey } from './jwk.js'
+import { lacksKey, type TokenKey } from './jwk.js'
 import { Jwks } from './jwks.js'
 import { readKeyFile } from './key-file.js'
 
@@ -39,13 +39,13 @@ export class TokenKeys {
 
   /**
    * The key that a token names. One that names none gets the key of a file without a name, or the
-   * only key there is. `behind`: it may be a key that could not be fetched. The algorithm is the
+   * only key there is. `stale`: it may be a key that could not be fetched. The algorithm is the
    * token's own word, and only tells apart published keys that share a name.
    */
   find(
     kid: string | undefined,
     algorithm: string,
-  ): TokenKey | undefined | Promise<TokenKey | 'behind' | undefined> {
+  ): TokenKey | undefined | Promise<TokenKey | 'stale' | undefined> {
     const known = this.pick(kid, algorithm)
     return known !== undefined ? known : this.#jwks?.find(() => this.pick(kid, algorithm))
   }
@@ -58,8 +58,7 @@ export class TokenKeys {
   /** Reads the files again. If one is bad it rejects, and the keys in force stay. */
   async reload(): Promise<void> {
     const keys = await readFiles(this.#files)
-    const prints = new Set(keys.map(printOf))
-    if (this.#fromFiles.some((key) => !prints.has(printOf(key)))) this.#reloads++
+    if (lacksKey(this.#fromFiles, keys)) this.#reloads++
     this.#fromFiles = keys
   }
 
@@ -94,10 +93,6 @@ function isNamedFor(kid: string, algorithm: string): (key: TokenKey) => boolean 
 }
 
 const NO_KEYS: readonly TokenKey[] = []
-
-function printOf({ kid, print }: TokenKey): string {
-  return JSON.stringify([kid, print])
-}
 
 async function readFiles(files: readonly JwtKeyFile[]): Promise<readonly TokenKey[]> {
   const keys = await Promise.all(files.map(readKeyFile))

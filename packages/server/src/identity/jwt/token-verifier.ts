@@ -208,7 +208,7 @@ class JwtVerifier implements TokenVerifier {
     named: ReturnType<TokenKeys['find']>,
   ): Promise<Verdict> {
     const key = named instanceof Promise ? await this.awaitKey(named) : named
-    if (key === 'behind') return 'unverified_token'
+    if (key === 'stale') return 'unverified_token'
     // The token's own word about its algorithm only ever refuses it.
     if (key === undefined || key.algorithm !== pending.algorithm) return 'invalid_token'
     return this.#semaphore.run(() => this.verifyMetered(pending, key))

@@ -128,7 +128,7 @@ export function hideText(
 /** How much of a value a problem shows. */
 const FOUND_LENGTH_MAX = 64
 
-/** The end of what was found in a URL: the problem follows the URL, whose first letters say little. */
+/** The end of a text about a URL: the problem stands there, and the first letters say little. */
 export function lastPart(found: string): string {
   if (found.length <= FOUND_LENGTH_MAX) return found
   return `…${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S{0,12} /, ' ')}`

@@ -130,7 +130,7 @@ describe('with three workers over the embedded rule store', () => {
     const before = (await allNodes(operator)).map(({ pid }) => pid)
     const [killed = 0] = before
     process.kill(killed, 'SIGKILL')
-    await vi.waitFor(() => expect(server.program.output()).toContain('a worker died'), SOON)
+    await vi.waitFor(() => expect(server.program.output()).toContain('worker exited'), SOON)
     expect((await patch(operator, 6)).status).toBe(200)
     await waitForLimit(server, 6)
     const isBack = async () => {

@@ -167,7 +167,10 @@ describe('a start', () => {
       await waitFor(program, () => program.output().includes('ECONNREFUSED'))
       program.signal('SIGTERM')
       const { code, output } = await waitForExit(program)
-      expect([code, output]).toEqual([0, expect.stringContaining('stopped before it served')])
+      expect([code, output]).toEqual([
+        0,
+        expect.stringContaining('received signal during startup, exiting'),
+      ])
     },
   )
 

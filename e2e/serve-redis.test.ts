@@ -99,7 +99,7 @@ test('a worker of a server with a configuration file and no terminal is replaced
   await waitFor(program, () => listening().length === 2)
   process.kill(Number(listening()[0]?.[1]), 'SIGKILL')
   await waitFor(program, () => listening().length === 3 || program.hasEnded())
-  expect(program.output()).toContain('a worker died')
+  expect(program.output()).toContain('worker exited')
   program.signal('SIGTERM')
   expect(await program.code()).toBe(0)
 })
@@ -211,7 +211,7 @@ rules:
       body: '{"attributes":{"user":"u1"}}',
     })
     expect([answer.status, await answer.json()]).toMatchObject([503, { error: 'STORE_FAILED' }])
-    await waitFor(program, () => program.output().includes('a call failed in the decision API'))
+    await waitFor(program, () => program.output().includes('decision API: request failed'))
   })
 })
 

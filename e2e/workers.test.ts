@@ -37,7 +37,7 @@ test('workers share a listener, add up their metrics, are replaced when they die
 
   const [first] = seen
   process.kill(Number(first), 'SIGKILL')
-  await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+  await waitFor(program, () => program.output().includes('worker exited SIGKILL'))
   await vi.waitFor(() => expectWorkers(3), SOON)
 
   program.signal('SIGTERM')
@@ -60,7 +60,7 @@ describe('the addresses of workers', () => {
     process.kill(held, 'SIGUSR2')
     await waitFor(program, () => program.output().includes('port'))
     process.kill(serving, 'SIGKILL')
-    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    await waitFor(program, () => program.output().includes('worker exited SIGKILL'))
     expect(await requestWorker(urlOf(program.output()))).toBe(String(held))
     program.signal('SIGTERM')
     expect(await program.code()).toBe(0)
@@ -96,7 +96,7 @@ test('a worker that dies while others are asked for their metrics ends nobody el
     )
     await waitFor(program, () => program.output().includes(`asked ${asking}`))
     process.kill(asking, 'SIGKILL')
-    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    await waitFor(program, () => program.output().includes('worker exited SIGKILL'))
     const before = seen.size
     await vi.waitFor(
       async () => {
@@ -142,7 +142,7 @@ describe('a worker that hangs', () => {
     expect(program.output()).toContain(`worker hung: no heartbeat; killed ${stopped}`)
     expect(answers).toHaveLength(6)
     expect(answers).not.toContain(stopped)
-    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    await waitFor(program, () => program.output().includes('worker exited SIGKILL'))
     await waitFor(program, () => program.output().includes('replaced hung'))
     await vi.waitFor(async () => {
       seen.add(await requestWorker(url))

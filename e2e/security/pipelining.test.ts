@@ -135,7 +135,7 @@ test('connections whose clients read nothing of many refusals are cut after the 
   const stalled = () => metric(running, 'sluice_connections_stalled_total{listener="gateway"}')
   await waitFor(running.program, async () => (await stalled()) === attackers.length)
   await waitFor(running.program, () =>
-    running.program.output().includes('connections cut: their clients read nothing'),
+    running.program.output().includes('connections closed: the client stopped reading'),
   )
   expect((await fetch(`${running.gateway}/free`)).status).toBe(200)
 })

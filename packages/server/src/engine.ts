@@ -209,9 +209,9 @@ async function openIdentifier(
 /** A key of tokens that changes is in force at once; a bad one replaces nothing. */
 function followKeyFile(file: string, identifier: Identifier, log: Log): FileWatcher {
   const fail = (error: unknown) =>
-    log.error({ file, problem: String(error) }, 'key of tokens refused; those in force stay')
+    log.error({ file, problem: String(error) }, 'jwt: key file rejected; the active keys stay')
   const reload = () => {
-    identifier.reload().then(() => log.info({ file }, 'key of tokens changed'), fail)
+    identifier.reload().then(() => log.info({ file }, 'jwt: key file reloaded'), fail)
   }
   return watchFile(file, reload, { known: readFileSync(file, 'utf8'), onError: fail })
 }

@@ -146,7 +146,7 @@ function takeSecrets(): EphemeralSecrets {
  */
 function quitOnSignals(log: Log): () => void {
   const quit = (signal: NodeJS.Signals) => {
-    log.info({ signal }, 'stopped before it served')
+    log.info({ signal }, 'received signal during startup, exiting')
     log.flushNow()
     process.exit(STOPPED)
   }

@@ -130,7 +130,7 @@ class Workers {
     worker.once('exit', end)
     // Heard by nobody it would end this process, and with it all workers.
     worker.on('error', (error) => {
-      this.#options.log.error({ error: String(error) }, 'a worker could not be reached')
+      this.#options.log.error({ error: String(error) }, 'worker: process error')
       if (!isStarted(worker)) end(FAILED, null)
     })
   }
@@ -172,13 +172,13 @@ class Workers {
     // What is wrong with the configuration does not pass by itself.
     if (code === MISUSE || !this.#hasServed) {
       if (code !== MISUSE) {
-        this.#options.log.error({ code, signal }, 'a worker died before any served; stopping')
+        this.#options.log.error({ code, signal }, 'worker exited before any was ready; stopping')
       }
       this.#failure = code ?? FAILED
       this.stop('SIGTERM')
       return
     }
-    this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
+    this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'worker exited')
     this.#options.onRestart?.(reason)
     // Another may never get as far as this one; those that serve are not kept secret for it.
     this.#announceAt = 1
@@ -193,7 +193,7 @@ class Workers {
     this.#liveness.recordHeartbeat(worker)
     if (message.sluice === 'alive' && message.hadRules && !this.#hadRules) {
       this.#hadRules = true
-      this.#options.log.info({}, 'workers: the first rules are in force')
+      this.#options.log.info({}, 'workers: first rules are active')
     }
     if (message.sluice === 'listening') {
       this.#hasServed = true

@@ -104,7 +104,7 @@ async function secretOf(
     if (known === undefined) throw new Error(secretMissing(name, problem()))
     log.warn(
       { store: name, problem: problem() },
-      'Redis is not there yet; every rule answers by its posture until it is',
+      'Redis is unreachable; rules use their posture until it answers',
     )
     followOnceReady(store, known, deps)
     return known
@@ -112,7 +112,7 @@ async function secretOf(
     if (isRefusal(error) && known !== undefined) {
       log.error(
         { store: name, problem: problem() },
-        'Redis refuses this node; every rule answers by its posture until it does not',
+        'Redis refuses this node; rules use their posture until it accepts it',
       )
       followOnceReady(store, known, deps)
       return known
@@ -181,15 +181,15 @@ function followOnceReady(store: RedisStore, inUse: Uint8Array, deps: SecretDeps)
     // Its counters would have other names than those of all other nodes.
     await store.close()
     const problem = 'Redis keeps another secret of the key hash than this node was started with'
-    log.error({ problem }, 'this node counts no more in Redis, and goes by posture; restart it')
+    log.error(
+      { problem },
+      'key secret differs from the one in Redis; this node uses postures until it is restarted',
+    )
   }
   follow().catch((error: unknown) => {
     // The server ended before Redis was there.
     if (error instanceof SluiceError && error.code === 'STORE_FAILED') return
-    log.error(
-      { problem: messageOf(error) },
-      'Redis cannot be used; every rule answers by its posture',
-    )
+    log.error({ problem: messageOf(error) }, 'Redis cannot be used; rules use their posture')
   })
 }
 
@@ -204,7 +204,7 @@ function createLossWarning(
     if (isLost && !isWarned) {
       log.warn(
         {},
-        'a rule is durable, but Redis has appendonly off: a restart of it forgets counters',
+        'a rule is durable, but Redis has appendonly off: a restart of Redis loses its counters',
       )
     }
     isWarned = isLost

@@ -43,12 +43,12 @@ test('an error that keeps Redis from counting is told, once a second for a code'
   const told = () =>
     lines.splice(0).map(({ level, msg, code, untold }) => [level, msg, code, untold])
   expect(told()).toEqual([
-    ['warn', 'an error of Redis', 'OOM', 0],
-    ['warn', 'an error of Redis', 'READONLY', 0],
+    ['warn', 'Redis error', 'OOM', 0],
+    ['warn', 'Redis error', 'READONLY', 0],
   ])
   advance(1000)
   observer.error('OOM', STORE)
-  expect(told()).toEqual([['warn', 'an error of Redis', 'OOM', 4]])
+  expect(told()).toEqual([['warn', 'Redis error', 'OOM', 4]])
 })
 
 test('a breaker is a line each time it opens or closes, one a second for a node', () => {

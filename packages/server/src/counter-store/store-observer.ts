@@ -73,13 +73,13 @@ export function createStoreObserver({ log, clock, registry }: StoreDeps): Counti
     error(code, store) {
       errors.get(code).inc()
       const passed = ROUTINE.has(code) ? undefined : throttle.pass(`error ${code}`)
-      if (passed !== undefined) log.warn({ code, store, ...passed }, 'an error of Redis')
+      if (passed !== undefined) log.warn({ code, store, ...passed }, 'Redis error')
     },
     held: () => held.inc(),
     problem(message) {
       const passed = throttle.pass(message)
       if (passed === undefined) return
-      log.warn({ problem: show(message, PROBLEM_SHOWN_MAX), ...passed }, 'a problem of the store')
+      log.warn({ problem: show(message, PROBLEM_SHOWN_MAX), ...passed }, 'store problem')
     },
     breakerOpened(store) {
       opened.get(store).inc()

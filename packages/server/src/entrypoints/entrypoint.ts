@@ -205,16 +205,21 @@ export function openDecisionApi(config: Config, deps: DecisionApiEntryPointDeps)
   return listener
 }
 
-/** A mistake in one answer must not end the process, and with it everybody's calls. */
+/** Answers 500 when a handler fails, so that a bug in one response does not end the process. */
 function respondOnError(
   handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
   log: Log,
 ): RequestListener {
   return (request, response) => {
     const fail = (error: unknown) => {
-      log.error({ error: String(error) }, 'a request failed')
+      log.error({ error: String(error) }, 'http: request failed')
       if (response.headersSent) response.destroy()
-      else sendProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
+      else
+        sendProblem(response, {
+          status: 500,
+          detail: 'Internal error. See the server log.',
+          error: 'internal',
+        })
     }
     try {
       handle(request, response)?.catch(fail)

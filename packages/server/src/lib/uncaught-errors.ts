@@ -25,7 +25,7 @@ export function createUncaughtErrors(log: Log, clock: WallClock): UncaughtErrors
         count = 0
       }
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-      log.error({ error: text }, 'a mistake of Sluice itself; please report it')
+      log.error({ error: text }, 'uncaught error (bug in Sluice); please report it')
       return ++count > ERRORS_MAX
     },
   }

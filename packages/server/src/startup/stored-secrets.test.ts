@@ -54,7 +54,7 @@ test('a folder that cannot be written to is warned of, and no reason not to serv
   writeFileSync(join(folder, 'file'), '')
   saveRedisSecret(join(folder, 'file'), ONE, log)
   expect(lines).toMatchObject([
-    { level: 'warn', msg: 'could not be kept; a start without Redis will fail' },
+    { level: 'warn', msg: 'cannot persist key secret; a start without Redis will fail' },
   ])
 })
 

@@ -69,7 +69,10 @@ export function readLastRedisSecret(dataDir: string, log: Log): Uint8Array | und
     const stored = readSecret(join(dataDir, REDIS_SECRET_FILE), log)
     return stored === undefined ? undefined : Buffer.from(stored.slice(0, 32), 'hex')
   } catch (error) {
-    log.warn({ problem: messageOf(error) }, 'no secret that Redis keeps; replaced when it tells it')
+    log.warn(
+      { problem: messageOf(error) },
+      'stored key secret is invalid; the one in Redis will replace it',
+    )
     return undefined
   }
 }
@@ -81,7 +84,10 @@ export function saveRedisSecret(dataDir: string, secret: Uint8Array, log: Log): 
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     replaceFile(file, `${Buffer.from(secret).toString('hex')}\n`)
   } catch (error) {
-    log.warn({ file, error: String(error) }, 'could not be kept; a start without Redis will fail')
+    log.warn(
+      { file, error: String(error) },
+      'cannot persist key secret; a start without Redis will fail',
+    )
   }
 }
 
@@ -106,7 +112,10 @@ function loadOrCreate(dataDir: string, name: string, bytes: number, log: Log): S
     return { text: writeOnce(file, bytes, log), file, state: 'stored' }
   } catch (error) {
     // A read-only disk is no reason not to serve.
-    log.warn({ file, error: String(error) }, 'could not be kept; a new one is made at every start')
+    log.warn(
+      { file, error: String(error) },
+      'cannot persist secret; a new one will be generated on every start',
+    )
     return { text: randomBytes(bytes).toString('hex'), file: undefined, state: 'ephemeral' }
   }
 }
@@ -116,7 +125,7 @@ function readSecret(file: string, log: Log): string | undefined {
   let text: string
   try {
     if ((statSync(file).mode & 0o077) !== 0) {
-      log.warn({ file }, 'others may read or write this secret; chmod 600 it')
+      log.warn({ file }, 'secret file is readable or writable by others; chmod 600 it')
     }
     text = readFileSync(file, 'utf8').trim()
   } catch {

@@ -49,7 +49,7 @@ describe('the size of a body', () => {
       type: 'about:blank',
       title: 'Payload Too Large',
       status: 413,
-      detail: 'body: found more; accepted: 65536 bytes, 262144 for a list',
+      detail: 'The body exceeds 65536 bytes, or 262144 for a list.',
       error: 'too_large',
     })
   })

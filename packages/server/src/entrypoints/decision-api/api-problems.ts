@@ -19,7 +19,7 @@ export const CROSS_SITE: HttpProblem = {
 
 export const UNSUPPORTED_ENCODING: HttpProblem = {
   status: 415,
-  detail: 'Content-Encoding: accepted is a body that is not compressed.',
+  detail: 'Compressed bodies are not supported.',
   error: 'unsupported_encoding',
   headers: ['Accept-Encoding', 'identity'],
 }
@@ -33,7 +33,7 @@ export function needsAdmin(what: string, rights: Rights): HttpProblem {
 
 export const TOO_LARGE: HttpProblem = {
   status: 413,
-  detail: `body: found more; accepted: ${OBJECT_BYTES_MAX} bytes, ${ARRAY_BYTES_MAX} for a list`,
+  detail: `The body exceeds ${OBJECT_BYTES_MAX} bytes, or ${ARRAY_BYTES_MAX} for a list.`,
   error: 'too_large',
 }
 

@@ -143,7 +143,7 @@ class DecisionApi implements Api {
 
 const NOT_FOUND: HttpProblem = {
   status: 404,
-  detail: `Accepted: ${ROUTES.map(({ path }) => path).join(', ')}`,
+  detail: `Not found. Paths of this API: ${ROUTES.map(({ path }) => path).join(', ')}`,
   error: 'not_found',
 }
 
@@ -156,7 +156,7 @@ function findProblem(
   if (isFromPage(headers)) return CROSS_SITE
   if (!methods.includes(method)) {
     const allow = methods.join(', ')
-    const detail = `Accepted: ${allow}`
+    const detail = `Allowed methods: ${allow}.`
     return { status: 405, detail, error: 'method_not_allowed', headers: ['Allow', allow] }
   }
   if (access === 'open') return undefined

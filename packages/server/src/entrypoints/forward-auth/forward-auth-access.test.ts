@@ -84,7 +84,7 @@ describe('who may ask', () => {
       {
         level: 'warn',
         proxy: '127.0.0.1',
-        msg: 'a proxy names no client, so all its clients count as one caller; let it send x-forwarded-for',
+        msg: 'forward-auth: the proxy sends no client address, so all its clients count as one caller; configure it to send x-forwarded-for',
       },
     ])
     api.clock.advance(59_999)

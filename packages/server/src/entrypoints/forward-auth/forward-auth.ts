@@ -71,7 +71,7 @@ export class ForwardAuth {
     this.#warnFromMs = nowMs + WARN_EVERY_MS
     log.warn(
       { proxy: peer },
-      `a proxy names no client, so all its clients count as one caller; let it send ${config.forwardedHeader}`,
+      `forward-auth: the proxy sends no client address, so all its clients count as one caller; configure it to send ${config.forwardedHeader}`,
     )
   }
 }

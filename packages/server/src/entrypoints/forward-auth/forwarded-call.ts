@@ -42,7 +42,7 @@ function readClaims({ headersDistinct }: IncomingMessage, names: readonly string
   return names.flatMap((place) => {
     const [value, ...more] = headersDistinct[place] ?? []
     if (more.length === 0) return value === undefined ? [] : { place, value }
-    throw new SluiceError('CALL_INVALID', `${place}: found it more than once; accepted: once`)
+    throw new SluiceError('CALL_INVALID', `The ${place} header was sent more than once.`)
   })
 }
 

@@ -53,7 +53,7 @@ function readNamedCall(
     return { status: 400, detail: 'The query names a method without a path.' }
   }
   if (method !== null && !METHOD.test(method)) {
-    return { status: 400, detail: 'method: found no name of an HTTP method.' }
+    return { status: 400, detail: 'The method in the query is not an HTTP method.' }
   }
   const found = canonicalPath(path)
   if (!found.ok) {
@@ -115,11 +115,18 @@ export function createLimitsPage(
         return send(response, refusalResponse(ownDecision, refusalOptions()))
       if (refusal !== undefined) return sendProblem(response, refusal)
       if (foldPath(path) !== PAGE) {
-        return sendProblem(response, { status: 404, detail: `Accepted: ${PAGE}` })
+        return sendProblem(response, {
+          status: 404,
+          detail: `Not found. The only page is ${PAGE}.`,
+        })
       }
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         const headers = ['Allow', 'GET, HEAD']
-        return sendProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
+        return sendProblem(response, {
+          status: 405,
+          detail: 'Allowed methods: GET, HEAD.',
+          headers,
+        })
       }
       if (named !== undefined && 'status' in named) return sendProblem(response, named)
       const policies =

@@ -159,7 +159,7 @@ export class Upgrades {
       if (socket.destroyed) return
       this.#gateway.recordUpstreamEnd(admitted.target, failure, client.request)
       const { status } = failure
-      const detail = 'The upstream could not be reached, broke off or was late.'
+      const detail = 'The upstream could not be reached, broke off or timed out.'
       sendProblem(socket, { status, detail, error: 'upstream_failed', headers: rateLimitHeaders })
     })
     outgoing.end()
@@ -275,10 +275,10 @@ interface UpgradeClient {
 function findUpgradeProblem(request: IncomingMessage): HttpProblem | undefined {
   const { headers, method, httpVersion } = request
   if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET' || httpVersion !== '1.1') {
-    return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket", HTTP/1.1' }
+    return { status: 400, detail: 'Only WebSocket upgrades are supported: GET, HTTP/1.1.' }
   }
   if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
-    return { status: 400, detail: 'upgrade: accepted: a request without a body' }
+    return { status: 400, detail: 'An upgrade request must not have a body.' }
   }
   return undefined
 }

@@ -42,7 +42,7 @@ export async function watchCertificates(
 
   const refuse = (error: unknown) => {
     const { message } = error instanceof Error ? error : new Error(String(error))
-    log.error({ problem: message }, 'certificate refused; the one in use stays')
+    log.error({ problem: message }, 'certificate rejected; the active one stays')
   }
   const renew = async () => {
     // Both are read, whichever changed: mostly the other one did too.

@@ -40,7 +40,7 @@ test('a connection whose client reads nothing is cut, counted and logged, whatev
     expect.objectContaining({
       level: 'warn',
       connections: 1,
-      msg: 'connections cut: their clients read nothing',
+      msg: 'connections closed: the client stopped reading',
     }),
   )
   client.socket.destroy()
@@ -145,7 +145,7 @@ test('connections of one address beyond its most are closed, counted and logged'
   await until(() => held.memory.lines.length > 0)
   expect(held.memory.lines[0]).toMatchObject({
     level: 'warn',
-    msg: 'connections refused: too many of one address',
+    msg: 'connections refused: too many from one address',
     connections: 1,
     address: '[127.0.0.1]',
     most: 2,
@@ -174,7 +174,7 @@ test('calls of one address beyond its most are answered 503, counted, logged and
   expect(held.listener.counts().busyCalls).toBe(1)
   await until(() => held.memory.lines.length > 0)
   expect(held.memory.lines[0]).toMatchObject({
-    msg: 'calls refused: too many of one address in flight',
+    msg: 'requests refused: too many in flight from one address',
     calls: 1,
     address: '[127.0.0.1]',
     most: 2,

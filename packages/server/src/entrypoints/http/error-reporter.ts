@@ -1,4 +1,4 @@
-/** What a failure is told as, to whoever asked and to the log. */
+/** Turns errors into responses for the client and lines of the log. */
 import { SluiceError, show } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Log } from '../../observability/log/logger.js'
@@ -8,13 +8,13 @@ import type { HttpProblem } from './responses.js'
 interface ErrorReporterDeps {
   readonly log: Log
   readonly clock: WallClock
-  /** Where it failed, for people. */
+  /** Begins log lines and is named in responses. */
   readonly component: 'admin API' | 'decision API' | 'gateway'
 }
 
 export class ErrorReporter {
   readonly #deps: ErrorReporterDeps
-  /** A store that is gone fails every call, and a line for each would fill a disk. */
+  /** An unreachable store fails every call, and a line for each would fill the disk. */
   readonly #throttle: Throttle
 
   constructor(deps: ErrorReporterDeps) {
@@ -22,25 +22,25 @@ export class ErrorReporter {
     this.#throttle = createThrottle(deps.clock)
   }
 
-  /** What is our own fault is logged; what the asker did wrong it is told itself. */
+  /** Logs errors of the server; errors of the client are only sent to it. */
   problemOf(error: unknown): HttpProblem {
     if (!(error instanceof SluiceError)) {
       this.log(error)
-      // What is no error of ours may say anything, so only the log has it.
-      const detail = `The ${this.#deps.component} failed. Its log says how.`
+      // The message of an unexpected error may contain anything, so only the log has it.
+      const detail = `Internal error in the ${this.#deps.component}. See the server log.`
       return { status: 500, detail, error: 'internal' }
     }
     if (error.status >= 500) this.log(error)
     return { status: error.status, detail: error.message, error: error.code }
   }
 
-  /** A line of the log, one a second. */
+  /** Logs at most one line a second. */
   log(error: unknown): void {
     const { log, component } = this.#deps
     const passed = this.#throttle.pass(component)
     if (passed === undefined) return
     const fields = { error: textOf(error), cause: causeOf(error), untold: passed.untold }
-    log.error(fields, `a call failed in the ${component}`)
+    log.error(fields, `${component}: request failed`)
   }
 }
 

@@ -330,19 +330,19 @@ class StrictListener implements HttpListener {
       const address = perAddress.describe(this.#overAddress)
       const most = { setting: 'gateway.maxConnectionsPerAddress', most: perAddress.maxConnections }
       const fields = { connections: overAddressMax, address, ...most, hint: BALANCER_HINT }
-      log.warn(fields, 'connections refused: too many of one address')
+      log.warn(fields, 'connections refused: too many from one address')
     }
     if (busyCalls > 0) {
       const address = perAddress.describe(this.#busyAddress)
       const most = { setting: 'gateway.maxCallsPerAddress', most: perAddress.maxCalls }
       const fields = { calls: busyCalls, address, ...most, hint: BALANCER_HINT }
-      log.warn(fields, 'calls refused: too many of one address in flight')
+      log.warn(fields, 'requests refused: too many in flight from one address')
     }
     if (stalled > 0) {
-      log.warn({ connections: stalled }, 'connections cut: their clients read nothing')
+      log.warn({ connections: stalled }, 'connections closed: the client stopped reading')
     }
     if (this.#lastError !== '')
-      log.error({ error: this.#lastError }, 'a connection could not be accepted')
+      log.error({ error: this.#lastError }, 'connection could not be accepted')
     this.#lastError = ''
   }
 
@@ -391,18 +391,12 @@ class UpgradingRequest extends IncomingMessage {
 
 /** By the code of what the parser found. */
 const PROBLEMS: ReadonlyMap<string | undefined, HttpProblem> = new Map([
-  [
-    'HPE_HEADER_OVERFLOW',
-    { status: 431, detail: 'headers: found more than 16 KiB; accepted: up to that' },
-  ],
-  [
-    'HPE_CHUNK_EXTENSIONS_OVERFLOW',
-    { status: 413, detail: 'chunk extensions: found more than 16 KiB; accepted: up to that' },
-  ],
+  ['HPE_HEADER_OVERFLOW', { status: 431, detail: 'Request headers exceed 16 KiB.' }],
+  ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { status: 413, detail: 'Chunk extensions exceed 16 KiB.' }],
   ['ERR_HTTP_REQUEST_TIMEOUT', { status: 408, detail: 'The request did not arrive in time.' }],
 ])
 
-const NOT_HTTP: HttpProblem = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
+const NOT_HTTP: HttpProblem = { status: 400, detail: 'The request is not valid HTTP/1.1.' }
 
 const LISTEN_REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'something else listens there',

@@ -1,7 +1,6 @@
 /**
- * What the parser of Node lets through and a gateway must not: a request that the next server could
- * read in another way than this one did. Whoever finds a problem answers it and closes the
- * connection.
+ * Refuses requests that Node's parser accepts and that an upstream could read differently from this
+ * server. The caller sends the problem and closes the connection.
  */
 import { type IncomingMessage, METHODS } from 'node:http'
 import { show } from '@sluice/core'
@@ -19,21 +18,21 @@ const HOST_LENGTH_MAX = 261
 /** A name, an IPv4 or a bracketed IPv6 address, and a port. */
 const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?$/i
 const ABSOLUTE = /^https?:\/\/([^/?]*)/i
-/** Some servers read a leading zero as octal. */
+/** Without leading zeros, which some servers read as octal. */
 const LENGTH = /^(?:0|[1-9][0-9]{0,15})$/
-/** The parser also takes those of RTSP and ICE, whose versions it then calls HTTP/1.0. */
+/** The parser also accepts methods of RTSP and ICE, and reports their version as HTTP/1.0. */
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS.filter((name) => name !== 'SOURCE'))
-/** Once or several times over. */
+/** One or more times, in one list. */
 const CONTINUE = /^100-continue(?:, *100-continue)*$/i
 const ALLOWED = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** Undefined: the request means one thing. */
+/** Undefined where every server reads the request the same way. */
 export function findRequestProblem(request: IncomingMessage): RequestProblem | undefined {
   const { httpVersion, method = '', rawHeaders } = request
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    return { status: 505, detail: `version: found ${httpVersion}; accepted: HTTP/1.1, HTTP/1.0` }
+    return { status: 505, detail: `HTTP/${httpVersion} is not supported. Use HTTP/1.1.` }
   }
-  if (!HTTP_METHODS.has(method)) return badRequest('method', method, 'methods of HTTP')
+  if (!HTTP_METHODS.has(method)) return badRequest(`${show(method)} is not an HTTP method.`)
   if (method === 'TRACE' || method === 'CONNECT') return refuseMethod(method)
   const framing: FramingHeaders = {
     host: undefined,
@@ -51,11 +50,11 @@ export function findRequestProblem(request: IncomingMessage): RequestProblem | u
 }
 
 export function refuseMethod(method: string): RequestProblem {
-  const detail = `method: found ${method}; accepted: ${ALLOWED}`
+  const detail = `${method} is not allowed. Allowed methods: ${ALLOWED}.`
   return { status: 405, detail, headers: ['Allow', ALLOWED] }
 }
 
-/** The headers that say where a message ends and whose it is. */
+/** The headers that decide where a message ends and which host it is for. */
 interface FramingHeaders {
   host: string | undefined
   length: string | undefined
@@ -64,44 +63,46 @@ interface FramingHeaders {
 }
 
 /**
- * One pass over all lines; also notes in `seen` those that decide what the message is. Values are
- * not looked through for control characters and folds: the parser has refused those, and looking
- * at every character again would cost more than all the rest.
+ * Reads all header lines once and records the framing headers. Values are not searched for control
+ * characters and folds: the parser refuses those, and a second search would cost more than all
+ * other checks together.
  */
 function findHeaderProblem(
   raw: readonly string[],
   framing: FramingHeaders,
 ): RequestProblem | undefined {
   if (raw.length > HEADER_LINES_MAX * 2) {
-    return badRequest('headers', `${raw.length / 2} lines`, `up to ${HEADER_LINES_MAX}`)
+    return badRequest(`Requests may have at most ${HEADER_LINES_MAX} header lines.`)
   }
   for (let i = 0; i < raw.length; i += 2) {
     const duplicate = recordHeader(framing, raw[i] ?? '', raw[i + 1] ?? '')
-    if (duplicate !== undefined) return badRequest(`header ${duplicate}`, 'it twice', 'one')
+    if (duplicate !== undefined) {
+      return badRequest(`The ${duplicate} header was sent more than once.`)
+    }
   }
   return undefined
 }
 
-/** The name of a header that may not come twice and did. */
+/** Returns the name of a header that was repeated and must not be. */
 function recordHeader(framing: FramingHeaders, name: string, value: string): string | undefined {
-  // Few names have these lengths, so few are looked at.
+  // Few names have these lengths, so few are compared.
   switch (name.length) {
     case 4:
       if (name.toLowerCase() !== 'host') return undefined
-      if (framing.host !== undefined) return 'host'
+      if (framing.host !== undefined) return 'Host'
       framing.host = value
       return undefined
     case 13:
       if (name.toLowerCase() !== 'authorization') return undefined
-      return ++framing.authorizations > 1 ? 'authorization' : undefined
+      return ++framing.authorizations > 1 ? 'Authorization' : undefined
     case 14:
       if (name.toLowerCase() !== 'content-length') return undefined
-      if (framing.length !== undefined) return 'content-length'
+      if (framing.length !== undefined) return 'Content-Length'
       framing.length = value
       return undefined
     case 17:
       if (name.toLowerCase() !== 'transfer-encoding') return undefined
-      if (framing.encoding !== undefined) return 'transfer-encoding'
+      if (framing.encoding !== undefined) return 'Transfer-Encoding'
       framing.encoding = value
       return undefined
     default:
@@ -111,12 +112,10 @@ function recordHeader(framing: FramingHeaders, name: string, value: string): str
 
 function findHostProblem(host: string | undefined, version: string): RequestProblem | undefined {
   if (host === undefined) {
-    return version === '1.0'
-      ? undefined
-      : badRequest('header host', 'none', 'one: example.com:8080')
+    return version === '1.0' ? undefined : badRequest('The Host header is missing.')
   }
   if (host.length <= HOST_LENGTH_MAX && HOST.test(host)) return undefined
-  return badRequest('header host', host, 'a name or an address, and a port')
+  return badRequest(`The Host header is not a valid host and port: ${show(host)}`)
 }
 
 function findFramingProblem(
@@ -125,36 +124,37 @@ function findFramingProblem(
 ): RequestProblem | undefined {
   if (encoding !== undefined) {
     if (encoding.toLowerCase() !== 'chunked')
-      return badRequest('transfer-encoding', encoding, 'chunked')
-    if (version === '1.0')
-      return badRequest('transfer-encoding', 'it with HTTP/1.0', 'it with HTTP/1.1')
+      return badRequest('Transfer-Encoding must be chunked.')
+    if (version === '1.0') return badRequest('Transfer-Encoding is not allowed in HTTP/1.0.')
     if (length !== undefined)
-      return badRequest('transfer-encoding', 'content-length too', 'one of them')
+      return badRequest('Content-Length and Transfer-Encoding must not be sent together.')
   }
   if (length === undefined) return undefined
   if (LENGTH.test(length) && Number.isSafeInteger(Number(length))) return undefined
-  return badRequest('content-length', length, 'a whole number')
+  return badRequest(`Content-Length is not a whole number: ${show(length)}`)
 }
 
 function findExpectationProblem(expect: string | undefined): RequestProblem | undefined {
   if (expect === undefined || CONTINUE.test(expect)) return undefined
-  return { ...badRequest('header expect', expect, '100-continue'), status: 417 }
+  return { status: 417, detail: 'The only supported expectation is 100-continue.' }
 }
 
 /** `/path`, or `http://host/path` where the host is that of the header. */
 function findTargetProblem(url: string, host: string | undefined): RequestProblem | undefined {
-  if (url.includes('#')) return badRequest('target', url, 'no fragment')
+  if (url.includes('#')) return badRequest('The request target contains a fragment.')
   if (url.startsWith('/')) return undefined
   const authority = ABSOLUTE.exec(url)?.[1]
-  if (authority === undefined) return badRequest('target', url, '/path, or http://host/path')
+  if (authority === undefined) {
+    return badRequest(`The request target is neither /path nor http://host/path: ${show(url)}`)
+  }
   if (host === undefined ? HOST.test(authority) : isSameHost(authority, host)) return undefined
-  return badRequest('target', url, 'the host of the header host')
+  return badRequest('The host of the request target differs from the Host header.')
 }
 
 function isSameHost(authority: string, host: string): boolean {
   return authority.toLowerCase() === host.toLowerCase()
 }
 
-function badRequest(place: string, found: string, accepted: string): RequestProblem {
-  return { status: 400, detail: `${place}: found ${show(found)}; accepted: ${accepted}` }
+function badRequest(detail: string): RequestProblem {
+  return { status: 400, detail }
 }

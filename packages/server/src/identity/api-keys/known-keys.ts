@@ -6,7 +6,8 @@ import { hash } from 'node:crypto'
 import type { KnownKey } from '../../config/config.js'
 import { KEY_ID_PREFIX, keyHash, keyId } from '../../rules/store/key-hash.js'
 import type { KeyDocument } from '../../rules/store/records.js'
-import type { KeyReceiver, StoredKey } from '../../rules/sync/key-receiver.js'
+import type { StoredKey } from '../../rules/store/records.js'
+import type { KeyReceiver } from '../../rules/sync/key-receiver.js'
 import { type KeyIdentity, KeyTable } from './key-table.js'
 
 /** A longer key is unknown without the work of a hash. */

@@ -6,10 +6,9 @@
 import { CHUNK_RECORDS_MAX, type RecordChunk, DivergedError, type Position } from './rule-store.js'
 import { recordKey } from './check-commit.js'
 import type { VersionEntry } from './version-entry.js'
-import type { Kind, StoredRecord } from './records.js'
+import type { Kind, StoredKey, StoredRecord } from './records.js'
 import { SortedIds } from './sorted-ids.js'
 
-type StoredKey = StoredRecord & { readonly kind: 'key' }
 type RecordName = Pick<StoredRecord, 'kind' | 'id'>
 
 /** In this order they are read: what others refer to first. */

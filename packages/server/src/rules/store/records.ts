@@ -110,7 +110,12 @@ export type StoredRecord = Change & {
   readonly version: number
 }
 
+export type StoredKey = StoredRecord & { readonly kind: 'key' }
+
 export const MAIN_ID = 'main'
+
+/** The set of a store that has none. */
+export const EMPTY_SET: SetDocument = { routes: [], strictPaths: false, order: [] }
 
 /**
  * The caller of an override in a form that a person can read and a URL can carry: `user=u1`, with

@@ -6,7 +6,7 @@
  * gone on meanwhile, nothing is written. So whoever computed a change from what it read can trust
  * that nothing else was there.
  */
-import type { Change, Kind, StoredRecord } from './records.js'
+import type { Change, Kind, StoredKey, StoredRecord } from './records.js'
 
 /**
  * Where a store stands. `mark` is drawn at random for every version, and `lineage` for every
@@ -29,6 +29,8 @@ export interface RecordChunk {
 }
 
 export const CHUNK_RECORDS_MAX = 1000
+/** The changes that one version of the history lists; `changesAfter` returns all of them. */
+export const CHANGES_LISTED_MAX = 100
 /** Of one commit: what a person imports at once. */
 export const COMMIT_CHANGES_MAX = 20_000
 
@@ -135,8 +137,8 @@ export interface RuleStore {
    * not one of this store's, or no longer kept: see `StoreStatus.keptSince`.
    */
   changesAfter(version: number, rule?: string): AsyncIterable<PastChange>
-  keys(query: KeysQuery): Promise<readonly (StoredRecord & { readonly kind: 'key' })[]>
-  key(id: string): Promise<(StoredRecord & { readonly kind: 'key' }) | undefined>
+  keys(query: KeysQuery): Promise<readonly StoredKey[]>
+  key(id: string): Promise<StoredKey | undefined>
   /**
    * Begins a new lineage one version above both the store's own and `above`, so that nodes that
    * refuse to follow an older store read it whole and follow. Changes no record.

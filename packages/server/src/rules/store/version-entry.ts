@@ -1,7 +1,7 @@
 /** One version of a rule store as it is kept: who changed what, when, why, from what to what. */
 import { randomBytes } from 'node:crypto'
 import { type Kind, MAIN_ID, type SecretDocument, splitOverrideKey } from './records.js'
-import type { PastChange, PastVersion } from './rule-store.js'
+import { CHANGES_LISTED_MAX, type PastChange, type PastVersion } from './rule-store.js'
 
 export interface VersionEntry {
   readonly version: number
@@ -15,9 +15,6 @@ export interface VersionEntry {
   readonly lineage?: string | undefined
   readonly changes: readonly PastChange[]
 }
-
-/** Of one version in answers; all of them are in `changesAfter`. */
-const CHANGES_LISTED_MAX = 100
 
 export function newMark(): string {
   return randomBytes(6).toString('hex')

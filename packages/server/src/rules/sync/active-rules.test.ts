@@ -1,7 +1,7 @@
 import { createLimiter } from '@sluice/limiter'
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../../observability/log/memory-log.test-helper.js'
-import { createCatalog } from './writable-catalog.js'
+import { createCatalog } from './rule-catalog.js'
 import { ActiveRules } from './active-rules.js'
 import { ruleOf, setOf } from './rule-store-follower.test-helper.js'
 

@@ -1,6 +1,7 @@
 /** What a book holds: the records of a rule store, each where it is looked for. */
 import {
   type CandidateDocument,
+  EMPTY_SET,
   type OverrideDocument,
   type RuleDocument,
   type SetDocument,
@@ -16,8 +17,6 @@ interface Versioned<Document> {
   readonly document: Document
   readonly version: number
 }
-
-const EMPTY_SET: SetDocument = { routes: [], strictPaths: false, order: [] }
 
 export class CatalogState {
   /** Whose documents are kept where they are the same: rules are read again only if they differ. */

@@ -1,7 +1,5 @@
 /** Where the known keys of a rule store go: a book of them would be a million objects. */
-import type { StoredRecord } from '../store/records.js'
-
-export type StoredKey = StoredRecord & { readonly kind: 'key' }
+import type { StoredKey } from '../store/records.js'
 
 export interface KeyReceiver {
   /**

@@ -1,8 +1,7 @@
 /** From the overrides of a book to what changes in a limiter. A bad one costs no other anything. */
 import { type OverrideChange, parseOverride, type Rule } from '@sluice/core'
 import { callerId, type OverrideDocument, overrideKey, splitOverrideKey } from '../store/records.js'
-import type { CatalogUpdate } from './writable-catalog.js'
-import type { RuleCatalog } from './rule-catalog.js'
+import type { CatalogUpdate, RuleCatalog } from './rule-catalog.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 

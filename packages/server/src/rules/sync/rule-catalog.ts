@@ -1,12 +1,15 @@
 /** Everything a rule store holds, as this node knows it: what the admin API reads and edits. */
-import type {
-  CandidateDocument,
-  OverrideDocument,
-  RuleDocument,
-  SetDocument,
-  TokenDocument,
+import {
+  type CandidateDocument,
+  type OverrideDocument,
+  overrideKey,
+  type RuleDocument,
+  type SetDocument,
+  type StoredRecord,
+  type TokenDocument,
 } from '../store/records.js'
-import type { RecordChunk, Position } from '../store/rule-store.js'
+import type { Position, RecordChunk } from '../store/rule-store.js'
+import { CatalogState } from './catalog-state.js'
 
 export interface CatalogRule {
   /** Without `candidate` and `overrides`. */
@@ -48,17 +51,148 @@ export interface RuleCatalog {
   readonly keySecret: string | undefined
 }
 
+/** An override that may have changed. */
+interface OverrideUpdate {
+  /** `overrideKey` of it. */
+  readonly key: string
+  readonly before: OverrideDocument | undefined
+  readonly after: OverrideDocument | undefined
+}
+
 /** What a chunk, or several up to a position, changed in the book. */
-export interface CatalogChanges {
+export interface CatalogUpdate {
   readonly isWhole: boolean
   /** Whether the set, a rule or a candidate changed, so that rules have to be parsed again. */
   readonly rulesChanged: boolean
-  /** Ids of records (`overrideKey`) that changed or went. Empty where `isWhole`. */
-  readonly overridesChanged: readonly string[]
+  /** Good until the next reading. After a whole one these are all, with those that went. */
+  overrides(): Iterable<OverrideUpdate>
 }
 
 /** A book that can be written to, by whoever follows the store. */
-export interface UpdatableCatalog extends RuleCatalog {
+export interface WritableCatalog extends RuleCatalog {
   /** Takes the chunks of one reading, whole; nothing of it shows before `position` came. */
-  addChunk(chunk: RecordChunk): CatalogChanges | undefined
+  addChunk(chunk: RecordChunk): CatalogUpdate | undefined
+  /** Forgets what came of a reading that did not end. */
+  discardChunks(): void
+}
+
+export function createCatalog(): WritableCatalog {
+  return new ChunkedCatalog()
+}
+
+class ChunkedCatalog implements WritableCatalog {
+  #position: Position | undefined
+  #state = new CatalogState()
+  /** Of the reading under way: everything, or changes. */
+  #next: CatalogState | undefined
+  #changes: StoredRecord[] = []
+
+  get position(): Position | undefined {
+    return this.#position
+  }
+
+  get rulesVersion(): number {
+    return this.#state.rulesVersion
+  }
+
+  get set(): SetDocument {
+    return this.#state.set
+  }
+
+  get keySecret(): string | undefined {
+    return this.#state.secret
+  }
+
+  rules(): readonly CatalogRule[] {
+    return this.#state.rules()
+  }
+
+  rule(id: string): CatalogRule | undefined {
+    return this.#state.rule(id)
+  }
+
+  overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[] {
+    return this.#state.overrideList(rule)?.page(after, limit) ?? []
+  }
+
+  override(rule: string, id: string): CatalogOverride | undefined {
+    return this.#state.overrideList(rule)?.get(id)
+  }
+
+  allOverrides(rule: string): Iterable<CatalogOverride> {
+    return this.#state.overrideList(rule)?.all() ?? []
+  }
+
+  tokens(): readonly CatalogToken[] {
+    return this.#state.tokens()
+  }
+
+  discardChunks(): void {
+    this.#next = undefined
+    this.#changes = []
+  }
+
+  addChunk({ isWhole, records, position }: RecordChunk): CatalogUpdate | undefined {
+    if (isWhole) {
+      this.discardChunks()
+      this.#next = new CatalogState(this.#state)
+    }
+    if (this.#next === undefined) {
+      for (const record of records) if (record.kind !== 'key') this.#changes.push(record)
+    } else {
+      for (const record of records) this.#next.apply(record)
+    }
+    if (position === undefined) return undefined
+    this.#position = position
+    return this.#next === undefined ? this.applyChanges() : this.publish(this.#next)
+  }
+
+  private applyChanges(): CatalogUpdate {
+    const changes = this.#changes
+    this.discardChunks()
+    const state = this.#state
+    const overrides: OverrideUpdate[] = []
+    let rulesChanged = false
+    for (const record of changes) {
+      if (record.kind === 'override') {
+        const before = state.override(record.id)?.document
+        overrides.push({ key: record.id, before, after: record.body ?? undefined })
+      }
+      if (state.apply(record)) rulesChanged = true
+    }
+    return {
+      isWhole: false,
+      rulesChanged,
+      overrides: () => overrides,
+    }
+  }
+
+  private publish(next: CatalogState): CatalogUpdate {
+    const before = this.#state
+    this.discardChunks()
+    next.releasePrevious()
+    this.#state = next
+    return {
+      isWhole: true,
+      rulesChanged: true,
+      overrides: () => compareOverrides(before, next),
+    }
+  }
+}
+
+function* compareOverrides(before: CatalogState, after: CatalogState): Generator<OverrideUpdate> {
+  for (const [rule, list] of after.overrideLists()) {
+    const old = before.overrideList(rule)
+    for (const { id, document } of list.all()) {
+      yield { key: overrideKey(rule, id), before: old?.get(id)?.document, after: document }
+    }
+  }
+  for (const [rule, list] of before.overrideLists()) {
+    const now = after.overrideList(rule)
+    for (const { id, document } of list.all()) {
+      if (now?.get(id) === undefined) {
+        yield { key: overrideKey(rule, id), before: document, after: undefined }
+      }
+    }
+  }
 }

@@ -14,7 +14,7 @@ import {
   type StoreStatus,
   UnavailableError,
 } from '../store/rule-store.js'
-import { type WritableCatalog, createCatalog, type CatalogUpdate } from './writable-catalog.js'
+import { type WritableCatalog, createCatalog, type CatalogUpdate } from './rule-catalog.js'
 import { RulesAge } from './rules-age.js'
 import { NO_LAST_GOOD_VERSIONS, ActiveRules } from './active-rules.js'
 import type { KeyReceiver } from './key-receiver.js'
@@ -26,7 +26,6 @@ import { nodeProblem, type RuleFollower } from './rule-follower.js'
 import { ShadowWatch } from './shadow-watch.js'
 import { TimedShadow } from './timed-shadow.js'
 import { systemScheduler, type Scheduler } from '../../lib/scheduler.js'
-import { withTimeout } from './timeout.js'
 
 export interface FollowOptions {
   /** Closed with the source. */
@@ -58,7 +57,6 @@ const STEADY_MS = 15_000
 const REREAD_RULES: CatalogUpdate = {
   isWhole: false,
   rulesChanged: true,
-  overridesChanged: [],
   overrides: () => [],
 }
 
@@ -364,4 +362,18 @@ class RuleStoreFollower implements RuleFollower {
 function failureOf(error: unknown): UnavailableError | DivergedError {
   if (error instanceof UnavailableError || error instanceof DivergedError) return error
   return new UnavailableError(messageOf(error), { cause: error })
+}
+
+/** Rejects with an `UnavailableError` if it takes longer; what is waited for goes on. */
+function withTimeout<Answer>(
+  promise: Promise<Answer>,
+  ms: number,
+  scheduler: Scheduler,
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const cancel = scheduler.after(ms, () => {
+      reject(new UnavailableError(`it did not answer within ${ms / 1000} s`))
+    })
+    promise.then(resolve, reject).finally(cancel)
+  })
 }

@@ -1,8 +1,8 @@
 /** One reading of a store, on its way into the book and to the known keys. */
-import type { KeyDocument, StoredRecord } from '../store/records.js'
+import type { KeyDocument, StoredKey, StoredRecord } from '../store/records.js'
 import type { RecordChunk } from '../store/rule-store.js'
-import type { WritableCatalog, CatalogUpdate } from './writable-catalog.js'
-import type { KeyReceiver, StoredKey } from './key-receiver.js'
+import type { WritableCatalog, CatalogUpdate } from './rule-catalog.js'
+import type { KeyReceiver } from './key-receiver.js'
 
 export interface RefusedKey {
   readonly id: string

@@ -7,6 +7,7 @@
  * clock only so far. One that starts meanwhile, or was cut off, has nothing else to go by; its end
  * is off by as much as its clock, but never further away than the whole time that was asked for.
  */
+import { isJsonMap } from '../../lib/json-map.js'
 import {
   type ShadowDocument,
   type ShadowEntry,
@@ -101,8 +102,10 @@ const NONE: ShadowDocument = {}
 
 /** What is no time or no duration is left out: a rule that nobody can place in time is enforced. */
 function readShadow(stored: unknown): ShadowDocument {
-  if (!isMap(stored)) return NONE
-  const rules = isMap(stored['rules']) ? Object.entries(stored['rules']).slice(0, RULES_MAX) : []
+  if (!isJsonMap(stored)) return NONE
+  const rules = isJsonMap(stored['rules'])
+    ? Object.entries(stored['rules']).slice(0, RULES_MAX)
+    : []
   const all = readEntry(stored['all'])
   return {
     ...(all !== undefined && { all }),
@@ -116,15 +119,11 @@ function readShadow(stored: unknown): ShadowDocument {
 }
 
 function readEntry(value: unknown): ShadowEntry | undefined {
-  if (!isMap(value)) return undefined
+  if (!isJsonMap(value)) return undefined
   const { until, forMs } = value
   if (typeof until !== 'string' || Number.isNaN(Date.parse(until))) return undefined
   if (typeof forMs !== 'number' || !(forMs >= SHADOW_MS_MIN && forMs <= SHADOW_MS_MAX)) {
     return undefined
   }
   return { until, forMs }
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

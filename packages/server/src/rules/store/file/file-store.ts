@@ -10,6 +10,7 @@ import { messageOf } from '../../../lib/message-of.js'
 import { systemScheduler, type Scheduler } from '../../../lib/scheduler.js'
 import { changesOf, pastVersion } from '../version-entry.js'
 import { LiveNodes } from '../live-nodes.js'
+import type { StoredKey } from '../records.js'
 import {
   type RecordChunk,
   type Commit,
@@ -65,8 +66,6 @@ const KEYS_PER_TURN = 20_000
 /** A folder that could not be written is tried again after this long, then twice as long. */
 const RETRY_MS_FIRST = 1000
 const RETRY_MS_MAX = 15_000
-
-type StoredKey = Awaited<ReturnType<RuleStore['keys']>>[number]
 
 /**
  * Opens a folder that cannot be written without its lock, where it holds a journal. Rejects with a

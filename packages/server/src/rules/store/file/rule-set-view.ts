@@ -3,6 +3,7 @@ import { type VersionEntry, ruleOf } from '../version-entry.js'
 import type { RecordTable } from '../record-table.js'
 import {
   type CandidateDocument,
+  EMPTY_SET,
   type Kind,
   MAIN_ID,
   type OverrideDocument,
@@ -11,8 +12,6 @@ import {
   type StoredRecord,
 } from '../records.js'
 import { OVERRIDES_SHOWN_MAX, type YamlRule, type YamlRuleSet } from './rules-yaml-format.js'
-
-const EMPTY: SetDocument = { routes: [], strictPaths: false, order: [] }
 
 export class RuleSetView {
   readonly #table: RecordTable
@@ -59,7 +58,7 @@ export class RuleSetView {
 
   present(): YamlRuleSet {
     const found = this.#table.body('set', MAIN_ID) as SetDocument | null
-    const { routes, strictPaths, order } = found ?? EMPTY
+    const { routes, strictPaths, order } = found ?? EMPTY_SET
     // A record that the order forgot is still a rule of this store.
     const ids = new Set([...order, ...[...this.#table.records('rule')].map(({ id }) => id)])
     const rules = [...ids].flatMap((id) => this.rule(id) ?? [])

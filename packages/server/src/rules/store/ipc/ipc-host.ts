@@ -15,7 +15,7 @@ import {
   type RulesMessage,
 } from './ipc-messages.js'
 
-type IpcRequest = Extract<RulesMessage, { readonly sluice: 'rules-ask' }>
+type IpcRequest = Extract<RulesMessage, { readonly sluice: 'rules-request' }>
 
 /** A worker reads one thing at a time; what it left open is dropped beyond so many. */
 const STREAMS_MAX = 8
@@ -50,9 +50,9 @@ class IpcHost {
     timer.unref()
     this.#cleanups = [
       channel.onMessage((message) => {
-        if (message.sluice === 'rules-ask') void this.respond(message)
+        if (message.sluice === 'rules-request') void this.respond(message)
       }),
-      store.onChange(() => channel.send({ sluice: 'rules-news', status: store.status() })),
+      store.onChange(() => channel.send({ sluice: 'rules-change', status: store.status() })),
       () => clearInterval(timer),
     ]
   }
@@ -74,9 +74,9 @@ class IpcHost {
   private async respond({ id, verb, args }: IpcRequest): Promise<void> {
     try {
       const value = await this.call(verb, args)
-      this.#channel.send({ sluice: 'rules-answer', id, value })
+      this.#channel.send({ sluice: 'rules-response', id, value })
     } catch (error) {
-      this.#channel.send({ sluice: 'rules-failure', id, failure: failureOf(error) })
+      this.#channel.send({ sluice: 'rules-error', id, failure: failureOf(error) })
     }
   }
 

@@ -24,14 +24,14 @@ export type Verb =
 
 export type RulesMessage =
   | {
-      readonly sluice: 'rules-ask'
+      readonly sluice: 'rules-request'
       readonly id: number
       readonly verb: Verb
       readonly args: readonly unknown[]
     }
-  | { readonly sluice: 'rules-answer'; readonly id: number; readonly value?: unknown }
-  | { readonly sluice: 'rules-failure'; readonly id: number; readonly failure: Failure }
-  | { readonly sluice: 'rules-news'; readonly status: StoreStatus }
+  | { readonly sluice: 'rules-response'; readonly id: number; readonly value?: unknown }
+  | { readonly sluice: 'rules-error'; readonly id: number; readonly failure: Failure }
+  | { readonly sluice: 'rules-change'; readonly status: StoreStatus }
   | { readonly sluice: 'rules-status'; readonly status: StoreStatus }
 
 /** What the process that holds the store tells a worker first. */

@@ -2,7 +2,7 @@
  * The rule store as a worker has it. One process holds the store for all workers of a server: files
  * have one owner, and a database is not asked for the same thing by each.
  */
-import type { StoredRecord } from '../records.js'
+import type { StoredKey } from '../records.js'
 import {
   type RecordChunk,
   type Commit,
@@ -28,8 +28,6 @@ import {
 
 /** The store has timeouts of its own; this one is for a process that hangs. */
 const ANSWER_MS_MAX = 30_000
-
-type KeyRecord = StoredRecord & { readonly kind: 'key' }
 
 export interface IpcStore extends RuleStore {
   /** Whether this worker keeps the last good rules on disk for all. */
@@ -76,7 +74,7 @@ class IpcClient {
       }, this.#answerMs)
       timer.unref()
       this.#pending.set(id, { resolve, reject, timer })
-      this.#channel.send({ sluice: 'rules-ask', id, verb, args })
+      this.#channel.send({ sluice: 'rules-request', id, verb, args })
     })
   }
 
@@ -105,14 +103,14 @@ class IpcClient {
   }
 
   private receive(message: RulesMessage): void {
-    if (message.sluice === 'rules-news') return this.onChange(message.status)
+    if (message.sluice === 'rules-change') return this.onChange(message.status)
     if (message.sluice === 'rules-status') return this.onStatus(message.status)
-    if (message.sluice === 'rules-ask') return
+    if (message.sluice === 'rules-request') return
     const pending = this.#pending.get(message.id)
     if (pending === undefined) return
     this.#pending.delete(message.id)
     clearTimeout(pending.timer)
-    if (message.sluice === 'rules-answer') pending.resolve(message.value)
+    if (message.sluice === 'rules-response') pending.resolve(message.value)
     else pending.reject(errorOf(message.failure))
   }
 }
@@ -152,12 +150,12 @@ class WorkerStore implements IpcStore {
     return this.#client.request('history', [query]) as Promise<readonly PastVersion[]>
   }
 
-  keys(query: KeysQuery): Promise<readonly KeyRecord[]> {
-    return this.#client.request('keys', [query]) as Promise<readonly KeyRecord[]>
+  keys(query: KeysQuery): Promise<readonly StoredKey[]> {
+    return this.#client.request('keys', [query]) as Promise<readonly StoredKey[]>
   }
 
-  async key(id: string): Promise<KeyRecord | undefined> {
-    return ((await this.#client.request('key', [id])) as KeyRecord | null) ?? undefined
+  async key(id: string): Promise<StoredKey | undefined> {
+    return ((await this.#client.request('key', [id])) as StoredKey | null) ?? undefined
   }
 
   adopt(above: number, by: string, why: string | undefined): Promise<Position> {

@@ -3,6 +3,7 @@ import { monotonicMs } from '../../../lib/wall-clock.js'
 import type { DatabaseConfig } from '../../../config/config.js'
 import type { Log } from '../../../observability/log/logger.js'
 import { messageOf } from '../../../lib/message-of.js'
+import type { StoredKey } from '../records.js'
 import {
   type RecordChunk,
   type Commit,
@@ -23,14 +24,7 @@ import { isSchemaMissing } from './postgres-errors.js'
 import { INTERVALS, type Intervals, pause, retryMs } from './intervals.js'
 import { VersionListener } from './version-listener.js'
 import { migrate, type Migration, readMigrations } from './migrate.js'
-import {
-  readHistory,
-  readKey,
-  readKeys,
-  readNodes,
-  reportNode,
-  type StoredKey,
-} from './version-history.js'
+import { readHistory, readKey, readKeys, readNodes, reportNode } from './version-history.js'
 import { readChangesAfter, readChunks } from './read.js'
 import { adoptStore, commitChanges } from './commit.js'
 

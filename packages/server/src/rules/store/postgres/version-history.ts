@@ -1,25 +1,22 @@
 /** What is asked of the store beside its records as they are: its past, keys, nodes. */
 import type { QueryResultRow } from 'pg'
-import type { Kind, StoredRecord } from '../records.js'
-import type {
-  HistoryQuery,
-  KeysQuery,
-  NodeReport,
-  LiveNode,
-  PastChange,
-  PastVersion,
+import type { Kind, StoredKey } from '../records.js'
+import {
+  CHANGES_LISTED_MAX,
+  type HistoryQuery,
+  type KeysQuery,
+  type LiveNode,
+  type NodeReport,
+  type PastChange,
+  type PastVersion,
 } from '../rule-store.js'
 import type { Database } from './database.js'
 
-/** Of one version in answers; all of them are in `changesAfter`. */
-const CHANGES_LISTED_MAX = 100
 const PAGE_MAX = 1000
 const NODES_MAX = 1000
 /** Nodes that were silent for longer are not told, and after an hour forgotten. */
 const NODE_LIVE = "interval '60 seconds'"
 const NODE_KEPT = "interval '1 hour'"
-
-export type StoredKey = StoredRecord & { readonly kind: 'key' }
 
 interface VersionRow extends QueryResultRow {
   readonly version: string

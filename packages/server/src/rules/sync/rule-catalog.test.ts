@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoredRecord } from '../store/records.js'
-import { createCatalog } from './writable-catalog.js'
+import { createCatalog } from './rule-catalog.js'
 
 const at = (version: number) => ({ version, mark: `m${version}`, lineage: 'l' })
 const rule = (id: string, version: number, fields: object = {}): StoredRecord => ({
@@ -84,14 +84,10 @@ describe('a reading', () => {
       records: [override('a/user=1', 2, 9), gone('override', 'a/user=2', 2)],
       position: at(2),
     })
-    expect(news).toMatchObject({
-      isWhole: false,
-      rulesChanged: false,
-      overridesChanged: ['a/user=1', 'a/user=2'],
-    })
+    expect(news).toMatchObject({ isWhole: false, rulesChanged: false })
     expect([...(news?.overrides() ?? [])]).toMatchObject([
-      { before: { limits: ['5/second'] }, after: { limits: ['9/second'] } },
-      { before: { limits: ['5/second'] }, after: undefined },
+      { key: 'a/user=1', before: { limits: ['5/second'] }, after: { limits: ['9/second'] } },
+      { key: 'a/user=2', before: { limits: ['5/second'] }, after: undefined },
     ])
   })
 })

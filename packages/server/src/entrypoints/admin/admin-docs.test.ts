@@ -1,7 +1,7 @@
 /** docs/reference/admin-api.md is held to what is served. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { EDIT_ERRORS } from '../../rules/editor/editor-types.js'
+import { EDIT_ERRORS } from '../../rules/editor/edit-errors.js'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
 import { ADMIN_PROBLEMS } from './admin-error.js'
 

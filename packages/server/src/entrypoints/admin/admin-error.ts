@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import { type Decision, type Problem, problemBody, SluiceError } from '@sluice/core'
 import { UNSUPPORTED_ENCODING } from '../decision-api/api-problems.js'
-import { EditError } from '../../rules/editor/editor-types.js'
+import { EditError } from '../../rules/editor/edit-errors.js'
 import type { ErrorReporter } from '../http/error-reporter.js'
 import { DivergedError, UnavailableError } from '../../rules/store/rule-store.js'
 

@@ -1,5 +1,5 @@
 /** What the rule store holds, as the admin API tells it. */
-import type { CreatedKey, CreatedToken } from '../../rules/editor/editor-types.js'
+import type { CreatedKey, CreatedToken } from '../../rules/editor/editor.js'
 import type { KeyDocument, Kind, TokenDocument } from '../../rules/store/records.js'
 import type { PastChange, PastVersion } from '../../rules/store/rule-store.js'
 import type { CatalogOverride, CatalogRule, RuleCatalog } from '../../rules/sync/rule-catalog.js'

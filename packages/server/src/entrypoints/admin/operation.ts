@@ -2,7 +2,7 @@
 import { z } from '@hono/zod-openapi'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
-import type { Meta } from '../../rules/editor/editor-types.js'
+import type { Meta } from '../../rules/editor/editor.js'
 import type { Role } from '../../rules/store/records.js'
 import type { Principal } from './principals.js'
 import type { AdminDeps } from './admin-deps.js'

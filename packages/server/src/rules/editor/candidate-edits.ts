@@ -3,7 +3,8 @@ import type { CandidateDocument, RuleDocument } from '../store/records.js'
 import { type EditContext, planRule, readRule, requireRule } from './edit-plan.js'
 import { copyPlain } from './rule-documents.js'
 import { Draft } from './draft.js'
-import { EditError, type Editor } from './editor-types.js'
+import { EditError } from './edit-errors.js'
+import type { Editor } from './editor.js'
 
 type CandidateEdits = Pick<Editor, 'putCandidate' | 'removeCandidate' | 'promote'>
 

@@ -17,7 +17,8 @@ import {
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import type { RuleFollower } from '../sync/rule-follower.js'
 import { describeChanges, logChanges } from './audit.js'
-import { EditError, type EditErrorCode, type Meta } from './editor-types.js'
+import { EditError, type EditErrorCode } from './edit-errors.js'
+import type { Meta } from './editor.js'
 
 const TRIES_MAX = 8
 /** Whoever lost waits up to this long, then up to twice as long, and so on. */

@@ -1,6 +1,54 @@
 /** Errors of edits: made in one form, whether the parser of rules found them or the editor did. */
 import { createDiagnostics, type Problem } from '@sluice/core/config-reader'
-import { EditError, type EditErrorCode } from './editor-types.js'
+
+/** Why a change was not made. `status` is that of HTTP. */
+export const EDIT_ERRORS = {
+  rules_invalid: 400,
+  override_invalid: 400,
+  key_invalid: 400,
+  token_invalid: 400,
+  not_triable: 400,
+  read_only: 403,
+  rule_unknown: 404,
+  override_unknown: 404,
+  candidate_unknown: 404,
+  key_unknown: 404,
+  token_unknown: 404,
+  version_unknown: 404,
+  rule_exists: 409,
+  key_exists: 409,
+  version_conflict: 409,
+  confirmation_needed: 409,
+  rules_diverged: 409,
+  rules_unavailable: 503,
+} as const
+
+export type EditErrorCode = keyof typeof EDIT_ERRORS
+
+export class EditError extends Error {
+  readonly code: EditErrorCode
+  readonly status: number
+  /** Each with its place, where the rules have errors. */
+  readonly problems: readonly Problem[]
+  /** The present version, where the writer had seen another. */
+  readonly version: number | undefined
+
+  constructor(
+    code: EditErrorCode,
+    message: string,
+    more: ErrorOptions & {
+      readonly problems?: readonly Problem[]
+      readonly version?: number | undefined
+    } = {},
+  ) {
+    super(message, more)
+    this.name = 'EditError'
+    this.code = code
+    this.status = EDIT_ERRORS[code]
+    this.problems = more.problems ?? []
+    this.version = more.version
+  }
+}
 
 type ProblemInput = Parameters<ReturnType<typeof createDiagnostics>['report']>[0]
 

@@ -8,9 +8,9 @@ import type { Commits, Plan } from './commits.js'
 import { diffDraft } from './diff-draft.js'
 import { type RuleInput, type RuleDocuments, separateRule } from './rule-documents.js'
 import type { Draft } from './draft.js'
-import { type ApplyResult, EditError, type ExpectedVersion } from './editor-types.js'
+import type { ApplyResult, ExpectedVersion } from './editor.js'
 import { NO_WARNINGS, parseBook, type WarnOf } from './parse-set.js'
-import { invalidError, requireVersion } from './edit-errors.js'
+import { EditError, invalidError, requireVersion } from './edit-errors.js'
 
 export interface EditContext {
   readonly commits: Commits

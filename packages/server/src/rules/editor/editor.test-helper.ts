@@ -8,7 +8,8 @@ import type { KeyReceiver } from '../sync/key-receiver.js'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import type { RuleFollower } from '../sync/rule-follower.js'
 import { followStore } from '../sync/rule-store-follower.js'
-import { createEditor, EditError, type Editor, type Meta } from './editor.js'
+import { EditError } from './edit-errors.js'
+import { createEditor, type Editor, type Meta } from './editor.js'
 
 export const META: Meta = { by: 'ann', why: 'a test' }
 export const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5)

@@ -2,12 +2,14 @@
  * Every change of rules, overrides, candidates, keys and tokens: computed from what this node
  * knows, checked as a whole, committed as one version, in force here when the promise resolves.
  */
+import type { Problem, RuleDiff } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
+import type { KeyDocument, Role, TokenDocument } from '../store/records.js'
 import { DivergedError } from '../store/rule-store.js'
+import type { CatalogOverride, CatalogRule } from '../sync/rule-catalog.js'
 import type { CallerOptions } from './override-callers.js'
 import { toEditError, Commits, type CommitsDeps } from './commits.js'
 import type { EditContext } from './edit-plan.js'
-import type { Editor, Meta } from './editor-types.js'
 import { candidateEdits } from './candidate-edits.js'
 import { keyEdits } from './key-edits.js'
 import { overrideEdits } from './override-edits.js'
@@ -18,8 +20,198 @@ import { setEdits } from './set-edits.js'
 import { shadowEdits } from './shadow-edits.js'
 import { tokenEdits } from './token-edits.js'
 
-export type * from './editor-types.js'
-export { EditError } from './editor-types.js'
+/** Who changes something, and why. */
+export interface Meta {
+  readonly by: string
+  readonly why: string | undefined
+}
+
+/** The version that the writer has seen; undefined: it does not care. */
+export type ExpectedVersion = number | undefined
+
+export interface ApplyResult {
+  /** Of the store afterwards. Where nothing changed, or in a dry run: as it was. */
+  readonly version: number
+  readonly diff: RuleDiff
+  readonly warnings: readonly Problem[]
+}
+
+export interface ApplyOptions {
+  /** Named in messages. */
+  readonly file?: string | undefined
+  /** Of the set as a whole: `catalog.rulesVersion`. */
+  readonly expected?: ExpectedVersion
+  /**
+   * Changed limits become candidates beside those in force, and new rules begin in shadow. What
+   * cannot be tried that way (another match, by, mode...) is refused with `not_triable`; rules that
+   * the new set lacks stay.
+   */
+  readonly shadow?: boolean | undefined
+  /** Warnings are errors. */
+  readonly strict?: boolean | undefined
+  /** Whether a set without any rule is meant. */
+  readonly confirmed?: boolean | undefined
+  readonly dryRun?: boolean | undefined
+}
+
+interface ShadowInput {
+  /** Undefined: all rules. */
+  readonly rule: string | undefined
+  /** As a person writes it. */
+  readonly duration: string
+}
+
+interface ShadowPeriod {
+  readonly version: number
+  /** An ISO time, by the clock of this node. */
+  readonly until: string
+  readonly rule: string | undefined
+}
+
+interface OverrideInput {
+  readonly caller: unknown
+  readonly limits: unknown
+  readonly until?: unknown
+}
+
+interface KeyInput {
+  /** The key itself; or its SHA-256; or neither, and one is made. */
+  readonly key?: string | undefined
+  readonly sha256?: string | undefined
+  readonly user?: string | undefined
+  readonly plan?: string | undefined
+  readonly state?: 'active' | 'disabled' | undefined
+  readonly name?: string | undefined
+}
+
+export interface CreatedKey {
+  readonly id: string
+  readonly document: KeyDocument
+  readonly version: number
+  /** Told once, where it was made here. */
+  readonly key: string | undefined
+}
+
+interface TokenInput {
+  readonly name: string
+  readonly role: Role
+  /** An ISO time. */
+  readonly expiresAt?: string | undefined
+}
+
+export interface CreatedToken {
+  readonly id: string
+  readonly document: TokenDocument
+  readonly version: number
+  /** Told once. */
+  readonly token: string
+}
+
+export interface Editor {
+  /** Why nothing can be changed here; undefined: it can. */
+  readonly readOnly: string | undefined
+  /**
+   * The document may hold `candidate` and `overrides`; they are filed where they belong. It may be
+   * YAML or JSON text.
+   */
+  create(document: unknown, meta: Meta): Promise<CatalogRule>
+  replace(
+    id: string,
+    document: unknown,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<CatalogRule>
+  /**
+   * What `replace` of the rule with this id would say and do, or `create` without one; errors are
+   * returned, not thrown.
+   */
+  validateRule(document: unknown, id?: string): Promise<ValidationResult>
+  /** A JSON merge patch (RFC 7396): null removes a field. */
+  patch(id: string, patch: unknown, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
+  /**
+   * Lets all enforced rules, or one, count and refuse nobody for so long (`15m`); it ends by
+   * itself on every node. A patch of a rule's mode ends that of the rule.
+   */
+  shadow(input: ShadowInput, meta: Meta): Promise<ShadowPeriod>
+  /** Ends it before its time: of one rule, or of all, also those that were named one by one. */
+  endShadow(rule: string | undefined, meta: Meta): Promise<number>
+  /** The last rule only where `confirmed`: without any, every call is allowed. */
+  remove(id: string, meta: Meta, options: RemoveOptions): Promise<number>
+  /** A whole set, as text (YAML or JSON) or as objects. */
+  apply(source: string | object, meta: Meta, options: ApplyOptions): Promise<ApplyResult>
+  /** What `apply` would say and do; errors are returned, not thrown. */
+  validate(source: string | object, options: ApplyOptions): Promise<ValidationResult>
+  /** The rule, its candidate and its overrides as they were at `version`, as a new version. */
+  rollbackRule(
+    id: string,
+    version: number,
+    meta: Meta,
+    expected: ExpectedVersion,
+    options?: RollbackOptions,
+  ): Promise<ApplyResult>
+  /** All rules, candidates and overrides. Keys and tokens stay: what was revoked stays revoked. */
+  rollback(
+    version: number,
+    meta: Meta,
+    expected: ExpectedVersion,
+    options?: RollbackOptions,
+  ): Promise<ApplyResult>
+  /** Each new or in place of the one that the caller had; all or none. */
+  putOverrides(
+    rule: string,
+    overrides: readonly OverrideInput[],
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<readonly (CatalogOverride & { readonly isNew: boolean })[]>
+  removeOverride(
+    rule: string,
+    caller: string,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<number>
+  putCandidate(
+    id: string,
+    candidate: unknown,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<CatalogRule>
+  removeCandidate(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
+  /** The candidate's limits and tiers in place of those in force, whose counters go on. */
+  promote(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
+  createKeys(keys: readonly KeyInput[], meta: Meta): Promise<readonly CreatedKey[]>
+  patchKey(id: string, patch: KeyPatch, meta: Meta, expected: ExpectedVersion): Promise<CreatedKey>
+  removeKey(id: string, meta: Meta, expected: ExpectedVersion): Promise<number>
+  createToken(token: TokenInput, meta: Meta): Promise<CreatedToken>
+  removeToken(id: string, meta: Meta): Promise<number>
+  /** Follows a store that was put back: see `RuleStore.adopt`. */
+  adopt(meta: Meta): Promise<number>
+}
+
+export interface RollbackOptions {
+  readonly dryRun?: boolean | undefined
+  /** Whether going back to a set without any rule is meant. */
+  readonly confirmed?: boolean | undefined
+}
+
+interface RemoveOptions {
+  readonly expected: ExpectedVersion
+  readonly confirmed: boolean
+}
+
+interface ValidationResult {
+  readonly errors: readonly Problem[]
+  readonly warnings: readonly Problem[]
+  /** Undefined if there are errors. */
+  readonly diff: RuleDiff | undefined
+}
+
+/** Undefined leaves a field, null removes it. */
+export interface KeyPatch {
+  readonly user?: string | null | undefined
+  readonly plan?: string | null | undefined
+  readonly state?: 'active' | 'disabled' | undefined
+  readonly name?: string | null | undefined
+}
 
 export interface EditorOptions extends CommitsDeps, CallerOptions {
   readonly clock: WallClock

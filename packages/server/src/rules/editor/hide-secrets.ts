@@ -3,8 +3,9 @@
  * calls have them, hash and last characters: as they are they would be stored for everybody who
  * reads rules, and match no call.
  */
+import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CallerOptions } from './override-callers.js'
-import { isJsonMap, type JsonMap, type RuleDocuments } from './rule-documents.js'
+import type { RuleDocuments } from './rule-documents.js'
 
 type Hide = CallerOptions['hideSecrets']
 

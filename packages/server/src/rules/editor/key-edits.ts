@@ -2,14 +2,14 @@
 import type { KeyDocument } from '../store/records.js'
 import type { RuleStore } from '../store/rule-store.js'
 import type { EditContext } from './edit-plan.js'
-import { EditError, type Editor } from './editor-types.js'
+import type { Editor } from './editor.js'
 import {
   makeKeyRecord,
   KEYS_PER_CALL_MAX,
   patchKeyDocument,
   readNewKeys,
 } from './key-registration.js'
-import { requireVersion } from './edit-errors.js'
+import { EditError, requireVersion } from './edit-errors.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
 /** How many keys are looked for at once. */

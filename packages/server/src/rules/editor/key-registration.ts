@@ -18,7 +18,7 @@ import { readFields } from '../../config/fields.js'
 import { readApiKey, readApiKeyHash } from '../../config/secrets.js'
 import { keyHash, keyId, sha256Of } from '../store/key-hash.js'
 import type { KeyDocument } from '../store/records.js'
-import type { KeyPatch } from './editor-types.js'
+import type { KeyPatch } from './editor.js'
 import { invalidError, isStorable, unstorableProblem } from './edit-errors.js'
 
 export const KEYS_PER_CALL_MAX = 1000

@@ -10,9 +10,9 @@ import {
   type Rule,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/config-reader'
+import { isJsonMap } from '../../lib/json-map.js'
 import { ID_BYTES_MAX } from '../store/check-commit.js'
 import { callerId, type OverrideDocument, overrideKey } from '../store/records.js'
-import { isJsonMap } from './rule-documents.js'
 import { makeProblem, isStorable, unstorableProblem } from './edit-errors.js'
 
 export interface CallerOptions {

@@ -6,8 +6,8 @@ import { validateOverrides } from './validate-draft.js'
 import { type EditContext, requireRule } from './edit-plan.js'
 import { copyPlain, combineRule } from './rule-documents.js'
 import { Draft } from './draft.js'
-import { EditError, type Editor } from './editor-types.js'
-import { invalidError, requireVersion } from './edit-errors.js'
+import type { Editor } from './editor.js'
+import { EditError, invalidError, requireVersion } from './edit-errors.js'
 
 const OVERRIDES_PER_CALL_MAX = 1000
 

@@ -1,7 +1,8 @@
 /** A whole set as somebody hands it in, as text or as objects: read, or told all that is wrong. */
 import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
-import { copySet, type RuleInput, isJsonMap, combineRule, separateRule } from './rule-documents.js'
+import { isJsonMap } from '../../lib/json-map.js'
+import { copySet, type RuleInput, combineRule, separateRule } from './rule-documents.js'
 import type { ParseTextOptions } from '../sync/parse-in-worker.js'
 import { LargeSet, parseSetText } from './worker-parse.js'
 

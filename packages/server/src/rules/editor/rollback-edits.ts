@@ -2,7 +2,7 @@
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import { type EditContext, planSet, requireConfirmation } from './edit-plan.js'
 import { Draft } from './draft.js'
-import type { ApplyResult, Editor, Meta, RollbackOptions } from './editor-types.js'
+import type { ApplyResult, Editor, Meta, RollbackOptions } from './editor.js'
 import { requireVersion } from './edit-errors.js'
 import { rollbackAll, rollbackOne } from './rollback.js'
 

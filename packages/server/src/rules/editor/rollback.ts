@@ -1,6 +1,7 @@
 /** Back to how things were at a version: what changed since is undone, as a new version. */
 import {
   type CandidateDocument,
+  EMPTY_SET,
   MAIN_ID,
   type OverrideDocument,
   type RuleDocument,
@@ -9,7 +10,7 @@ import {
 } from '../store/records.js'
 import type { PastChange, RuleStore } from '../store/rule-store.js'
 import type { Draft } from './draft.js'
-import { EditError } from './editor-types.js'
+import { EditError } from './edit-errors.js'
 
 /** How records were; null: there was none. */
 interface PastRecords {
@@ -77,7 +78,7 @@ export async function rollbackAll(draft: Draft, store: RuleStore, version: numbe
   )
   putBack(draft, past)
   if (past.set === undefined) return
-  const set = past.set ?? { routes: [], strictPaths: false, order: [] }
+  const set = past.set ?? EMPTY_SET
   draft.setPaths(set)
   const present = new Set(draft.set.order)
   const placed = set.order.filter((id) => present.has(id))

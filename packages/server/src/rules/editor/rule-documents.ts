@@ -2,6 +2,7 @@
  * Rules as people hand them in: copied so that nobody can change them later, taken apart into what
  * is filed apart, patched, and put together again.
  */
+import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
 
 /** Deeper and larger than what rules may be: the parser refuses what is not copied. */
@@ -22,12 +23,6 @@ export interface RuleDocuments {
 export interface RuleInput extends RuleDocuments {
   /** Undefined: not given, so those that are stored stay. */
   readonly overrides: readonly object[] | undefined
-}
-
-export type JsonMap = Readonly<Record<string, unknown>>
-
-export function isJsonMap(value: unknown): value is JsonMap {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Lists and plain objects anew; all else, which the parser refuses or nobody can change, as is. */

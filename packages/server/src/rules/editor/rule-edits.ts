@@ -1,4 +1,5 @@
 /** One rule: made, replaced, patched, removed. */
+import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import { type Change, overrideKey } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
@@ -13,11 +14,11 @@ import {
   requireConfirmation,
   requireRule,
 } from './edit-plan.js'
-import { copyRule, isJsonMap, type JsonMap, mergePatch, combineRule } from './rule-documents.js'
+import { combineRule, copyRule, mergePatch } from './rule-documents.js'
 import { Draft } from './draft.js'
-import { EditError, type Editor, type Meta } from './editor-types.js'
+import type { Editor, Meta } from './editor.js'
 import { NO_WARNINGS } from './parse-set.js'
-import { makeProblem, invalidError } from './edit-errors.js'
+import { EditError, invalidError, makeProblem } from './edit-errors.js'
 import { readRuleText } from './parse-rule-text.js'
 
 type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>

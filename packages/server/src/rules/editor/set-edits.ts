@@ -5,9 +5,9 @@ import { applySet, trySet } from './apply-set.js'
 import type { Plan } from './commits.js'
 import { type EditContext, planSet, requireConfirmation } from './edit-plan.js'
 import { Draft } from './draft.js'
-import { type ApplyResult, type ApplyOptions, EditError, type Editor } from './editor-types.js'
+import type { ApplyResult, ApplyOptions, Editor } from './editor.js'
 import { NO_WARNINGS } from './parse-set.js'
-import { invalidError, requireVersion } from './edit-errors.js'
+import { EditError, invalidError, requireVersion } from './edit-errors.js'
 import { type SetReadResult, readSet } from './read-set.js'
 
 type SetEdits = Pick<Editor, 'apply' | 'validate'>

@@ -8,7 +8,7 @@ import {
 } from '../store/records.js'
 import { type EditContext, requireRule } from './edit-plan.js'
 import { Draft } from './draft.js'
-import { type Editor } from './editor-types.js'
+import type { Editor } from './editor.js'
 import { makeProblem, invalidError } from './edit-errors.js'
 
 type ShadowEdits = Pick<Editor, 'shadow' | 'endShadow'>

@@ -12,8 +12,7 @@ import {
 import type { Problem } from '@sluice/core/config-reader'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { Semaphore } from '../../lib/semaphore.js'
-import { EditError } from './editor-types.js'
-import { invalidError } from './edit-errors.js'
+import { EditError, invalidError } from './edit-errors.js'
 
 export interface SimulatedCall {
   /** From the beginning of the trial. */

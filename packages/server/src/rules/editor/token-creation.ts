@@ -14,9 +14,8 @@ import {
 } from '@sluice/core/config-reader'
 import { sha256Of } from '../store/key-hash.js'
 import type { Role, TokenDocument } from '../store/records.js'
-import { EditError } from './editor-types.js'
 import { isPrintable } from './key-registration.js'
-import { invalidError } from './edit-errors.js'
+import { EditError, invalidError } from './edit-errors.js'
 
 export const TOKENS_MAX = 1000
 const TOKEN_BYTES = 32

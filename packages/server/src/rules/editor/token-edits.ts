@@ -2,7 +2,8 @@
 import { show } from '@sluice/core'
 import type { CatalogToken, RuleCatalog } from '../sync/rule-catalog.js'
 import type { EditContext } from './edit-plan.js'
-import { EditError, type Editor } from './editor-types.js'
+import { EditError } from './edit-errors.js'
+import type { Editor } from './editor.js'
 import { makeToken, TOKENS_MAX } from './token-creation.js'
 
 /** Those that the history has without a token of that name. */

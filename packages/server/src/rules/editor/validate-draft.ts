@@ -6,10 +6,15 @@ import type { CatalogRule } from '../sync/rule-catalog.js'
 import { canonicalCaller, type CallerContext, type CallerOptions } from './override-callers.js'
 import { combineRule, sizeOf } from './rule-documents.js'
 import type { Draft } from './draft.js'
-import { EditError } from './editor-types.js'
 import { parseDraft, type WarnOf } from './parse-set.js'
 import { hideInRule } from './hide-secrets.js'
-import { makeProblem, invalidError, isStorable, unstorableProblem } from './edit-errors.js'
+import {
+  EditError,
+  invalidError,
+  isStorable,
+  makeProblem,
+  unstorableProblem,
+} from './edit-errors.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
 /** Characters as JSON, of a rule without its overrides and of its candidate. */

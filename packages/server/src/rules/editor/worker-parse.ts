@@ -11,7 +11,7 @@ import {
   type ParsedText,
 } from '../sync/parse-in-worker.js'
 import { RESPONSE_FIELDS, RESPONSE_SET_FIELDS } from './rule-documents.js'
-import { EditError } from './editor-types.js'
+import { EditError } from './edit-errors.js'
 
 /** Each holds its text. */
 const WAITING_MAX = 8

@@ -1,7 +1,7 @@
 /** Known keys of callers, and tokens of the admin API itself. */
 import { z } from '@hono/zod-openapi'
 import { show } from '@sluice/core'
-import { EditError } from '../../../rules/editor/editor-types.js'
+import { EditError } from '../../../rules/editor/edit-errors.js'
 import {
   checkedBody,
   expectedOf,

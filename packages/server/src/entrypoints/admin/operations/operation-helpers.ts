@@ -1,6 +1,6 @@
 /** What several operations need. */
 import { show } from '@sluice/core'
-import { EditError } from '../../../rules/editor/editor-types.js'
+import { EditError } from '../../../rules/editor/edit-errors.js'
 import type { CatalogRule, RuleCatalog } from '../../../rules/sync/rule-catalog.js'
 import { invalid } from '../admin-error.js'
 

@@ -1,7 +1,7 @@
 /** What one caller of a rule has instead of its limits, and what a rule tries beside them. */
 import { show } from '@sluice/core'
 import { readCallerId } from '../../../rules/editor/override-callers.js'
-import { EditError } from '../../../rules/editor/editor-types.js'
+import { EditError } from '../../../rules/editor/edit-errors.js'
 import type { AdminDeps } from '../admin-deps.js'
 import { byOf, type PathCaller, readPathCaller } from '../caller-path.js'
 import {

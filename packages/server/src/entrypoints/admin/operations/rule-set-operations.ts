@@ -1,6 +1,6 @@
 /** The set of rules as a whole: applied, validated, exported, rolled back; and its past. */
 import { writeYaml } from '@sluice/core'
-import type { ApplyResult } from '../../../rules/editor/editor-types.js'
+import type { ApplyResult } from '../../../rules/editor/editor.js'
 import { parseLargeJson } from '../../../rules/editor/worker-parse.js'
 import type { AdminDeps } from '../admin-deps.js'
 import { type BodySpec, checkedBody, expectedOf, operation, type Operation } from '../operation.js'

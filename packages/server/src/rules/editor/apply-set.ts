@@ -1,9 +1,9 @@
 /** A whole set in place of the one in the book, or tried beside it. */
 import type { Problem, Rule } from '@sluice/core'
 import { type CallerOptions, normalizeOverrides } from './override-callers.js'
-import type { RuleInput, RuleDocuments } from './rule-documents.js'
+import type { RuleDocuments } from '../sync/rule-parser.js'
+import type { RuleInput } from './rule-documents.js'
 import type { Draft } from './draft.js'
-import { parseBook } from './parse-set.js'
 import { EditError, invalidError } from './edit-errors.js'
 import type { SetInput } from './read-set.js'
 import { deepEqual } from '../../lib/deep-equal.js'
@@ -47,7 +47,7 @@ interface UntriableRule {
  * differs would be in force at once, which is not what was asked for: it is refused.
  */
 export function trySet(draft: Draft, input: SetInput, options: CallerOptions): void {
-  const activeRules = new Map(parseBook(draft.catalog).rules.map((rule) => [rule.id, rule]))
+  const activeRules = new Map(draft.catalog.parsedSet().rules.map((rule) => [rule.id, rule]))
   const untriable: UntriableRule[] = []
   const setFields = differingSetFields(draft, input)
   if (setFields.length > 0) untriable.push({ rule: undefined, fields: setFields })

@@ -8,14 +8,14 @@ import type { Editor } from './editor.js'
 
 type CandidateEdits = Pick<Editor, 'putCandidate' | 'removeCandidate' | 'promote'>
 
-export function candidateEdits({ commits, callers }: EditContext): CandidateEdits {
+export function candidateEdits({ commits, callers, parser }: EditContext): CandidateEdits {
   return {
     async putCandidate(id, candidate, meta, expected) {
       const copied = copyPlain(candidate) ?? null
       return commits.run(meta, (catalog) => {
         const { document } = requireRule(catalog, id, expected)
         const draft = new Draft(catalog)
-        draft.putRule(id, readRule({ ...document, candidate: copied }).input)
+        draft.putRule(id, readRule(parser, { ...document, candidate: copied }).input)
         return planRule(draft, id, callers)
       })
     },

@@ -11,7 +11,7 @@ import {
   type ShadowDocument,
 } from '../store/records.js'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
-import type { RuleDocuments } from './rule-documents.js'
+import type { RuleDocuments } from '../sync/rule-parser.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
 /** What an edit does to the overrides of one rule. */

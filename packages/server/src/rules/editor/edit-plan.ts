@@ -1,20 +1,22 @@
 /** What edits share: looking, reading, and the way from a draft to a plan. */
-import { parseRules, type Rule } from '@sluice/core'
+import type { Rule } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { CatalogRule, RuleCatalog } from '../sync/rule-catalog.js'
+import type { RuleDocuments, RuleParser } from '../sync/rule-parser.js'
 import type { CallerOptions } from './override-callers.js'
-import { validateDraft } from './validate-draft.js'
+import { NO_WARNINGS, type WarnOf, validateDraft } from './validate-draft.js'
 import type { Commits, Plan } from './commits.js'
 import { diffDraft } from './diff-draft.js'
-import { type RuleInput, type RuleDocuments, separateRule } from './rule-documents.js'
+import { type RuleInput, separateRule } from './rule-documents.js'
 import type { Draft } from './draft.js'
 import type { ApplyResult, ExpectedVersion } from './editor.js'
-import { NO_WARNINGS, parseBook, type WarnOf } from './parse-set.js'
 import { EditError, invalidError, requireVersion } from './edit-errors.js'
 
 export interface EditContext {
   readonly commits: Commits
   readonly callers: CallerOptions
+  /** That of the catalog. */
+  readonly parser: RuleParser
   readonly clock: WallClock
 }
 
@@ -24,8 +26,8 @@ export interface ParsedRule {
 }
 
 /** Alone, so that its problems are told by its own fields and not by its place in the set. */
-export function readRule(document: unknown): ParsedRule {
-  const { rules, errors } = parseRules([document])
+export function readRule(parser: RuleParser, document: unknown): ParsedRule {
+  const { rules, errors } = parser.parseSet([document])
   const parsed = rules?.rules[0]
   if (parsed === undefined) throw invalidError('rules_invalid', errors)
   return { parsed, input: separateRule(document) }
@@ -61,7 +63,7 @@ export function planRule(draft: Draft, id: string, callers: CallerOptions): Plan
 
 /** The changes of a draft of any number of rules, what they mean, and what is to be warned of. */
 export function planSet(draft: Draft, callers: CallerOptions, warnOf?: WarnOf): Plan<ApplyResult> {
-  const before = parseBook(draft.catalog)
+  const before = draft.catalog.parsedSet()
   const { rules, warnings, changes } = validateDraft(draft, callers, warnOf)
   const diff = diffDraft(draft, before, rules)
   return { changes, result: (version) => ({ version, diff, warnings }) }

@@ -220,7 +220,9 @@ export interface EditorOptions extends CommitsDeps, CallerOptions {
 export function createEditor(options: EditorOptions): Editor {
   const { follower, clock, hideSecrets, ipv6Prefix, fromHeaders } = options
   const commits = new Commits(options)
-  const context: EditContext = { commits, callers: { hideSecrets, ipv6Prefix, fromHeaders }, clock }
+  const callers = { hideSecrets, ipv6Prefix, fromHeaders }
+  const { parser } = follower.catalog
+  const context: EditContext = { commits, callers, parser, clock }
   return {
     readOnly: commits.readOnly,
     ...ruleEdits(context),

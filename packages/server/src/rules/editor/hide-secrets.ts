@@ -5,7 +5,7 @@
  */
 import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CallerOptions } from './override-callers.js'
-import type { RuleDocuments } from './rule-documents.js'
+import type { RuleDocuments } from '../sync/rule-parser.js'
 
 type Hide = CallerOptions['hideSecrets']
 

@@ -1,10 +1,10 @@
 /** Own limits for one caller of a rule: given, given anew, and taken back. */
-import { parseRules, type Rule } from '@sluice/core'
+import type { Rule } from '@sluice/core'
 import type { CatalogOverride, RuleCatalog } from '../sync/rule-catalog.js'
 import { normalizeOverrides, readCallerId } from './override-callers.js'
 import { validateOverrides } from './validate-draft.js'
 import { type EditContext, requireRule } from './edit-plan.js'
-import { copyPlain, combineRule } from './rule-documents.js'
+import { copyPlain } from './rule-documents.js'
 import { Draft } from './draft.js'
 import type { Editor } from './editor.js'
 import { EditError, invalidError, requireVersion } from './edit-errors.js'
@@ -78,8 +78,7 @@ function requireSome(count: number): void {
 }
 
 function readStored(catalog: RuleCatalog, id: string): Rule {
-  const { rules, errors } = parseRules([combineRule(requireRule(catalog, id, undefined))])
-  const rule = rules?.rules[0]
+  const { rule, errors } = catalog.parser.parseRule(requireRule(catalog, id, undefined))
   if (rule === undefined) throw invalidError('rules_invalid', errors)
   return rule
 }

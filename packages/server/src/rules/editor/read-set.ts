@@ -1,8 +1,9 @@
 /** A whole set as somebody hands it in, as text or as objects: read, or told all that is wrong. */
-import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
+import type { ParsedRules, Problem, RuleSet } from '@sluice/core'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { isJsonMap } from '../../lib/json-map.js'
-import { copySet, type RuleInput, combineRule, separateRule } from './rule-documents.js'
+import { copySet, type RuleInput, separateRule } from './rule-documents.js'
+import type { RuleParser } from '../sync/rule-parser.js'
 import type { ParseTextOptions } from '../sync/parse-in-worker.js'
 import { LargeSet, parseSetText } from './worker-parse.js'
 
@@ -22,34 +23,35 @@ export interface SetReadResult {
 }
 
 export async function readSet(
+  parser: RuleParser,
   source: string | object,
   options: ParseTextOptions,
 ): Promise<SetReadResult> {
   if (source instanceof LargeSet) {
-    return warmParser(finish(source.read.parsed, source.read.plain.value))
+    return warmParser(parser, finish(source.read.parsed, source.read.plain.value))
   }
   if (typeof source !== 'string') {
     const { file, strict, fromHeaders } = options
     const value = copySet(source)
-    return finish(parseRules(value, { file, strict, fromHeaders }), value)
+    return finish(parser.parseSet(value, { file, strict, fromHeaders }), value)
   }
   const { parsed, plain } = await parseSetText(source, options)
   // The parser of rules says best what is wrong; what only the other finds is told after it.
   if (parsed.errors.length === 0 && plain.problems.length > 0) {
     return { input: undefined, errors: plain.problems, warnings: parsed.warnings }
   }
-  return warmParser(finish(parsed, plain.value))
+  return warmParser(parser, finish(parsed, plain.value))
 }
 
 /**
  * The rules of a large set were read elsewhere, and are read here once more: one by one, so that
  * calls are decided in between. The parser does not read again what it knows.
  */
-async function warmParser(read: SetReadResult): Promise<SetReadResult> {
+async function warmParser(parser: RuleParser, read: SetReadResult): Promise<SetReadResult> {
   const slices = new CooperativeYield()
   for (const rule of read.input?.rules ?? []) {
     if (slices.isDue()) await slices.pause()
-    parseRules([combineRule(rule)])
+    parser.parseRule(rule)
   }
   return read
 }

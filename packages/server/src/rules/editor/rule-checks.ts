@@ -15,7 +15,10 @@ const BESIDE_OTHERS: readonly Problem['code'][] = ['dodged-rule', 'tight-address
 
 type RuleChecks = Pick<Editor, 'validateRule'>
 
-export function ruleChecks({ commits, callers }: EditContext, follower: RuleFollower): RuleChecks {
+export function ruleChecks(
+  { commits, callers, parser }: EditContext,
+  follower: RuleFollower,
+): RuleChecks {
   /** A file's rules can be compared with too. */
   const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
   const plan = (catalog: RuleCatalog, rule: ParsedRule) => {
@@ -31,7 +34,7 @@ export function ruleChecks({ commits, callers }: EditContext, follower: RuleFoll
       if (errors.length > 0) return { errors, warnings, diff: undefined }
       const own = warnings.filter(({ code }) => !BESIDE_OTHERS.includes(code))
       try {
-        const rule = readRule(id === undefined ? document : named(id, document))
+        const rule = readRule(parser, id === undefined ? document : named(id, document))
         const taken = id === undefined ? catalog.rule(rule.parsed.id) : undefined
         if (taken !== undefined) {
           return { errors: [idTaken(rule.parsed.id)], warnings: own, diff: undefined }

@@ -4,6 +4,7 @@
  */
 import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
+import type { RuleDocuments } from '../sync/rule-parser.js'
 
 /** Deeper and larger than what rules may be: the parser refuses what is not copied. */
 const COPY_DEPTH_MAX = 24
@@ -12,12 +13,6 @@ const COPY_NODES_MAX = 1_100_000
 /** What the admin API adds to a rule it tells, and may get back with it. */
 export const RESPONSE_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
 export const RESPONSE_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
-
-/** The rule itself, and what it tries in shadow. */
-export interface RuleDocuments {
-  readonly document: RuleDocument
-  readonly candidate: CandidateDocument | undefined
-}
 
 /** A rule without problems, taken apart. */
 export interface RuleInput extends RuleDocuments {
@@ -81,24 +76,6 @@ export function separateRule(rule: unknown): RuleInput {
     candidate: rule['candidate'] as CandidateDocument | undefined,
     overrides: rule['overrides'] as readonly object[] | undefined,
   }
-}
-
-const combinedRules = new WeakMap<
-  RuleDocument,
-  { readonly candidate: object; readonly whole: object }
->()
-
-/**
- * A rule as the parser reads it. The same object for the same parts, since what was read of an
- * object is known when it comes again.
- */
-export function combineRule({ document, candidate }: RuleDocuments): object {
-  if (candidate === undefined) return document
-  const known = combinedRules.get(document)
-  if (known?.candidate === candidate) return known.whole
-  const whole = { ...document, candidate }
-  combinedRules.set(document, { candidate, whole })
-  return whole
 }
 
 /** RFC 7396: a map is merged field by field, null removes one, anything else takes the place. */

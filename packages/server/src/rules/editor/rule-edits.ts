@@ -4,7 +4,7 @@ import { type Change, overrideKey } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import { type CallerOptions, normalizeOverrides } from './override-callers.js'
-import { validateRules } from './validate-draft.js'
+import { NO_WARNINGS, validateRules } from './validate-draft.js'
 import type { Commits } from './commits.js'
 import {
   type EditContext,
@@ -14,21 +14,20 @@ import {
   requireConfirmation,
   requireRule,
 } from './edit-plan.js'
-import { combineRule, copyRule, mergePatch } from './rule-documents.js'
+import { copyRule, mergePatch } from './rule-documents.js'
 import { Draft } from './draft.js'
 import type { Editor, Meta } from './editor.js'
-import { NO_WARNINGS } from './parse-set.js'
 import { EditError, invalidError, makeProblem } from './edit-errors.js'
 import { readRuleText } from './parse-rule-text.js'
 
 type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>
 
-export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
+export function ruleEdits({ commits, callers, parser }: EditContext): RuleEdits {
   const put = (draft: Draft, rule: ParsedRule) => putRule(draft, rule, callers)
   return {
     async create(document, meta) {
       void commits.store
-      const rule = readRule(copyRule(await documentOf(document)))
+      const rule = readRule(parser, copyRule(await documentOf(document)))
       const { id } = rule.parsed
       await sweep(commits, id, meta)
       return commits.run(meta, (catalog) => {
@@ -42,7 +41,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 
     async replace(id, document, meta, expected) {
       void commits.store
-      const rule = readRule(named(id, copyRule(await documentOf(document))))
+      const rule = readRule(parser, named(id, copyRule(await documentOf(document))))
       return commits.run(meta, (catalog) => {
         requireRule(catalog, id, expected)
         const draft = new Draft(catalog)
@@ -54,10 +53,13 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
     async patch(id, patch, meta, expected) {
       const copied = copyRule(patch)
       return commits.run(meta, (catalog) => {
-        const present = combineRule(requireRule(catalog, id, expected))
+        const present = parser.combine(requireRule(catalog, id, expected))
         refuseAbsence(id, present, copied)
         const draft = new Draft(catalog)
-        put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
+        put(
+          draft,
+          readRule(parser, named(id, withoutOverrides(copied, mergePatch(present, copied)))),
+        )
         // Whoever says what the rule shall do means from now on.
         if (isJsonMap(copied) && 'mode' in copied) draft.endShadow(id)
         return planRule(draft, id, callers)

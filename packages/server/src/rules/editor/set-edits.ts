@@ -6,14 +6,14 @@ import type { Plan } from './commits.js'
 import { type EditContext, planSet, requireConfirmation } from './edit-plan.js'
 import { Draft } from './draft.js'
 import type { ApplyResult, ApplyOptions, Editor } from './editor.js'
-import { NO_WARNINGS } from './parse-set.js'
 import { EditError, invalidError, requireVersion } from './edit-errors.js'
 import { type SetReadResult, readSet } from './read-set.js'
+import { NO_WARNINGS } from './validate-draft.js'
 
 type SetEdits = Pick<Editor, 'apply' | 'validate'>
 
 export function setEdits(context: EditContext, follower: RuleFollower): SetEdits {
-  const { commits, callers } = context
+  const { commits, callers, parser } = context
   const planApply = (
     catalog: RuleCatalog,
     read: SetReadResult,
@@ -37,7 +37,7 @@ export function setEdits(context: EditContext, follower: RuleFollower): SetEdits
   return {
     async apply(input, meta, options) {
       if (options.dryRun !== true) void commits.store
-      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
+      const read = await readSet(parser, input, { ...options, fromHeaders: callers.fromHeaders })
       if (read.input === undefined) throw invalidError('rules_invalid', read.errors)
       if (options.dryRun !== true) {
         return commits.run(meta, (catalog) => planApply(catalog, read, options))
@@ -48,7 +48,7 @@ export function setEdits(context: EditContext, follower: RuleFollower): SetEdits
     },
 
     async validate(input, options) {
-      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
+      const read = await readSet(parser, input, { ...options, fromHeaders: callers.fromHeaders })
       const { errors, warnings } = read
       if (read.input === undefined) return { errors, warnings, diff: undefined }
       try {

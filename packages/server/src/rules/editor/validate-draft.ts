@@ -1,12 +1,17 @@
 /** A draft is good as a whole, or an error says all that is wrong with it. */
-import { parseOverride, parseRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
+import {
+  type ParsedRules,
+  parseOverride,
+  type Problem,
+  type Rule,
+  type RuleSet,
+} from '@sluice/core'
 import { callerId, type Change, type OverrideDocument } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { CatalogRule } from '../sync/rule-catalog.js'
 import { canonicalCaller, type CallerContext, type CallerOptions } from './override-callers.js'
-import { combineRule, sizeOf } from './rule-documents.js'
+import { sizeOf } from './rule-documents.js'
 import type { Draft } from './draft.js'
-import { parseDraft, type WarnOf } from './parse-set.js'
 import { hideInRule } from './hide-secrets.js'
 import {
   EditError,
@@ -23,6 +28,11 @@ const RULE_SIZE_MAX = 64 * 1024
 const SET_SIZE_MAX = 16 * 1024 * 1024
 /** Of all rules together: each is some hundred bytes in the memory of every node. */
 const OVERRIDES_MAX = 200_000
+
+/** Ids of the rules whose warnings are wanted; undefined: all. Each is compared with all others. */
+export type WarnOf = ReadonlySet<string> | undefined
+
+export const NO_WARNINGS: WarnOf = new Set()
 
 export interface ValidatedDraft {
   /** Without overrides. */
@@ -73,6 +83,31 @@ export function validateRules(
   if (unfit.length > 0) throw invalidError('rules_invalid', unfit)
   checkOverrideCount(draft)
   return { rules, warnings, changes: draft.changes() }
+}
+
+/**
+ * A rule that was stored with errors, behind the editor's back, does not block the change of
+ * another: it is left out, and every node keeps its last good version.
+ */
+function parseDraft(
+  draft: Draft,
+  warnOf: WarnOf,
+  fromHeaders: ReadonlySet<string> | undefined,
+): ParsedRules {
+  const { routes, strictPaths, order } = draft.set
+  const { parser } = draft.catalog
+  const stored = draft.catalog.rules()
+  const touched = draft.touchedRules()
+  const rules: object[] = []
+  for (const [place, id] of order.entries()) {
+    // Most rules keep their place, and the list is faster than a lookup of each.
+    const there = stored[place]
+    const rule = there?.document.id === id && !draft.isPut(id) ? there : draft.rule(id)
+    if (rule === undefined) continue
+    const isUsable = touched.has(id) || parser.parseRule(rule).errors.length === 0
+    if (isUsable) rules.push(parser.combine(rule))
+  }
+  return parser.parseSet({ routes, strictPaths, rules }, { warnOf, fromHeaders })
 }
 
 function findUnstorable(draft: Draft): readonly Problem[] {
@@ -161,7 +196,7 @@ function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): reado
   const before = draft.catalog.rule(rule.id)
   if (before === undefined || before.overrideCount === 0) return []
   const isRefiled = draft.strictPaths !== draft.catalog.set.strictPaths && rule.by.includes('path')
-  const changed = changedFields(before, rule)
+  const changed = changedFields(draft.catalog.parser.parseRule(before).rule, rule)
   if (changed.length === 0 && !isRefiled) return []
 
   const unfit: string[] = []
@@ -182,10 +217,9 @@ function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): reado
   return [unfitProblem(rule, changed[0] ?? 'strictPaths', { unfit, count })]
 }
 
-function changedFields(before: Parameters<typeof combineRule>[0], rule: Rule): readonly string[] {
-  const old = parseRules([combineRule(before)]).rules?.rules[0]
+function changedFields(before: Rule | undefined, after: Rule): readonly string[] {
   const fields = ['by', 'cost', 'coordination', 'posture'] as const
-  return fields.filter((field) => old === undefined || !deepEqual(old[field], rule[field]))
+  return fields.filter((field) => before === undefined || !deepEqual(before[field], after[field]))
 }
 
 function unfitProblem(

@@ -5,7 +5,8 @@ import type { Log } from '../../observability/log/logger.js'
 import type { OverrideDocument } from '../store/records.js'
 import { readOverrides, type ParsedOverrides, type RefusedOverride } from './override-reader.js'
 import type { CatalogUpdate, RuleCatalog } from './rule-catalog.js'
-import { type RuleReadResult, RuleReader, type WholeRule } from './rule-reader.js'
+import type { RuleParser, WholeRule } from './rule-parser.js'
+import { type RuleReadResult, RuleReader } from './rule-reader.js'
 import type { TimedShadow } from './timed-shadow.js'
 import { compareRules, logNoRules, logWeakenings } from './weakened-rules.js'
 
@@ -119,7 +120,7 @@ export class ActiveRules {
     const shadowState = this.shadowState()
     const set = isRead ? refuseUnusableSet(await this.read(catalog)) : undefined
     const isRefused = set !== undefined && set.parsed.rules === undefined
-    const parsed = isRefused ? this.reparseWithoutShadow() : set?.parsed
+    const parsed = isRefused ? this.reparseWithoutShadow(catalog.parser) : set?.parsed
     const before = needsFullReload ? NO_RULES : this.#byId
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
     const refused = this.#refusedOverrides
@@ -146,10 +147,10 @@ export class ActiveRules {
   }
 
   /** The rules in force as they shall be now: a set that is refused keeps no shadow going. */
-  private reparseWithoutShadow(): ParsedRules | undefined {
+  private reparseWithoutShadow(parser: RuleParser): ParsedRules | undefined {
     if (!this.isShadowStale) return undefined
     const active = { documents: this.#documents, paths: this.#paths }
-    return this.#reader.parse(active, this.#isShadowed)
+    return this.#reader.parse(parser, active, { isShadowed: this.#isShadowed })
   }
 
   private activateOverrides({ changes }: ParsedOverrides, isAll: boolean): void {

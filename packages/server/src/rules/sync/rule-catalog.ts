@@ -1,20 +1,17 @@
 /** Everything a rule store holds, as this node knows it: what the admin API reads and edits. */
+import type { RuleSet } from '@sluice/core'
 import {
-  type CandidateDocument,
   type OverrideDocument,
   overrideKey,
-  type RuleDocument,
   type SetDocument,
   type StoredRecord,
   type TokenDocument,
 } from '../store/records.js'
 import type { Position, RecordChunk } from '../store/rule-store.js'
 import { CatalogState } from './catalog-state.js'
+import { type RuleDocuments, RuleParser } from './rule-parser.js'
 
-export interface CatalogRule {
-  /** Without `candidate` and `overrides`. */
-  readonly document: RuleDocument
-  readonly candidate: CandidateDocument | undefined
+export interface CatalogRule extends RuleDocuments {
   /** Of the last change to it or its candidate. */
   readonly version: number
   readonly overrideCount: number
@@ -34,6 +31,8 @@ export interface CatalogToken {
 }
 
 export interface RuleCatalog {
+  /** Parses the rules of this catalog, and drafts of them; each document once. */
+  readonly parser: RuleParser
   /** Undefined: nothing was read yet. */
   readonly position: Position | undefined
   /** Of the last change to the set as a whole: rules, their order, routes, candidates. */
@@ -42,6 +41,8 @@ export interface RuleCatalog {
   /** In the order of the set. */
   rules(): readonly CatalogRule[]
   rule(id: string): CatalogRule | undefined
+  /** Returns the rules that have no errors, parsed, without their overrides. */
+  parsedSet(): RuleSet
   /** In the order of their ids, those above `after` only. */
   overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[]
   override(rule: string, id: string): CatalogOverride | undefined
@@ -80,12 +81,21 @@ export function createCatalog(): WritableCatalog {
   return new ChunkedCatalog()
 }
 
+interface ParsedCatalog {
+  readonly rules: readonly CatalogRule[]
+  readonly source: SetDocument
+  readonly set: RuleSet
+}
+
 class ChunkedCatalog implements WritableCatalog {
+  readonly parser = new RuleParser()
   #position: Position | undefined
   #state = new CatalogState()
   /** Of the reading under way: everything, or changes. */
   #next: CatalogState | undefined
   #changes: StoredRecord[] = []
+  /** Of the rules and the set that the catalog last had when it was asked for. */
+  #parsed: ParsedCatalog | undefined
 
   get position(): Position | undefined {
     return this.#position
@@ -109,6 +119,20 @@ class ChunkedCatalog implements WritableCatalog {
 
   rule(id: string): CatalogRule | undefined {
     return this.#state.rule(id)
+  }
+
+  parsedSet(): RuleSet {
+    const rules = this.rules()
+    const { set: source, parser } = this
+    if (this.#parsed?.rules === rules && this.#parsed.source === source) return this.#parsed.set
+    const { routes, strictPaths } = source
+    const good = rules.filter((rule) => parser.parseRule(rule).errors.length === 0)
+    const valid = { routes, strictPaths, rules: good.map((rule) => parser.combine(rule)) }
+    // Without warnings: finding them takes longest, and the caller does not report them.
+    const parsed = parser.parseSet(valid, { warnOf: new Set() })
+    const set = parsed.rules ?? { routes: [], strictPaths, rules: [] }
+    this.#parsed = { rules, source, set }
+    return set
   }
 
   overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[] {

@@ -157,7 +157,7 @@ describe('a rules file', () => {
     renameSync(`${file}.new`, file)
     await vi.waitFor(async () => expect(await limit()).toBe('50'), SOON)
     writeFileSync(file, 'rules: [{ id: 7')
-    await waitFor(program, () => /rules refused; those in force stay/.test(program.output()))
+    await waitFor(program, () => /rules invalid: active rules stay/.test(program.output()))
     expect(await limit()).toBe('50')
     expect(Number(await age())).toBeGreaterThan(0)
     writeFileSync(file, rulesOf(500))

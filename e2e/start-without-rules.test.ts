@@ -90,7 +90,7 @@ describe('a node with an upstream of its own and a new data directory', () => {
     const { program, api } = await start({}, folder)
     expect(await readyOf(api)).toEqual(READY)
     expect(program.output()).not.toContain('not ready')
-    expect(program.output()).toContain('there is no rule, so every call is allowed')
+    expect(program.output()).toContain('no rules: every call is allowed')
   })
 })
 
@@ -99,10 +99,10 @@ test('a folder that began with the example is warned of once an upstream is conf
   const first = await startWithBanner({}, folder)
   first.program.signal('SIGTERM')
   expect(await first.program.code()).toBe(0)
-  expect(first.program.output()).not.toContain('the example rules are in force')
+  expect(first.program.output()).not.toContain('the example rules are active')
   const env = { SLUICE_UPSTREAM: 'http://127.0.0.1:1' }
   const { program } = await startWithBanner(env, folder)
-  expect(program.output()).toContain('rules: the example rules are in force; replace them')
+  expect(program.output()).toContain('rules: the example rules are active; replace them')
 })
 
 test('a node on an empty Postgres is not ready until the first rule is made', async () => {
@@ -135,7 +135,7 @@ test('a rules file without rules passes the check with a note, and its node is r
   writeFileSync(file, JSON.stringify({ rules: [RULE] }))
   await becomesReady(api)
   writeFileSync(file, 'rules: []')
-  await waitFor(program, () => program.output().includes('an enforced rule was removed'))
+  await waitFor(program, () => program.output().includes('enforced rule removed'))
   expect(await readyOf(api)).toEqual(READY)
 })
 

@@ -48,7 +48,7 @@ describe('a node that ran before', () => {
     expect(await node.ready()).toEqual({ code: 200, reasons: [] })
     expect(await node.peekLimit()).toBe(2)
     await expect
-      .poll(() => node.logged('last good rules in force until the store tells others'), POLL)
+      .poll(() => node.logged('using last known good rules until the rule store answers'), POLL)
       .toHaveLength(1)
     const statuses: number[] = []
     // Both are keys of the same user, so the third call of either is one too many.

@@ -63,7 +63,7 @@ const versionsOf = () => Promise.all(nodes.map((node) => node.metric('sluice_rul
 
 describe('10,000 changes in ten seconds', () => {
   test('are read at most every 250 ms, and all nodes end at the last within 5 s', async () => {
-    const readBefore = nodes.map((node) => node.logged('rules in force').length)
+    const readBefore = nodes.map((node) => node.logged('rules activated').length)
     const before = Number(await postgres.psql('select version from sluice.state', url))
     const began = performance.now()
     await Promise.all(
@@ -86,7 +86,7 @@ describe('10,000 changes in ten seconds', () => {
     expect(version).toBe(before + CHANGES)
 
     const reads = nodes.map(
-      (node, index) => node.logged('rules in force').length - (readBefore[index] ?? 0),
+      (node, index) => node.logged('rules activated').length - (readBefore[index] ?? 0),
     )
     const rate = Math.round((CHANGES * 1000) / tookMs)
     console.log(

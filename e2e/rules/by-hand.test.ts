@@ -81,7 +81,7 @@ describe('a bad rule', () => {
     for (const node of nodes) {
       // Its log comes another way than its answers, and may be later.
       await expect
-        .poll(() => node.logged('rule refused; the one in force stays')[0], POLL)
+        .poll(() => node.logged('rule invalid: previous version stays active')[0], POLL)
         .toMatchObject({ level: 'error', id: 'bad', problem })
       expect(await node.metric('sluice_rules_failures_total')).toBe(1)
     }

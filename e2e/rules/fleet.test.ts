@@ -108,4 +108,4 @@ describe('behind a pooler that lends connections for a transaction', () => {
 })
 
 const SWALLOWED =
-  'a pooler swallows LISTEN; the rule store is asked every 1000 ms instead. Accepted: a URL of Postgres itself, or of a pooler that lends connections for a session'
+  'rule store: LISTEN does not work through this pooler; polling every 1000 ms instead. Use the URL of Postgres itself, or of a pooler in session mode'

@@ -86,7 +86,7 @@ describe('a store that was put back', () => {
     await sleep(1000)
     await isNotFollowed(4)
     for (const node of nodes) {
-      expect(node.logged('the rule store is not followed').length).toBeGreaterThan(0)
+      expect(node.logged('rule store diverged: not following').length).toBeGreaterThan(0)
     }
 
     const adopted = await first.client.adopt()

@@ -92,6 +92,6 @@ export function logChanges(
     why,
   }: { readonly version: number; readonly by: string; readonly why: string | undefined },
 ): void {
-  log.info({ version, by, why, what }, 'rules changed by')
+  log.info({ version, by, why, what }, 'rules changed')
   logWeakenings(log, alarms, { version, by, why })
 }

@@ -164,7 +164,7 @@ export class Commits {
     } catch (error) {
       const editError = toEditError(error)
       if (!(editError instanceof EditError)) throw editError
-      const message = `the change was made, as version ${position.version}, but is not in force on this node yet: ${editError.message}`
+      const message = `the change was made, as version ${position.version}, but is not active on this node yet: ${editError.message}`
       throw new EditError(editError.code, message, { cause: error })
     }
     return position.version

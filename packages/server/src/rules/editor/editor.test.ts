@@ -119,7 +119,7 @@ describe('a store that does not answer', () => {
     const { editor } = await startNode({ store: broken })
     const failure = await failureOf(editor.create(RULE, META))
     expect(failure.code).toBe('rules_unavailable')
-    expect(failure.message).toMatch(/^the change was made, as version 2, but is not in force/)
+    expect(failure.message).toMatch(/^the change was made, as version 2, but is not active/)
   })
 })
 

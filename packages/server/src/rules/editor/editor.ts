@@ -256,7 +256,7 @@ async function adopt(
       const { version } = await store.adopt(above, by, why).catch((failure: unknown) => {
         throw toEditError(failure)
       })
-      log.warn({ version, by, why, store: store.name }, 'the rule store was adopted as it is')
+      log.warn({ version, by, why, store: store.name }, 'rule store adopted')
       await commits.refresh(version)
       return version
     }

@@ -347,7 +347,7 @@ describe('the log', () => {
       by: 'ann',
       why: 'a test',
       what: ['set changed', 'rule orders created', 'rule orders: 1 overrides set, 0 removed'],
-      msg: 'rules changed by',
+      msg: 'rules changed',
     })
     expect(JSON.stringify(node.lines)).not.toContain('secret-user')
   })
@@ -359,9 +359,9 @@ describe('the log', () => {
     await node.editor.patch('orders', { mode: null }, META, undefined)
     await node.editor.remove('orders', META, { expected: undefined, confirmed: true })
     expect(logged('warn').map((line) => line['msg'])).toEqual([
-      'a rule admits every call while the store is silent: its posture became open',
-      'a rule is no longer enforced, but shadow',
-      'an enforced rule was removed',
+      'rule now fails open: every call is allowed while the store does not answer',
+      'rule no longer enforced: mode is now shadow',
+      'enforced rule removed',
     ])
   })
 })

@@ -51,7 +51,10 @@ export async function simulateLimits(
   if (problems.length > 0) throw invalidError('rules_invalid', problems)
   const specs = read.flatMap((each) => ('spec' in each ? [each.spec] : []))
   if (semaphore.waiting >= WAITING_MAX) {
-    throw new EditError('rules_unavailable', `${WAITING_MAX} trials are waiting already. Try again`)
+    throw new EditError(
+      'rules_unavailable',
+      `${WAITING_MAX} simulations are waiting already. Try again`,
+    )
   }
   return semaphore.run(async () => {
     const slices = new CooperativeYield()

@@ -1,6 +1,6 @@
 /**
- * What every rule store refuses before it writes anything. The bounds are nets: the editor has
- * tighter ones, with messages for people.
+ * Checks that every rule store makes before it writes a commit. The bounds are a safety net: the
+ * editor has tighter ones, with better messages.
  */
 import type { Change } from './records.js'
 import { COMMIT_CHANGES_MAX, type Commit } from './rule-store.js'
@@ -10,9 +10,9 @@ const BODY_LENGTH_MAX = 4 * 1024 * 1024
 const BY_LENGTH_MAX = 1024
 const WHY_LENGTH_MAX = 10_000
 
-/** Text that no JSON column and no UTF-8 file can hold: NUL, and halves of characters. */
+/** Text that a JSON column or a UTF-8 file cannot hold: NUL and lone surrogates. */
 const UNSTORABLE = /\0|\p{Surrogate}/u
-/** How such text looks in JSON; other text may look so too. */
+/** How such text may look in JSON: a quick test before the exact one. */
 const UNSTORABLE_JSON = /\\u(?:0000|d[89a-f])/i
 
 /** Throws a `RangeError`. */
@@ -33,13 +33,13 @@ export function checkCommit({ by, why, changes }: Commit): void {
   }
 }
 
-/** Who and why. Throws a `RangeError`. */
+/** Checks who commits, and why. Throws a `RangeError`. */
 export function checkMeta(by: string, why: string | undefined): void {
   checkText('who commits', by, BY_LENGTH_MAX)
   if (why !== undefined) checkText('why', why, WHY_LENGTH_MAX)
 }
 
-/** The body as text: what every store can keep and give back alike. Throws a `RangeError`. */
+/** Returns the body as JSON text that every store can hold. Throws a `RangeError` if none can. */
 export function bodyText({ kind, id, body }: Change): string {
   const text: string | undefined = JSON.stringify(body)
   if (text === undefined) throw new RangeError(`${kind} ${id}: found no JSON`)
@@ -57,7 +57,7 @@ export function bodyText({ kind, id, body }: Change): string {
   return text
 }
 
-/** One text for one record. Kinds have no space. */
+/** Returns a unique key of a record. Kinds contain no space. */
 export function recordKey(kind: string, id: string): string {
   return `${kind} ${id}`
 }

@@ -1,7 +1,7 @@
-/** The nodes that reported to a store which keeps them in memory. */
+/** The nodes that reported to a rule store, kept in memory. */
 import type { NodeReport, LiveNode } from './rule-store.js'
 
-/** Those that were silent for longer are not told. */
+/** Nodes that did not report for longer are not listed. */
 const REPORT_AGE_MS_MAX = 60_000
 const NODES_MAX = 1000
 

@@ -1,6 +1,6 @@
 /**
- * Opens the rule store that the configuration asks for. A new one in files begins with the example
- * where nothing is configured, and empty elsewhere.
+ * Opens the rule store that the configuration names. A new file store begins with the example rules
+ * if nothing is configured, and empty otherwise.
  */
 import { join } from 'node:path'
 import { parseData } from '@sluice/core'
@@ -23,12 +23,12 @@ export interface RuleStoreDeps {
 }
 
 const FOLDER = 'rules'
-/** What a store is at when it was made and never written to. */
+/** The version of a new store. */
 const FIRST_VERSION = 1
 
 const EXAMPLE_WHY = 'the example that a new store begins with'
 
-/** Undefined where rules are a file of the user's own. Rejects with what keeps it from opening. */
+/** Resolves to undefined if rules come from a file. Rejects with the reason if it cannot open. */
 export async function openRuleStore(
   config: Pick<Config, 'rules' | 'database' | 'dataDir'> & Partial<Pick<Config, 'rulesHistory'>>,
   { log, clock, isExample }: RuleStoreDeps,
@@ -48,9 +48,9 @@ export async function openRuleStore(
   }
 }
 
-/** Gives a first start something to look at and to change. A store with a past is left as it is. */
+/** Commits the example rules to a new store. A store with a history is left unchanged. */
 async function commitExample(store: RuleStore): Promise<void> {
-  // On a disk that cannot be written there is nothing to plant; it is served as it is.
+  // A read-only store is served without the example.
   if (store.status().isReadOnly === true || (await versionOf(store)) !== FIRST_VERSION) return
   await store.commit({
     base: FIRST_VERSION,
@@ -60,11 +60,11 @@ async function commitExample(store: RuleStore): Promise<void> {
   })
 }
 
-/** The folder was once started without a configuration, and its rules were never changed since. */
+/** Warns if the store began with the example, and its rules were never changed since. */
 async function warnOfExample(store: RuleStore, log: Log): Promise<void> {
   const [last] = await store.history({ limit: 1 })
   if (last?.why !== EXAMPLE_WHY) return
-  log.warn({}, 'rules: the example rules are in force; replace them with sluice rules apply')
+  log.warn({}, 'rules: the example rules are active; replace them with sluice rules apply')
 }
 
 async function versionOf(store: RuleStore): Promise<number | undefined> {

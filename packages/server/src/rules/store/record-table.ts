@@ -1,7 +1,6 @@
 /**
- * What a rule store that keeps its records in memory knows: the records as they are, what changed
- * lately, and which versions there were. It writes nothing down; entries of the past are kept by
- * whoever owns it.
+ * The in-memory state of a rule store: the present records, recent changes, and the known versions.
+ * It persists nothing: the owner keeps the history.
  */
 import { CHUNK_RECORDS_MAX, type RecordChunk, DivergedError, type Position } from './rule-store.js'
 import { recordKey } from './check-commit.js'
@@ -11,22 +10,22 @@ import { SortedIds } from './sorted-ids.js'
 
 type RecordName = Pick<StoredRecord, 'kind' | 'id'>
 
-/** In this order they are read: what others refer to first. */
+/** The order in which kinds are read: what others refer to comes first. */
 const KINDS: readonly Kind[] = ['secret', 'set', 'rule', 'candidate', 'override', 'token', 'key']
 
 /**
- * How many changes are remembered one by one. Whoever has seen less than those reads everything:
- * nobody knows any more what was removed before.
+ * How many recent changes are kept. A reader with an older position reads everything, because
+ * removals before it are no longer known.
  */
 const RECENT_CHANGES_MAX = 200_000
 
-/** How many versions are remembered by their marks: 16 bytes each. Beyond it half of them go. */
+/** How many versions are kept with their marks, 16 bytes each. Beyond it half of them go. */
 const VERSIONS_MAX = 2_000_000
 
-/** Where a ledger begins whose older versions are not known. */
+/** The position at which a table starts whose older versions are not known. */
 export interface BasePosition {
   readonly position: Position
-  /** The first version of the lineage, and whether another one was there before it. */
+  /** The first version of the lineage, and whether another lineage came before it. */
   readonly lineageStart: number
   readonly isAdopted: boolean
 }
@@ -46,20 +45,20 @@ export class RecordTable {
   readonly #records = new Map<Kind, Map<string, StoredRecord>>(
     KINDS.map((kind) => [kind, new Map()]),
   )
-  /** Undefined while the past is being taken in: see `begin`. */
+  /** Undefined while the history is being loaded: see `begin`. */
   #keyIds: SortedIds | undefined
-  /** Versions and their marks as numbers, oldest first. */
+  /** Versions, and their marks as numbers; oldest first. */
   #versions: number[] = []
   #marks: number[] = []
   readonly #recentChangesMax: number
-  /** What the versions after `#recentStart` changed, oldest first. */
+  /** Records that the versions after `#recentStart` changed, oldest first. */
   #recent: { readonly version: number; readonly changed: readonly RecordName[] }[] = []
   #recentStart = 0
   #recentCount = 0
-  /** Where those begin: older ones before it are removed many at a time. */
+  /** Index of the oldest valid entry: those before it are removed many at a time. */
   #recentFrom = 0
   #position: Position | undefined
-  /** Oldest first; the last is the present one. */
+  /** Oldest first; the last is the current one. */
   #lineages: Lineage[] = []
 
   constructor({ recentChangesMax = RECENT_CHANGES_MAX }: RecordTableOptions = {}) {
@@ -72,7 +71,7 @@ export class RecordTable {
     return this.#position
   }
 
-  /** Why an entry cannot be the next one; undefined: it can. */
+  /** Describes why an entry cannot be the next one; undefined: it can. */
   problemOf({ version, lineage }: Pick<VersionEntry, 'version' | 'lineage'>): string | undefined {
     const last = this.#position?.version ?? 0
     if (lineage !== undefined && version > last) return undefined
@@ -94,12 +93,12 @@ export class RecordTable {
     this.remember(version, changes)
   }
 
-  /** Puts records in place before any version is applied, in one call or several. */
+  /** Loads the records of a base before any version is applied, in one call or several. */
   putBase(records: readonly StoredRecord[]): void {
     for (const { kind, id, body, version } of records) this.put(kind, id, body, version)
   }
 
-  /** Stands at a version whose records were put in place. */
+  /** Sets the version of the records that `putBase` loaded. */
   startAt({ position, lineageStart, isAdopted }: BasePosition): void {
     if (this.#position !== undefined) throw new Error('the rule store has versions already')
     this.#lineages.push({ lineage: position.lineage, start: lineageStart, isAdopted })
@@ -108,7 +107,7 @@ export class RecordTable {
     this.#recentStart = position.version
   }
 
-  /** Where it stood at a version; undefined: that is not known. */
+  /** Returns the position at a version; undefined if it is not known. */
   basePositionAt(version: number): BasePosition | undefined {
     const index = this.indexOf(version)
     const current = this.#lineages.findLast(({ start }) => start <= version)
@@ -118,7 +117,7 @@ export class RecordTable {
     return { position, lineageStart: start, isAdopted }
   }
 
-  /** Every record, of this moment. */
+  /** Returns every present record. */
   allRecords(): readonly StoredRecord[] {
     const all: StoredRecord[] = []
     for (const records of this.#records.values()) for (const one of records.values()) all.push(one)
@@ -126,8 +125,8 @@ export class RecordTable {
   }
 
   /**
-   * The past is taken in: from now on what changes is remembered one by one. Doing so for a million
-   * records that nobody has read yet would only take time.
+   * Called when the history is loaded: from now on changes are kept for readers. Keeping those of a
+   * million loaded records, which no reader has seen, would only take time.
    */
   begin(): void {
     this.#keyIds ??= new SortedIds(this.#records.get('key')?.keys())
@@ -141,13 +140,13 @@ export class RecordTable {
     return this.#records.get('key')?.get(id) as StoredKey | undefined
   }
 
-  /** In the order of their ids, those above `after`. */
+  /** Returns a page in the order of ids, starting after `after`. */
   keysAfter(after: string | undefined, limit: number): readonly StoredKey[] {
     const ids = this.#keyIds?.page(after, limit) ?? []
     return ids.flatMap((id) => this.key(id) ?? [])
   }
 
-  /** In no order. What changes meanwhile may be there or not. */
+  /** In no order; changes during the iteration may be included or not. */
   keys(): Iterable<StoredKey> {
     return (this.#records.get('key')?.values() ?? []) as Iterable<StoredKey>
   }
@@ -160,7 +159,7 @@ export class RecordTable {
     return this.indexOf(version) !== undefined
   }
 
-  /** Of this moment, whatever is applied while it is being read. */
+  /** Returns a snapshot: versions applied during the iteration are not included. */
   read(since: Position | undefined): Iterable<RecordChunk> {
     const { position } = this
     const start = since === undefined ? undefined : this.startOf(since)
@@ -168,7 +167,7 @@ export class RecordTable {
     return chunksOf(this.changedAfter(start), position, false)
   }
 
-  /** The version to go on from; undefined: everything has to be read. */
+  /** Returns the version to continue from; undefined: everything has to be read. */
   private startOf(since: Position): number | undefined {
     const { position } = this
     const hasLeft = since.lineage !== position.lineage
@@ -176,7 +175,7 @@ export class RecordTable {
     if (hasLeft && present?.isAdopted === true && since.version < present.start) return undefined
     const index = hasLeft ? undefined : this.indexOf(since.version)
     const mark = index === undefined ? undefined : this.#marks[index]
-    // One of a version that is no longer known may be of any history, and is not followed.
+    // A position whose version is no longer known may be of any history: it has diverged.
     if (mark === undefined || markText(mark) !== since.mark) {
       throw new DivergedError(position, divergence(since, position))
     }
@@ -224,7 +223,7 @@ export class RecordTable {
       this.#recentStart = version
       return
     }
-    // Not the changes themselves, which would keep bodies that are gone.
+    // Without the bodies, so that replaced ones are not retained.
     this.#recent.push({ version, changed: changes.map(({ kind, id }) => ({ kind, id })) })
     this.#recentCount += changes.length + 1
     const last = this.#recent.length - 1
@@ -234,7 +233,7 @@ export class RecordTable {
       this.#recentStart = oldest?.version ?? version
       this.#recentFrom++
     }
-    // Not each time: that would copy the whole list for every version.
+    // Only when half of it is stale: copying the list for every version would be too slow.
     if (this.#recentFrom * 2 < this.#recent.length) return
     this.#recent = this.#recent.slice(this.#recentFrom)
     this.#recentFrom = 0

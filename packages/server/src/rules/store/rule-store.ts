@@ -1,16 +1,15 @@
 /**
- * The contract of a rule store: records that change together in numbered versions. It knows nothing
- * of what a good rule is; the editor checks before it commits, and every node again when it reads.
+ * The contract of a rule store: records that change together in numbered versions. A store does not
+ * validate rules: the editor does before it commits, and every node again when it reads.
  *
- * Versions count from 1 and never go back. A writer names the version it has seen; if the store has
- * gone on meanwhile, nothing is written. So whoever computed a change from what it read can trust
- * that nothing else was there.
+ * Versions count from 1 and never go back. A commit names the version that its changes were computed
+ * from; if the store is at another version, nothing is written (optimistic concurrency).
  */
 import type { Change, Kind, StoredKey, StoredRecord } from './records.js'
 
 /**
- * Where a store stands. `mark` is drawn at random for every version, and `lineage` for every
- * history: a store that was put back to an older backup has other marks at the same numbers.
+ * The position of a store. `mark` is random for every version, and `lineage` for every history, so
+ * that a store restored from an older backup has other marks at the same versions.
  */
 export interface Position {
   readonly version: number
@@ -18,33 +17,33 @@ export interface Position {
   readonly lineage: string
 }
 
-/** A part of what was asked for, at most `CHUNK_RECORDS_MAX` records. */
+/** A part of a read: at most `CHUNK_RECORDS_MAX` records. */
 export interface RecordChunk {
-  /** Whether this is the first chunk of everything, so that what is not in it is gone. */
+  /** Whether this is the first chunk of a whole read: records that are not in the read are gone. */
   readonly isWhole: boolean
-  /** In a delta, removed records have `body: null`. */
+  /** In a read of changes, removed records have `body: null`. */
   readonly records: readonly StoredRecord[]
-  /** In the last chunk: where the store stood. All chunks are of that one moment. */
+  /** The position of the store, in the last chunk only. All chunks are one snapshot. */
   readonly position: Position | undefined
 }
 
 export const CHUNK_RECORDS_MAX = 1000
 /** The changes that one version of the history lists; `changesAfter` returns all of them. */
 export const CHANGES_LISTED_MAX = 100
-/** Of one commit: what a person imports at once. */
+/** Changes of one commit. */
 export const COMMIT_CHANGES_MAX = 20_000
 
 export interface Commit {
   /** The version that the changes were computed from. */
   readonly base: number
-  /** Who: the name of the token. */
+  /** The name of the token that commits. */
   readonly by: string
   readonly why: string | undefined
-  /** A record at most once. None: an error of the caller. */
+  /** At least one, and each record at most once. */
   readonly changes: readonly Change[]
 }
 
-/** One change of the past, as it is told. */
+/** One change of the history. */
 export interface PastChange {
   readonly kind: Kind
   readonly id: string
@@ -61,100 +60,99 @@ export interface PastVersion {
   readonly by: string
   readonly why: string | undefined
   readonly changeCount: number
-  /** The first of them: at most 100, and of the rule asked for only where one was. */
+  /** The first `CHANGES_LISTED_MAX` of them; of the queried rule only, if there is one. */
   readonly changes: readonly PastChange[]
 }
 
 export interface HistoryQuery {
   /** Only versions that changed this rule, its candidate or its overrides. */
   readonly rule?: string | undefined
-  /** Only versions below this one. */
+  /** Only versions lower than this one. */
   readonly before?: number | undefined
-  /** At most so many, newest first. */
+  /** At most this many, newest first. */
   readonly limit: number
 }
 
 export interface KeysQuery {
-  /** Only keys whose id is above this one: they come in the order of their ids. */
+  /** Only keys whose id is greater: keys come in the order of their ids. */
   readonly after?: string | undefined
   readonly user?: string | undefined
   readonly limit: number
 }
 
 export interface NodeReport {
-  /** Random, for the life of the process. */
+  /** Random for each process. */
   readonly id: string
   readonly host: string
   readonly pid: number
-  /** Of Sluice. */
+  /** The release of Sluice. */
   readonly release: string
-  /** The version of the rules that it runs. */
+  /** The active version of its rules. */
   readonly rulesVersion: number
   /** An ISO time. */
   readonly startedAt: string
-  /** What keeps it from running the newest rules, for people. */
+  /** Why it does not run the newest rules. */
   readonly problem?: string | undefined
 }
 
 export interface LiveNode extends NodeReport {
-  /** How long ago it reported, by the clock of the store. */
+  /** Time since its last report, by the clock of the store. */
   readonly seenMsAgo: number
 }
 
 export interface StoreStatus {
-  /** Whether the store answered when it was last asked. */
+  /** Whether the store answered the last request. */
   readonly isConnected: boolean
-  /** How news comes: at once, by asking regularly, or not at all now. */
+  /** How this node learns of changes: by notification, by polling, or not at all for now. */
   readonly news: 'push' | 'poll' | 'none'
-  /** What is wrong, for people; undefined: nothing. */
+  /** What is wrong, as text; undefined: nothing. */
   readonly problem: string | undefined
-  /** Whether it is read and followed, but takes no changes for now. */
+  /** Whether it serves reads, but takes no commits for now. */
   readonly isReadOnly?: boolean | undefined
-  /** The oldest version that can be gone back to; undefined: every one that there was. */
+  /** The oldest version that a rollback can target; undefined: all of them. */
   readonly keptSince?: number | undefined
 }
 
 export interface RuleStore {
-  /** For people, without secrets: `files in .sluice/rules`, `postgres db.internal:5432/sluice`. */
+  /** For messages, without secrets: `files in .sluice/rules`, `postgres db.internal:5432/sluice`. */
   readonly name: string
   /**
-   * What changed after `since`; everything, where it is undefined or nobody knows any more what
-   * was removed since then. Rejects with a `DivergedError` if the store's history is not the one
-   * that `since` belongs to, unless it has begun a new lineage on purpose: then everything. No
-   * chunk but a last one without records if there is nothing new.
+   * Reads the changes after `since`; everything, if `since` is undefined or removals since then are
+   * no longer known. Rejects with a `DivergedError` if `since` is not part of the store's history,
+   * unless the store was adopted since: then reads everything. Without changes there is one chunk
+   * without records.
    */
   read(since: Position | undefined): AsyncIterable<RecordChunk>
   /**
-   * All changes or none, as the next version. Rejects with a `ConflictError` if the store is no
-   * longer at `base`. When it resolves, the version is safe on disk. A change that leaves a record
-   * as it is still counts as one.
+   * Commits all changes or none, as the next version. Rejects with a `ConflictError` if the store is
+   * not at `base`. When it resolves, the version is durable. A change to an equal body counts too.
    */
   commit(commit: Commit): Promise<Position>
   history(query: HistoryQuery): Promise<readonly PastVersion[]>
   /**
-   * Every change after a version, newest first, of one rule (with its candidate and overrides) or
-   * of all: what has to be undone to go back there. Rejects with a `RangeError` if the version is
-   * not one of this store's, or no longer kept: see `StoreStatus.keptSince`.
+   * Yields every change after a version, newest first, of one rule (with its candidate and
+   * overrides) or of all: what a rollback has to undo. Rejects with a `RangeError` if the version is
+   * unknown or no longer kept: see `StoreStatus.keptSince`.
    */
   changesAfter(version: number, rule?: string): AsyncIterable<PastChange>
   keys(query: KeysQuery): Promise<readonly StoredKey[]>
   key(id: string): Promise<StoredKey | undefined>
   /**
-   * Begins a new lineage one version above both the store's own and `above`, so that nodes that
-   * refuse to follow an older store read it whole and follow. Changes no record.
+   * Starts a new lineage, one version higher than both the store's own and `above`, so that nodes
+   * that stopped following a restored store read it whole and follow it. Changes no record.
    */
   adopt(above: number, by: string, why: string | undefined): Promise<Position>
-  /** Tells that this node lives, and what it runs. */
+  /** Records that this node is alive, and which rules it runs. */
   report(node: NodeReport): Promise<void>
-  /** Those that reported within a minute. */
+  /** Lists the nodes that reported within a minute. */
   nodes(): Promise<readonly LiveNode[]>
-  /** Calls the listener when there may be something new; returns what ends that. */
+  /** Calls the listener when the store may have changed; returns a function that unsubscribes. */
   onChange(listener: () => void): () => void
   status(): StoreStatus
   close(): Promise<void>
 }
 
-/** The store went on since the version that a writer had seen. */
+/** The store is no longer at the version that a commit was computed from. */
 export class ConflictError extends Error {
   readonly version: number
 
@@ -165,7 +163,7 @@ export class ConflictError extends Error {
   }
 }
 
-/** The store's history is not the one that a node follows: it was put back, or is another one. */
+/** The store's history is not the one that a node follows: it was restored, or is another store. */
 export class DivergedError extends Error {
   readonly store: Position
 
@@ -176,7 +174,7 @@ export class DivergedError extends Error {
   }
 }
 
-/** The store did not answer; whether a commit was made is not known where `isUncertain`. */
+/** The store did not answer. If `isUncertain`, a commit may have been made or not. */
 export class UnavailableError extends Error {
   readonly isUncertain: boolean
 

@@ -1,11 +1,11 @@
 /**
- * Ids in their order, a million of them: in runs that are short enough to insert into, so that no
- * page and no commit has to sort or move all of them.
+ * A sorted set of up to a million ids, in runs that are short enough to insert into, so that neither
+ * a page nor a commit has to sort or move all of them.
  */
 const RUN_LENGTH_MAX = 1024
 
 export class SortedIds {
-  /** None is empty but the only one. */
+  /** No run is empty, unless it is the only one. */
   readonly #runs: string[][] = [[]]
 
   /** @param ids in any order, each once */
@@ -36,7 +36,7 @@ export class SortedIds {
     if (run.length === 0 && this.#runs.length > 1) this.#runs.splice(index, 1)
   }
 
-  /** Those above `after`, from the first one where it is undefined. */
+  /** Returns the ids greater than `after`; from the first one if it is undefined. */
   page(after: string | undefined, limit: number): readonly string[] {
     const from = after ?? ''
     const found: string[] = []
@@ -52,7 +52,7 @@ export class SortedIds {
     return found
   }
 
-  /** The last run that begins at or below the id, else the first one. */
+  /** Returns the index of the last run whose first id is not greater, else 0. */
   private runOf(id: string): number {
     let low = 0
     let high = this.#runs.length - 1
@@ -65,7 +65,7 @@ export class SortedIds {
   }
 }
 
-/** Where the id stands, or would. */
+/** Returns the index of the id, or where it would be inserted. */
 function placeOf(run: readonly string[], id: string): number {
   let low = 0
   let high = run.length

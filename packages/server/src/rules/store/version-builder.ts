@@ -1,4 +1,4 @@
-/** The next versions of a ledger, computed and checked, but in force nowhere yet. */
+/** Computes and checks the next versions of a record table, without applying them. */
 import { bodyText, checkCommit, checkMeta, recordKey } from './check-commit.js'
 import { type VersionEntry, newLineage, newMark } from './version-entry.js'
 import type { RecordTable } from './record-table.js'
@@ -6,7 +6,7 @@ import { type Commit, ConflictError, type Position } from './rule-store.js'
 
 export class VersionBuilder {
   readonly #table: RecordTable
-  /** What the entries so far make of records; null: removed. */
+  /** Bodies of the records that the entries so far change; null: removed. */
   readonly #bodies = new Map<string, unknown>()
   #position: Position
 
@@ -15,12 +15,12 @@ export class VersionBuilder {
     this.#position = table.position
   }
 
-  /** After what was added. */
+  /** The position after the entries so far. */
   get position(): Position {
     return this.#position
   }
 
-  /** Throws a `ConflictError`, or a `RangeError` for what no store keeps; then adds nothing. */
+  /** Throws a `ConflictError`, or a `RangeError` for what cannot be stored; then adds nothing. */
   add(commit: Commit, at: string): VersionEntry {
     checkCommit(commit)
     if (commit.base !== this.#position.version) throw new ConflictError(this.#position.version)
@@ -28,7 +28,7 @@ export class VersionBuilder {
       const { kind, id } = change
       const key = recordKey(kind, id)
       const before = this.#bodies.has(key) ? this.#bodies.get(key) : this.#table.body(kind, id)
-      // A copy, as it will be read: whoever committed it may go on writing to its own.
+      // A copy, as it will be read back: the caller may modify its own object later.
       const after: unknown = JSON.parse(bodyText(change))
       return { kind, id, before, after }
     })

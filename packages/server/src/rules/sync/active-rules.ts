@@ -1,4 +1,4 @@
-/** Puts what a book holds into force: everything that can be used, in one step. */
+/** Activates the valid rules and overrides of a catalog in a limiter, in one step. */
 import type { ParsedRules, Rule } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import type { Log } from '../../observability/log/logger.js'
@@ -10,7 +10,7 @@ import { type RuleReadResult, RuleReader } from './rule-reader.js'
 import type { TimedShadow } from './timed-shadow.js'
 import { compareRules, logNoRules, logWeakenings } from './weakened-rules.js'
 
-/** Documents in force in place of bad ones that the store holds. */
+/** Documents that stay active in place of invalid ones in the store. */
 export interface LastGoodVersions {
   readonly rules: readonly WholeRule[]
   readonly overrides: readonly { readonly key: string; readonly document: OverrideDocument }[]
@@ -21,31 +21,31 @@ export const NO_LAST_GOOD_VERSIONS: LastGoodVersions = { rules: [], overrides: [
 interface ActiveRulesDeps {
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
   readonly log: Log
-  /** Which enforced rules shall refuse nobody for now. @default none */
+  /** Which enforced rules refuse no call for now. @default none */
   readonly shadow?: Pick<TimedShadow, 'until' | 'state'> | undefined
-  /** Attributes that callers may set themselves, by a header. @default not known */
+  /** Attributes that callers can set themselves with a header. @default unknown */
   readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
-/** A store full of mistakes is told of by the first of them. */
+/** Of a store full of errors, only the first are logged. */
 const PROBLEMS_LOGGED = 20
 
 export class ActiveRules {
   readonly #deps: ActiveRulesDeps
   readonly #reader: RuleReader
   #byId: ReadonlyMap<string, Rule> = new Map()
-  /** What those were parsed of. */
+  /** The documents that `#byId` was parsed from. */
   #documents: ReadonlyMap<string, WholeRule> = new Map()
   #paths: RuleReadResult['paths'] = { routes: [], strictPaths: false }
-  /** Of the timed shadow by which they were read. */
+  /** State of the timed shadow when the rules were read. */
   #shadowState = ''
   #refusedRules: ReadonlyMap<string, string> = new Map()
   #refusedOverrides: ReadonlyMap<string, RefusedOverride> = new Map()
-  /** Why the set as a whole was not taken. */
+  /** Why the set as a whole is invalid. */
   #setProblems: readonly string[] = []
   #warned: ReadonlySet<string> = new Set()
   #isReady = false
-  /** Whether the limiter may have less than it was given, so that it is given all of it. */
+  /** Whether the limiter may lack some of the rules, so that the next pass sends all of them. */
   #needsFullReload = true
   #failures = 0
 
@@ -67,7 +67,7 @@ export class ActiveRules {
     return this.#needsFullReload
   }
 
-  /** Whether they were read while other timed shadows were active than now. */
+  /** Whether the rules were read while other timed shadows were active than now. */
   get isShadowStale(): boolean {
     return this.#isReady && this.shadowState() !== this.#shadowState
   }
@@ -78,7 +78,7 @@ export class ActiveRules {
 
   problem(): string | undefined {
     const [setProblem] = this.#setProblems
-    if (setProblem !== undefined) return `the rules in force stay: ${setProblem}`
+    if (setProblem !== undefined) return `the active rules stay: ${setProblem}`
     const count = this.#refusedRules.size + this.#refusedOverrides.size
     const [first] = [...this.#refusedRules.values(), ...problemsOf(this.#refusedOverrides).values()]
     if (first === undefined) return undefined
@@ -94,7 +94,7 @@ export class ActiveRules {
     }
   }
 
-  /** Of an earlier process, before anything is put. */
+  /** Restores those of an earlier process, before the first `activate`. */
   useLastGoodVersions({ rules, overrides }: LastGoodVersions): void {
     this.#documents = new Map(rules.map((rule) => [rule.id, rule]))
     this.#refusedOverrides = new Map(
@@ -103,8 +103,8 @@ export class ActiveRules {
   }
 
   /**
-   * Resolves to whether the rules are those of the book, but for bad ones. `alongside` runs in the
-   * same step as the rules change, also where the set as a whole is refused.
+   * Resolves to whether the active rules are those of the catalog, apart from invalid ones.
+   * `alongside` runs in the same step as the rules change, even if the set as a whole is invalid.
    */
   async activate(
     catalog: RuleCatalog,
@@ -112,11 +112,11 @@ export class ActiveRules {
     alongside: () => void,
   ): Promise<boolean> {
     const needsFullReload = this.#needsFullReload
-    // Also where reading throws: what the book has taken by now comes with no other news.
+    // Set before reading, which may throw: no later update repeats what the catalog holds now.
     this.#needsFullReload = true
     const isRead =
       needsFullReload || update.rulesChanged || this.#setProblems.length > 0 || this.isShadowStale
-    // Before it is read: a shadow that ends meanwhile is found stale.
+    // Taken before the rules are read, so that a shadow that ends meanwhile is found stale.
     const shadowState = this.shadowState()
     const set = isRead ? refuseUnusableSet(await this.read(catalog)) : undefined
     const isRefused = set !== undefined && set.parsed.rules === undefined
@@ -125,7 +125,7 @@ export class ActiveRules {
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
     const refused = this.#refusedOverrides
     const overrides = await readOverrides({ catalog, update, before, after, refused })
-    // From here to the end of `alongside` nothing else runs, so no decision sees a half of it.
+    // From here to the end of `alongside` is synchronous, so no decision sees half of the change.
     if (parsed?.rules !== undefined) this.#deps.limiter.setParsedRules(parsed)
     this.activateOverrides(overrides, needsFullReload)
     alongside()
@@ -146,7 +146,7 @@ export class ActiveRules {
     return this.#deps.shadow?.state() ?? ''
   }
 
-  /** The rules in force as they shall be now: a set that is refused keeps no shadow going. */
+  /** Reparses the active rules where a shadow ended: an invalid set must not keep it going. */
   private reparseWithoutShadow(parser: RuleParser): ParsedRules | undefined {
     if (!this.isShadowStale) return undefined
     const active = { documents: this.#documents, paths: this.#paths }
@@ -161,7 +161,7 @@ export class ActiveRules {
   private recordSet(set: RuleReadResult, rules: ReadonlyMap<string, Rule>): void {
     const { parsed, documents, paths, refused } = set
     const { log } = this.#deps
-    this.logRefused('rule refused; the one in force stays', this.#refusedRules, refused)
+    this.logRefused('rule invalid: previous version stays active', this.#refusedRules, refused)
     this.#refusedRules = refused
     if (parsed.rules === undefined) {
       this.#byId = rules
@@ -181,7 +181,7 @@ export class ActiveRules {
     this.#warned = new Set(warnings)
   }
 
-  /** With the modes they had before a timed shadow: what that does is logged by itself. */
+  /** Returns rules with the modes they had before a timed shadow, which logs its own warnings. */
   private unshadowed(rules: ReadonlyMap<string, Rule>): ReadonlyMap<string, Rule> {
     return new Map(
       Array.from(rules, ([id, rule]) => {
@@ -199,12 +199,12 @@ export class ActiveRules {
     if (!isNew) return
     this.#failures++
     for (const problem of problems.slice(0, PROBLEMS_LOGGED)) {
-      this.#deps.log.error({ problem }, 'rules refused; those in force stay')
+      this.#deps.log.error({ problem }, 'rules invalid: active rules stay')
     }
   }
 
   private recordOverrides({ refused }: ParsedOverrides): void {
-    const message = 'override refused; the one in force stays'
+    const message = 'override invalid: previous version stays active'
     this.logRefused(message, problemsOf(this.#refusedOverrides), problemsOf(refused))
     this.#refusedOverrides = refused
   }
@@ -225,7 +225,7 @@ export class ActiveRules {
 
 const WARNING = 'rules warning'
 
-/** Where every rule is bad, what is left is not a set without rules, which would allow all. */
+/** A set of which every rule is invalid is refused: without rules it would allow every call. */
 function refuseUnusableSet(set: RuleReadResult): RuleReadResult {
   const [first] = set.refused.values()
   if (first === undefined || set.documents.size > 0) return set

@@ -1,4 +1,4 @@
-/** What a book holds: the records of a rule store, each where it is looked for. */
+/** The records of a rule store, indexed by kind and id: the content of a `RuleCatalog`. */
 import {
   type CandidateDocument,
   EMPTY_SET,
@@ -19,7 +19,7 @@ interface Versioned<Document> {
 }
 
 export class CatalogState {
-  /** Whose documents are kept where they are the same: rules are read again only if they differ. */
+  /** The state before. Equal documents are taken from it, so that only changed ones are parsed. */
   #previous: CatalogState | undefined
   readonly #rules = new Map<string, Versioned<RuleDocument>>()
   readonly #candidates = new Map<string, Versioned<CandidateDocument>>()
@@ -28,7 +28,7 @@ export class CatalogState {
   #set: SetDocument | undefined
   #secret: string | undefined
   #rulesVersion = 0
-  /** Made of the above when they are asked for. */
+  /** Derived from the above on first use. */
   #list: readonly CatalogRule[] | undefined
   #wholeSet: SetDocument | undefined
 
@@ -36,7 +36,7 @@ export class CatalogState {
     this.#previous = previous
   }
 
-  /** Once it is whole: else it would keep that one, and that the one before it. */
+  /** Called when this state is complete; otherwise every state would retain all before it. */
   releasePrevious(): void {
     this.#previous = undefined
   }
@@ -49,7 +49,7 @@ export class CatalogState {
     return this.#secret
   }
 
-  /** Its order is that of the rules there are, whatever was stored. */
+  /** Its order names exactly the rules that exist, whatever was stored. */
   get set(): SetDocument {
     this.#wholeSet ??= { ...(this.#set ?? EMPTY_SET), order: this.order() }
     return this.#wholeSet
@@ -81,7 +81,7 @@ export class CatalogState {
     return this.#overrideLists.get(rule)?.get(caller)
   }
 
-  overrideLists(): Iterable<readonly [rule: string, shelf: OverrideList]> {
+  overrideLists(): Iterable<readonly [rule: string, list: OverrideList]> {
     return this.#overrideLists
   }
 
@@ -89,7 +89,7 @@ export class CatalogState {
     return [...this.#tokens.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
-  /** Whether rules have to be read again. */
+  /** Returns whether rules have to be parsed again. */
   apply(record: StoredRecord): boolean {
     const { kind, id, body, version } = record
     switch (kind) {
@@ -184,7 +184,7 @@ export class CatalogState {
     this.#wholeSet = undefined
   }
 
-  /** Ids that are no rule are left out; rules that stand nowhere come last. */
+  /** Ids without a rule are left out; rules that the order does not name come last. */
   private order(): readonly string[] {
     const given: unknown = this.#set?.order
     const ids = new Set<string>()
@@ -196,14 +196,14 @@ export class CatalogState {
   }
 }
 
-/** The one that is known already, where the other says the same. */
+/** Returns the known document if the other is equal to it. */
 function reuseIfEqual<Document>(known: Document, found: Document): Document {
   return deepEqual(known, found) ? known : found
 }
 
 /**
- * Somebody may have written into the store by hand: the name of the record is the one that counts,
- * and what is no rule at all is one without limits, which is refused by its name.
+ * The store may have been edited by hand. The id of the record wins over the id in its body, and a
+ * body that is not a map becomes a rule without limits, which is reported as invalid by its id.
  */
 function namedRule(id: string, body: RuleDocument): RuleDocument {
   const isMap = typeof body === 'object' && !Array.isArray(body)

@@ -1,4 +1,4 @@
-/** The rules of a file as records of a store, so that they can be looked at like those. */
+/** Converts the rules of a file to records of a store, so that the admin API can list them. */
 import type { Override, Rule, RuleSet } from '@sluice/core'
 import {
   callerId,
@@ -18,7 +18,7 @@ interface RuleInFile extends Readonly<Record<string, unknown>> {
 }
 
 /**
- * `plain` is what the text says that `rules` were parsed from. A record that says what it said
+ * `plain` is the data of the text that `rules` were parsed from. A record that is equal to the one
  * `before` keeps its version.
  */
 export function recordsOfFile(
@@ -34,7 +34,7 @@ export function recordsOfFile(
 }
 
 function* changesOf(plain: unknown, { rules, strictPaths }: RuleSet): Generator<Change> {
-  // The text was parsed without errors, so this is its shape.
+  // The text was parsed without errors, so it has this shape.
   const isList = Array.isArray(plain)
   const written = (isList ? plain : (plain as { rules: unknown }).rules) as readonly RuleInFile[]
   const routes = isList ? [] : ((plain as { routes?: readonly unknown[] }).routes ?? [])
@@ -60,7 +60,7 @@ function* changesOfRule(
 }
 
 function overrideOf({ id, by }: Rule, override: Override, written: OverrideDocument): Change {
-  // As it was parsed: in a file a caller may be a number.
+  // The parsed caller, not the written one, which may be a number.
   const caller = Object.fromEntries(override.caller)
   const body = { ...written, caller }
   return { kind: 'override', id: overrideKey(id, callerId(by, caller)), body }

@@ -173,7 +173,7 @@ test('a store that is another than that of the copy is told of, and followed onc
   expect(await limitOf(node, 'u3')).toBe(10)
   expect(node.follower.version()).toBe(3)
   expect(node.follower.problem()).toContain('is at version 2, this node runs 3')
-  expect(messagesOf(node, 'error')).toEqual(['the rule store is not followed'])
+  expect(messagesOf(node, 'error')).toEqual(['rule store diverged: not following'])
   const { version } = await other.adopt(node.follower.version(), 'test', undefined)
   await node.follower.refresh(version)
   expect(await limitOf(node, 'u3')).toBe(99)

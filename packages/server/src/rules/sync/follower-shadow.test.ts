@@ -114,5 +114,5 @@ test('a shadow is logged as one warning for all rules, every minute, and once wh
   expect(shadowLines()).toHaveLength(4)
   await node.scheduler.advance(20 * MINUTE)
   expect(shadowLines()).toHaveLength(15)
-  expect(messagesOf(node, 'info')).toContain('timed shadow: over, rules do what their mode says')
+  expect(messagesOf(node, 'info')).toContain('timed shadow: ended, rules follow their mode again')
 })

@@ -88,7 +88,7 @@ describe('what was written into the store by hand', () => {
   test('a store without any rule allows every call, and that is told', async () => {
     const node = await startNode(newStore())
     expect(node.follower.isReady()).toBe(true)
-    expect(node.lines.map(({ msg }) => msg)).toContain('there is no rule, so every call is allowed')
+    expect(node.lines.map(({ msg }) => msg)).toContain('no rules: every call is allowed')
   })
 
   test('a bad candidate leaves its rule as it was', async () => {

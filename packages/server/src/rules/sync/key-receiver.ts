@@ -1,16 +1,19 @@
-/** Where the known keys of a rule store go: a book of them would be a million objects. */
+/**
+ * Receives the API keys of a rule store. They bypass the catalog, where a million of them would be
+ * a million objects.
+ */
 import type { StoredKey } from '../store/records.js'
 
 export interface KeyReceiver {
   /**
-   * What comes until `end` is everything, and what is not in it is gone; nothing of it is used
-   * before. Called again where the last such reading was not ended.
+   * Starts a full replacement: keys that do not arrive before `end` are removed, and none is used
+   * before `end`. Called again if the last full read was not completed.
    */
   begin(): void
-  /** Of everything, or changes to what is in use. Without a body: removed. */
+  /** Takes keys of a full read, or changes to the keys in use. A null body removes the key. */
   receive(records: readonly StoredKey[]): void
-  /** In use from now on, with the secret that hashes of keys depend on. */
+  /** Puts the received keys in use, with the secret that their hashes depend on. */
   end(secret: string | undefined): void
-  /** What came since `begin` is no longer everything: it is forgotten. */
+  /** Drops what was received since `begin`: the full read failed. */
   abandon(): void
 }

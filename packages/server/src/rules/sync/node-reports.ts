@@ -1,8 +1,8 @@
-/** Tells a rule store that this node lives and what it runs: at every change, and regularly. */
+/** Reports this node and its rules version to the rule store: on every change, and regularly. */
 import type { NodeReport, RuleStore } from '../store/rule-store.js'
 import type { Scheduler } from '../../lib/scheduler.js'
 
-/** The store forgets nodes that were silent for a minute. */
+/** The store drops nodes that did not report for a minute. */
 const REPORT_EVERY_MS = 5000
 
 export class NodeReports {
@@ -20,7 +20,7 @@ export class NodeReports {
     this.#describe = describe
   }
 
-  /** Now, and from then on regularly. A report that fails is made up for by the next. */
+  /** Reports now, and from then on regularly. The next report makes up for one that fails. */
   report(): void {
     this.#isRequested = true
     if (!this.#isSending && !this.#isClosed) void this.send()

@@ -1,4 +1,4 @@
-/** Where this node's rules come from, as the configuration says. */
+/** Opens the source of this node's rules that the configuration names: a file or a rule store. */
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import process from 'node:process'
@@ -22,15 +22,15 @@ export interface RuleFollowerDeps {
   readonly keys: RegisteredKeys
   readonly log: Log
   readonly clock: WallClock
-  /** The user's own rules, read already; undefined: they are in a rule store. */
+  /** The rules file, read already; undefined: rules are in a rule store. */
   readonly rules: RulesFileContent | undefined
   /** Whether nothing is configured, so that a new rule store begins with the example. */
   readonly isExample: boolean
-  /** Held by another process for this one; undefined: it is opened here. */
+  /** A store that another process holds for this one; undefined: it is opened here. */
   readonly store?: SharedStore | undefined
 }
 
-/** A rule store that several workers have together. */
+/** A rule store that the workers of one server share. */
 export interface SharedStore extends RuleStore {
   readonly isKeeper: boolean
 }
@@ -47,7 +47,7 @@ export function describeNode(clock: WallClock): NodeInfo {
   }
 }
 
-/** Resolves when there are rules, or it is clear that there are none for now. */
+/** Resolves when rules are active, or when it is clear that there are none for now. */
 export async function openRuleFollower(
   config: Config,
   node: NodeInfo,
@@ -55,9 +55,9 @@ export async function openRuleFollower(
 ): Promise<RuleFollower> {
   if (rules !== undefined) return followRulesFile(rules, { limiter, log, clock })
   const store = shared ?? (await openRuleStore(config, { log, clock, isExample }))
-  if (store === undefined) throw new Error('rules: neither a file of them nor a rule store')
+  if (store === undefined) throw new Error('rules: neither a rules file nor a rule store')
   const isKeeper = shared?.isKeeper ?? true
-  // Files in the data directory are their own last good copy.
+  // A file store is in the data directory already: it needs no copy there.
   const lastKnownGood =
     config.database === undefined
       ? undefined

@@ -1,10 +1,10 @@
-/** The overrides of one rule: a hundred thousand of them, found by id and paged in order. */
+/** The overrides of one rule, up to 100,000: found by id, and paged in the order of ids. */
 import { SortedIds } from '../store/sorted-ids.js'
 import type { CatalogOverride } from './rule-catalog.js'
 
 export class OverrideList {
   readonly #byId = new Map<string, CatalogOverride>()
-  /** Made when somebody first asks for a page: most rules are never looked at. */
+  /** Built for the first page: most rules are never paged. */
   #sorted: SortedIds | undefined
 
   get size(): number {
@@ -35,7 +35,7 @@ export class OverrideList {
 
   private sort(): SortedIds {
     const sorted = new SortedIds()
-    // In their order they only ever go to the end.
+    // Sorted first, so that each is appended.
     for (const id of [...this.#byId.keys()].sort()) sorted.add(id)
     return sorted
   }

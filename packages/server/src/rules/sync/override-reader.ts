@@ -1,4 +1,4 @@
-/** From the overrides of a book to what changes in a limiter. A bad one costs no other anything. */
+/** Turns updates of overrides into changes of a limiter. An invalid one does not affect others. */
 import { type OverrideChange, parseOverride, type Rule } from '@sluice/core'
 import { callerId, type OverrideDocument, overrideKey, splitOverrideKey } from '../store/records.js'
 import type { CatalogUpdate, RuleCatalog } from './rule-catalog.js'
@@ -9,7 +9,7 @@ type RulesById = ReadonlyMap<string, Rule>
 
 export interface RefusedOverride {
   readonly problem: string
-  /** In force in its place: what it was before. */
+  /** The document before, which stays active in its place. */
   readonly lastGood: OverrideDocument | undefined
 }
 
@@ -17,21 +17,21 @@ type RefusedOverrides = ReadonlyMap<string, RefusedOverride>
 
 export interface ParsedOverrides {
   readonly changes: readonly OverrideChange[]
-  /** Those that are not as the book has them, by key. */
+  /** Overrides that are not active as the catalog has them, by key. */
   readonly refused: RefusedOverrides
 }
 
 export interface OverrideReaderInput {
   readonly catalog: RuleCatalog
   readonly update: CatalogUpdate
-  /** By id: those in force, and those that come with this. */
+  /** The active rules, and those of this update, by id. */
   readonly before: RulesById
   readonly after: RulesById
-  /** So far. */
+  /** Refused by earlier updates. */
   readonly refused: RefusedOverrides
 }
 
-/** Those of `after` that overrides have to be read for again: what they depend on is another. */
+/** Returns the rules of `after` whose overrides have to be parsed again: their basis changed. */
 function rulesToReread(before: RulesById, after: RulesById): ReadonlySet<string> {
   const ids = new Set<string>()
   for (const [id, rule] of after) {
@@ -89,7 +89,7 @@ class OverrideAccumulator implements ParsedOverrides {
   read(key: string, document: OverrideDocument, before: OverrideDocument | undefined): void {
     const id = splitOverrideKey(key)
     const rule = this.#rules.get(id.rule)
-    // A rule that is not in force has no overrides in force; they are read when it comes.
+    // A rule that is not active has no active overrides; they are read when it is activated.
     if (rule === undefined) return
     this.#read.add(key)
     const read = readOne(rule, id.caller, document)
@@ -113,7 +113,7 @@ class OverrideAccumulator implements ParsedOverrides {
     if (named !== undefined) this.changes.push({ rule: id, caller: named, override: undefined })
   }
 
-  /** Rules that are gone have no bad overrides. */
+  /** Drops refused overrides of rules that were removed. */
   forgetRemovedRules(): void {
     for (const key of this.refused.keys()) {
       if (!this.#rules.has(splitOverrideKey(key).rule)) this.refused.delete(key)
@@ -121,7 +121,7 @@ class OverrideAccumulator implements ParsedOverrides {
   }
 }
 
-/** What is wrong with it, or what changes. */
+/** Returns the change, or what is wrong with the document. */
 function readOne(rule: Rule, id: string, document: unknown): OverrideChange | string {
   if (typeof document !== 'object' || document === null) {
     return `found ${typeof document}; accepted: a map with caller and limits`
@@ -129,7 +129,7 @@ function readOne(rule: Rule, id: string, document: unknown): OverrideChange | st
   const { override, errors } = parseOverride(rule, document)
   if (override === undefined) return errors.map(({ message }) => message).join('; ')
   const { caller } = override
-  // Found by its id when it is removed, so that has to be the caller's.
+  // An override is removed by its id, so the id has to be that of its caller.
   const accepted = idOf(rule.by, caller)
   if (accepted === id) return { rule: rule.id, caller, override }
   return `rule "${rule.id}": an override with the id ${id} has another caller; accepted: ${accepted}`
@@ -139,12 +139,12 @@ function idOf(by: readonly string[], caller: ReadonlyMap<string, string>): strin
   try {
     return callerId(by, Object.fromEntries(caller))
   } catch {
-    // Half a character cannot be written in an id.
-    return 'an id of whole characters'
+    // A lone surrogate cannot be encoded in an id.
+    return 'an id without lone surrogates'
   }
 }
 
-/** The reverse of `callerId`; undefined: the id of no caller of such a rule. */
+/** The inverse of `callerId`; undefined if the id is not that of a caller of the rule. */
 function callerOfId(by: readonly string[], id: string): ReadonlyMap<string, string> | undefined {
   if (by.length === 0) return id === callerId([], {}) ? new Map() : undefined
   const parts = id.split(',')
@@ -157,7 +157,7 @@ function callerOfId(by: readonly string[], id: string): ReadonlyMap<string, stri
       caller.set(name, decodeURIComponent(part.slice(name.length + 1)))
     }
   } catch {
-    // A percent sign that begins no character.
+    // A percent sign without a valid escape.
     return undefined
   }
   return caller

@@ -1,32 +1,32 @@
 /**
- * Rules parsed where they hold nobody up: a megabyte takes seconds, in which this thread would
- * decide nothing.
+ * Parses large texts of rules in a worker thread: a megabyte takes seconds, in which this thread
+ * would decide nothing.
  */
 import { Worker } from 'node:worker_threads'
 import { type ParsedRules, type ParsedData, parseRules, parseData } from '@sluice/core'
 
-/** A shorter text is parsed in less time than a thread takes to start. */
+/** A shorter text is parsed faster than a thread starts. */
 export const WORKER_LENGTH_MIN = 64 * 1024
-/** A text that is no rules at all can be given up on. */
+/** No valid text takes as long. */
 const PARSE_MS_MAX = 60_000
-/** More than any set needs that rules can be; what needs more ends its thread and nothing else. */
+/** More than any valid set needs. A text that needs more ends its thread and nothing else. */
 const PARSE_MB_MAX = 2048
 
-/** A text as rules, and as what it says. */
+/** A text as rules, and as plain data. */
 export interface ParsedText {
   readonly parsed: ParsedRules
-  /** Of rules without errors. */
+  /** Empty if the rules have errors. */
   readonly plain: ParsedData
 }
 
 export interface ParseTextOptions {
   readonly file?: string | undefined
   readonly strict?: boolean | undefined
-  /** Attributes that callers may set themselves, by a header. */
+  /** Attributes that callers can set themselves with a header. */
   readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
-/** What to leave out of JSON before it is read as rules. */
+/** Fields of the admin API's responses, removed from JSON before it is parsed as rules. */
 interface ResponseFields {
   readonly set: readonly string[]
   readonly rule: readonly string[]
@@ -36,7 +36,7 @@ interface InvalidJson {
   readonly syntaxError: string
 }
 
-/** A set that was sent as JSON, with what was left out of it. */
+/** A set that was sent as JSON, with the fields that were removed from it. */
 export interface ParsedJson extends ParsedText {
   readonly omitted: Readonly<Record<string, unknown>>
 }
@@ -65,7 +65,7 @@ const PROGRAM = `
       const omitted = takeOut(value, json.set)
       const rules = Array.isArray(value) ? value : value?.rules
       if (Array.isArray(rules)) for (const rule of rules) takeOut(rule, json.rule)
-      // A text would be read as YAML.
+      // A string would be parsed as YAML.
       const isSet = typeof value === 'object' && value !== null
       const parsed = parseRules(isSet ? value : [value], options)
       return { parsed, omitted, plain: { value: parsed.rules && value, problems: [] } }
@@ -96,7 +96,7 @@ export function parseInWorker(text: string, options: ParseTextOptions): Promise<
   return runInWorker<ParsedText>({ text, ...options })
 }
 
-/** Throws a `SyntaxError` for what is no JSON. */
+/** Rejects with a `SyntaxError` if the text is not JSON. */
 export async function parseJsonInWorker(
   text: string,
   json: ResponseFields,
@@ -114,14 +114,14 @@ function runInWorker<Result>(
   const workerData = { ...data, json, from: import.meta.url }
   const resourceLimits = { maxOldGenerationSizeMb: PARSE_MB_MAX }
   return new Promise((resolve, reject) => {
-    // Without options of the process: a thread loads the core as it was built.
+    // Without the options of the process (loaders of a test run): a thread loads the built core.
     const worker = new Worker(PROGRAM, { eval: true, workerData, resourceLimits, execArgv: [] })
     const timer = setTimeout(() => void worker.terminate(), PARSE_MS_MAX).unref()
     worker.once('message', resolve)
     worker.once('error', reject)
     worker.once('exit', () => {
       clearTimeout(timer)
-      // After a message this changes nothing.
+      // No effect after a message, which has resolved the promise.
       const limit = `${PARSE_MS_MAX / 1000} s`
       reject(new Error(`${data.file ?? 'the text'}: the rules could not be read within ${limit}`))
     })

@@ -1,16 +1,16 @@
 /**
- * When a store is read: at once at the first news, then at most every so often however much news
- * there is, never twice at a time, and again and again while it fails.
+ * Decides when a store is read: immediately after the first notification, then at a bounded rate
+ * however many follow, one read at a time, with retries while reads fail.
  */
 import { randomInt } from 'node:crypto'
 import { UnavailableError } from '../store/rule-store.js'
 import type { Scheduler } from '../../lib/scheduler.js'
 
-/** Ten thousand changes in ten seconds are forty readings. */
+/** 10,000 changes in ten seconds cause forty reads. */
 const READ_EVERY_MS = 250
 const RETRY_MS = 250
 const RETRY_MS_MAX = 5000
-/** Nodes that lost a store at the same moment do not come back to it at the same moment. */
+/** Spreads the retries of nodes that lost a store at the same moment. */
 const JITTER = 0.2
 const JITTER_STEPS = 1000
 
@@ -38,13 +38,13 @@ export class ReadLoop {
     this.#scheduler = scheduler
   }
 
-  /** There may be something new. */
+  /** Called when the store may have changed. */
   requestRead(): void {
     this.#isRequested = true
     this.plan()
   }
 
-  /** Settles as the first reading does that begins after this; rejects if it fails. */
+  /** Settles with the first read that begins after this call; rejects if it fails. */
   readNow(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ resolve, reject })
@@ -52,7 +52,7 @@ export class ReadLoop {
     })
   }
 
-  /** Settles when nothing is being read any more. */
+  /** Settles when no read is in progress. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.plan()
@@ -71,7 +71,7 @@ export class ReadLoop {
   }
 
   private nextMs(): number {
-    // After one that took long comes a pause as long: half of the time is for decisions.
+    // A long read is followed by a pause as long, which leaves half of the time to decisions.
     const tookMs = this.#endedMs - this.#startedMs
     const restedMs = this.#endedMs + Math.min(tookMs || 0, READ_EVERY_MS)
     if (this.#waiters.length > 0) return restedMs

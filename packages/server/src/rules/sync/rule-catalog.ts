@@ -1,4 +1,7 @@
-/** Everything a rule store holds, as this node knows it: what the admin API reads and edits. */
+/**
+ * The content of a rule store as this node knows it: the follower fills it chunk by chunk, and the
+ * admin API and the editor read it. API keys are not in it: see `KeyReceiver`.
+ */
 import type { RuleSet } from '@sluice/core'
 import {
   type OverrideDocument,
@@ -12,13 +15,13 @@ import { CatalogState } from './catalog-state.js'
 import { type RuleDocuments, RuleParser } from './rule-parser.js'
 
 export interface CatalogRule extends RuleDocuments {
-  /** Of the last change to it or its candidate. */
+  /** The version of the last change to the rule or its candidate. */
   readonly version: number
   readonly overrideCount: number
 }
 
 export interface CatalogOverride {
-  /** `callerId` of it. */
+  /** The `callerId` of the override. */
   readonly id: string
   readonly document: OverrideDocument
   readonly version: number
@@ -33,9 +36,9 @@ export interface CatalogToken {
 export interface RuleCatalog {
   /** Parses the rules of this catalog, and drafts of them; each document once. */
   readonly parser: RuleParser
-  /** Undefined: nothing was read yet. */
+  /** Undefined until the store was read. */
   readonly position: Position | undefined
-  /** Of the last change to the set as a whole: rules, their order, routes, candidates. */
+  /** The version of the last change to the set: rules, their order, routes or candidates. */
   readonly rulesVersion: number
   readonly set: SetDocument
   /** In the order of the set. */
@@ -43,37 +46,37 @@ export interface RuleCatalog {
   rule(id: string): CatalogRule | undefined
   /** Returns the rules that have no errors, parsed, without their overrides. */
   parsedSet(): RuleSet
-  /** In the order of their ids, those above `after` only. */
+  /** Returns a page in the order of ids, starting after `after`. */
   overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[]
   override(rule: string, id: string): CatalogOverride | undefined
   allOverrides(rule: string): Iterable<CatalogOverride>
   tokens(): readonly CatalogToken[]
-  /** The secret of key hashes; undefined until the store told it. */
+  /** The secret of key hashes; undefined until it was read. */
   readonly keySecret: string | undefined
 }
 
 /** An override that may have changed. */
 interface OverrideUpdate {
-  /** `overrideKey` of it. */
+  /** The `overrideKey` of the override. */
   readonly key: string
   readonly before: OverrideDocument | undefined
   readonly after: OverrideDocument | undefined
 }
 
-/** What a chunk, or several up to a position, changed in the book. */
+/** What the chunks of one read changed in the catalog. */
 export interface CatalogUpdate {
   readonly isWhole: boolean
   /** Whether the set, a rule or a candidate changed, so that rules have to be parsed again. */
   readonly rulesChanged: boolean
-  /** Good until the next reading. After a whole one these are all, with those that went. */
+  /** Valid until the next read. After a whole read: all overrides, and those that were removed. */
   overrides(): Iterable<OverrideUpdate>
 }
 
-/** A book that can be written to, by whoever follows the store. */
+/** A catalog as the follower of the store writes to it. */
 export interface WritableCatalog extends RuleCatalog {
-  /** Takes the chunks of one reading, whole; nothing of it shows before `position` came. */
+  /** Adds a chunk. Nothing of a read is visible before its last chunk, which has a `position`. */
   addChunk(chunk: RecordChunk): CatalogUpdate | undefined
-  /** Forgets what came of a reading that did not end. */
+  /** Drops the chunks of a read that was not completed. */
   discardChunks(): void
 }
 
@@ -91,10 +94,10 @@ class ChunkedCatalog implements WritableCatalog {
   readonly parser = new RuleParser()
   #position: Position | undefined
   #state = new CatalogState()
-  /** Of the reading under way: everything, or changes. */
+  /** The state that a whole read in progress builds; undefined: the read is of changes. */
   #next: CatalogState | undefined
   #changes: StoredRecord[] = []
-  /** Of the rules and the set that the catalog last had when it was asked for. */
+  /** The last result of `parsedSet`, valid while the rules and the set are the same objects. */
   #parsed: ParsedCatalog | undefined
 
   get position(): Position | undefined {

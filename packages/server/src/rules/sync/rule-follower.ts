@@ -1,8 +1,8 @@
-/** Where a node's rules come from: a rule store, or a rules file of the user's own. */
+/** The source of a node's rules, which it follows: a rule store, or a rules file. */
 import type { RuleStore, StoreStatus } from '../store/rule-store.js'
 import type { RuleCatalog } from './rule-catalog.js'
 
-/** What is wrong with a node's rules, for people: they are not the newest, or cannot be changed. */
+/** Describes what is wrong with a node's rules: they are not the newest, or cannot be changed. */
 export function nodeProblem(
   follower: Pick<RuleFollower, 'problem' | 'status'>,
 ): string | undefined {
@@ -11,42 +11,42 @@ export function nodeProblem(
 }
 
 export interface RuleFollower {
-  /** For people, without secrets. */
+  /** For messages; without secrets. */
   readonly name: string
   /**
-   * Whether there are rules to decide by. Without any, nothing is decided: never "no rules, so
-   * allow".
+   * Whether rules were loaded. Before that nothing is decided: a node that could not load its rules
+   * must not allow every call.
    */
   isReady(): boolean
   /**
-   * Whether this node had at least one rule in force, at the end of its start or later. False on a
-   * node whose rule store or file has been empty all along; true for good once there was a rule.
+   * Whether this node had at least one active rule, at the end of its start or later. Stays false
+   * while the rule store or file has been empty since then, and true once there was a rule.
    */
   hasHadRules(): boolean
-  /** The version in force: of the rule store, or how many sets of the file were taken. */
+  /** The active version of the rule store; of a file, how many sets were loaded. */
   version(): number
   /**
-   * Seconds since the source last confirmed the rules in force; 0 while it does. Grows while a rule
-   * store is gone, or holds what cannot be used.
+   * Seconds since the source last confirmed the active rules; 0 while it does. Grows while a rule
+   * store is unreachable, or holds invalid rules.
    */
   ageSeconds(): number
-  /** Rule sets and rules that were refused. */
+  /** How many rule sets, rules and overrides were invalid. */
   failures(): number
-  /** What keeps the newest rules from being in force, for people; undefined: nothing. */
+  /** Why the newest rules are not active, as text; undefined: they are. */
   problem(): string | undefined
   /**
-   * Until when a rule, or without an id every rule, counts and refuses nobody whatever its mode
-   * says; undefined: it does what its mode says.
+   * The end of the timed shadow of a rule, or of all rules without an id: until then it counts and
+   * refuses no call, whatever its mode. Undefined: there is none.
    */
   shadowUntil(rule?: string): string | undefined
   readonly catalog: RuleCatalog
-  /** Undefined where rules are a file of the user's own: then nothing can be changed here. */
+  /** Undefined where rules come from a file: then they cannot be changed through the admin API. */
   readonly store: RuleStore | undefined
-  /** Of the store; undefined without one. */
+  /** The status of the store; undefined without one. */
   status(): StoreStatus | undefined
   /**
-   * Reads the store now and puts what it has into force; resolves when that is done, and this node
-   * runs at least `version`. Rejects with an `UnavailableError` or a `DivergedError` if it cannot.
+   * Reads the store now and activates its rules. Resolves when this node runs at least `version`;
+   * rejects with an `UnavailableError` or a `DivergedError` if it cannot.
    */
   refresh(version: number): Promise<void>
   close(): Promise<void>

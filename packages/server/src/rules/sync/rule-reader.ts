@@ -1,35 +1,35 @@
 /**
- * From the documents of a book to rules that can be put into force. One that is bad, because
- * somebody wrote into the store by hand, costs that rule its change and no other rule anything.
+ * Parses the rules of a catalog into a set that can be activated. A rule that is invalid, because
+ * the store was edited by hand, keeps its last good version and does not affect other rules.
  */
 import type { ParsedRules } from '@sluice/core'
 import type { RuleCatalog } from './rule-catalog.js'
 import type { RuleParser, WholeRule } from './rule-parser.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 
-/** What of a set belongs to no single rule, as far as it decides calls. */
+/** The parts of a set that belong to no single rule and affect decisions. */
 type Paths = Pick<RuleCatalog['set'], 'routes' | 'strictPaths'>
 
 export interface RuleReadResult {
   readonly parsed: ParsedRules
-  /** What it was parsed of, by id. */
+  /** The documents that were parsed, by id. */
   readonly documents: ReadonlyMap<string, WholeRule>
   readonly paths: Paths
-  /** Why rules are not as the book has them, by id. */
+  /** Why rules of the catalog are invalid, by id. */
   readonly refused: ReadonlyMap<string, string>
 }
 
 /**
- * Of a larger set, warnings are looked for at the start only: whoever changes it is told by the
- * editor, and calls need not wait until it is done here too.
+ * A larger set is searched for warnings only at the start: the editor reports those of a change,
+ * and finding them again here would delay calls.
  */
 const COMPARED_MAX = 1000
 
 export class RuleReader {
-  /** Attributes that callers may set themselves, by a header; undefined: not known. */
+  /** Attributes that callers can set themselves with a header; undefined: unknown. */
   readonly fromHeaders: ReadonlySet<string> | undefined
   #hasRead = false
-  /** A rule as it is read while it refuses nobody: the same object each time. */
+  /** Rules with mode `shadow`, by their document: the same object each time, so parsed once. */
   readonly #shadowed = new WeakMap<WholeRule, WholeRule>()
 
   constructor(fromHeaders?: ReadonlySet<string>) {
@@ -37,8 +37,9 @@ export class RuleReader {
   }
 
   /**
-   * `activeDocuments` has the documents that stand in for bad ones, by id. Enforced rules that
-   * `isShadowed` are read as if they were in shadow; the documents stay what they are.
+   * `activeDocuments` holds the last good documents, by id, which replace invalid ones. Enforced
+   * rules that are in a timed shadow (`isShadowed`) are parsed with mode `shadow`; the returned
+   * documents are unchanged.
    */
   async read(
     catalog: RuleCatalog,
@@ -51,7 +52,7 @@ export class RuleReader {
     const refused = new Map<string, string>()
     for (const rule of catalog.rules()) {
       const { id } = rule.document
-      // Alone, and in turns: what was read so is not read again with the set.
+      // Each rule alone, with pauses for decisions: the set below does not parse it again.
       if (slices.isDue()) await slices.pause()
       const { errors } = parser.parseRule(rule)
       const isGood = errors.length === 0
@@ -68,7 +69,7 @@ export class RuleReader {
     return { parsed, documents, paths, refused }
   }
 
-  /** Parses what was read before, as it shall be now. */
+  /** Parses documents that were read before, with the timed shadows of now. */
   parse(
     parser: RuleParser,
     { documents, paths }: Pick<RuleReadResult, 'documents' | 'paths'>,

@@ -53,7 +53,7 @@ describe('a node that starts', () => {
       expect(node.follower.isReady()).toBe(false)
       expect(node.follower.version()).toBe(0)
       expect(node.follower.problem()).toMatch(/^memory: (connection refused|it did not answer)/)
-      expect(messagesOf(node, 'error')).toEqual(['there are no rules yet, so nothing is decided'])
+      expect(messagesOf(node, 'error')).toEqual(['no rules loaded yet: nothing is decided'])
       flaky.fault = 'none'
       await node.scheduler.advance(fault === 'silent' ? 31_000 : 6000)
       expect(node.follower.isReady()).toBe(true)
@@ -94,7 +94,7 @@ describe('a change', () => {
     expect(node.store.wholeReads).toBe(1)
     await node.scheduler.advance(0)
     expect(await store.nodes()).toMatchObject([{ rulesVersion: 5 }])
-    const told = node.lines.filter(({ msg }) => msg === 'rules in force')
+    const told = node.lines.filter(({ msg }) => msg === 'rules activated')
     expect(told.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
   })
 
@@ -165,10 +165,10 @@ describe('a change', () => {
     await commit(store, ruleOf('a', { mode: 'shadow', posture: 'open' }), ruleOf('b'))
     await node.scheduler.advance(250)
     expect(told()).toMatchObject([
-      { rule: 'a', msg: 'a rule is no longer enforced, but shadow' },
+      { rule: 'a', msg: 'rule no longer enforced: mode is now shadow' },
       {
         rule: 'a',
-        msg: 'a rule admits every call while the store is silent: its posture became open',
+        msg: 'rule now fails open: every call is allowed while the store does not answer',
       },
     ])
   })
@@ -180,7 +180,7 @@ describe('a change', () => {
     await commit(store, { kind: 'rule', id: 'a', body: null }, setOf('b'))
     await node.scheduler.advance(250)
     expect(node.lines.filter((line) => 'rule' in line)).toMatchObject([
-      { level: 'warn', rule: 'a', msg: 'an enforced rule was removed' },
+      { level: 'warn', rule: 'a', msg: 'enforced rule removed' },
     ])
   })
 
@@ -251,7 +251,7 @@ describe('a store that was put back', () => {
     const problem = node.follower.problem() ?? ''
     expect(problem).toContain('at version 2, this node runs 3')
     expect(problem).toContain('`sluice rules adopt`')
-    expect(messagesOf(node, 'error')).toEqual(['the rule store is not followed'])
+    expect(messagesOf(node, 'error')).toEqual(['rule store diverged: not following'])
     await node.scheduler.advance(10_000)
     expect(messagesOf(node, 'error')).toHaveLength(2)
 

@@ -1,6 +1,6 @@
 /**
- * Follows a rule store: what it holds is in the book and in force here soon after it changed. A
- * store that is gone, or holds what cannot be used, changes nothing.
+ * Follows a rule store and activates its rules on this node shortly after they change. If the store
+ * is unreachable, or a rule is invalid, the active rules stay.
  */
 import type { Limiter } from '@sluice/limiter'
 import { wallClock } from '../../lib/wall-clock.js'
@@ -28,17 +28,17 @@ import { TimedShadow } from './timed-shadow.js'
 import { systemScheduler, type Scheduler } from '../../lib/scheduler.js'
 
 export interface FollowOptions {
-  /** Closed with the source. */
+  /** Closed with the follower. */
   readonly store: RuleStore
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
-  /** Where known keys go. */
+  /** Receives the API keys of the store. */
   readonly keys: KeyReceiver
   readonly log: Log
-  /** What the store is told of this node. */
+  /** What this node reports to the store. */
   readonly node: Omit<NodeReport, 'rulesVersion' | 'problem'>
-  /** Where the store is elsewhere. */
+  /** Undefined where the store is on this machine's disk itself. */
   readonly lastKnownGood?: LastKnownGood | undefined
-  /** Attributes that callers may set themselves, by a header. @default not known */
+  /** Attributes that callers can set themselves with a header. @default unknown */
   readonly fromHeaders?: ReadonlySet<string> | undefined
   /** @default the system's */
   readonly scheduler?: Scheduler | undefined
@@ -46,14 +46,14 @@ export interface FollowOptions {
   readonly wallMs?: (() => number) | undefined
 }
 
-/** How long a start waits for the store. */
+/** How long the start waits for the store. */
 const START_MS_MAX = 5000
-/** A store that says nothing for so long in the middle of a reading is gone. */
+/** A store that sends nothing for so long during a read counts as unreachable. */
 const SILENCE_MS_MAX = 30_000
 const DIVERGED_EVERY_MS = 60_000
-/** A store that was there for so long had its changes read as they came. */
+/** Changes of a store that was reachable for so long were read as they were made. */
 const STEADY_MS = 15_000
-/** Nothing came from the store; rules are to be read as they shall be now. */
+/** No change from the store, but rules have to be parsed again: a timed shadow ended. */
 const REREAD_RULES: CatalogUpdate = {
   isWhole: false,
   rulesChanged: true,
@@ -61,8 +61,9 @@ const REREAD_RULES: CatalogUpdate = {
 }
 
 /**
- * Resolves when the store was read, or at the latest after a few seconds: then the rules of the
- * last good copy are in force, or none, and it is not ready. It goes on trying.
+ * Resolves when the store was read, at the latest after a few seconds. If the store did not answer
+ * by then, the last known good rules are active, or there are none and the node is not ready; the
+ * follower keeps trying.
  */
 export async function followStore(options: FollowOptions): Promise<RuleFollower> {
   const follower = new RuleStoreFollower(options)
@@ -78,7 +79,7 @@ class RuleStoreFollower implements RuleFollower {
   readonly #scheduler: Scheduler
   readonly #activeRules: ActiveRules
   readonly #shadow: TimedShadow
-  /** A reading and the end of a shadow both change what is in force, one after the other. */
+  /** Serializes reads and ends of shadows: both change the active rules. */
   readonly #semaphore = new Semaphore(1)
   readonly #shadowWatch: ShadowWatch
   readonly #loop: ReadLoop
@@ -86,16 +87,16 @@ class RuleStoreFollower implements RuleFollower {
   readonly #reports: NodeReports
   #stopListening = () => {}
   #version = 0
-  /** When the last reading that succeeded had ended. */
+  /** When the last successful read ended. */
   #readMs = -Infinity
   #hasHadRules = false
-  /** Why the last reading failed. */
+  /** Why the last read failed. */
   #failure: UnavailableError | DivergedError | undefined
   #divergedLoggedMs = -Infinity
-  /** Whether the reading under way has brought something. */
+  /** Whether the read in progress has received a chunk. */
   #isAnswering = false
   #isClosed = false
-  /** Ends the wait for the store. */
+  /** Cancels the wait for the store. */
   #stopWaiting = () => {}
 
   constructor(options: FollowOptions) {
@@ -127,22 +128,23 @@ class RuleStoreFollower implements RuleFollower {
 
   async start(): Promise<void> {
     await this.readLastKnownGood()
-    // Not before: one thing at a time is read into the book. And not after: nothing is missed.
+    // After the copy was read, since the catalog takes one read at a time; and before the first
+    // read of the store, so that no change is missed.
     this.#stopListening = this.store.onChange(() => this.#loop.requestRead())
     const read = this.#loop.readNow()
     try {
       await withTimeout(read, START_MS_MAX, this.#scheduler)
     } catch (error) {
-      // A million keys may take longer; what counts is whether it answers.
+      // A million keys may take longer than the timeout: wait on if the store is sending.
       if (this.#isAnswering) await read.catch(() => {})
       else this.#failure ??= failureOf(error)
     }
-    // The rules of the last good copy count where the store did not answer, and only there.
+    // Not before: rules of the last known good copy count only if the store did not answer.
     this.recordRules()
     this.#reports.report()
     if (this.isReady()) return
     const { log } = this.#options
-    log.error({ problem: this.problem() }, 'there are no rules yet, so nothing is decided')
+    log.error({ problem: this.problem() }, 'no rules loaded yet: nothing is decided')
   }
 
   isReady(): boolean {
@@ -183,13 +185,14 @@ class RuleStoreFollower implements RuleFollower {
   }
 
   async refresh(version: number): Promise<void> {
-    // One below may be that of a store that went back: only a reading tells.
+    // A lower version may be that of a store that was restored to an older state: only a read
+    // can show it.
     if (version === this.#version) return
     await this.#loop.readNow()
     if (this.#version >= version) return
     const why =
       this.#activeRules.problem() ?? `the store is at ${this.catalog.position?.version ?? 0}`
-    throw new UnavailableError(`version ${version} is not in force here: ${why}`)
+    throw new UnavailableError(`version ${version} is not active on this node: ${why}`)
   }
 
   async close(): Promise<void> {
@@ -214,7 +217,10 @@ class RuleStoreFollower implements RuleFollower {
       if (update === undefined) continue
       this.#activeRules.useLastGoodVersions(chunk.standIns ?? NO_LAST_GOOD_VERSIONS)
       await this.activate(update, pass, { isFresh: false })
-      log.info({ version: this.#version }, 'last good rules in force until the store tells others')
+      log.info(
+        { version: this.#version },
+        'using last known good rules until the rule store answers',
+      )
       return
     }
     pass.discard()
@@ -230,7 +236,7 @@ class RuleStoreFollower implements RuleFollower {
       throw failure
     }
     if (this.#failure !== undefined) {
-      this.#options.log.info({ store: this.name }, 'the rule store is followed again')
+      this.#options.log.info({ store: this.name }, 'rule store: following again')
     }
     this.#failure = undefined
     this.#readMs = this.#scheduler.nowMs()
@@ -252,7 +258,7 @@ class RuleStoreFollower implements RuleFollower {
         const { done, value: chunk } = await this.unlessStopped(chunks.next())
         if (this.#isClosed) throw new UnavailableError('this node is being stopped')
         this.#isAnswering = true
-        if (done === true) throw new UnavailableError('the reading of the rules was cut off')
+        if (done === true) throw new UnavailableError('the read ended before its last chunk')
         copyUpdate ??= lastKnownGood?.begin(chunk.isWhole)
         await copyUpdate?.add(chunk.records)
         const update = pass.addChunk(chunk)
@@ -268,14 +274,14 @@ class RuleStoreFollower implements RuleFollower {
       throw error
     } finally {
       this.#isAnswering = false
-      // It may be waiting for a store that never answers.
+      // Not awaited: it may wait for a store that never answers.
       void chunks.return?.().catch(() => {})
     }
   }
 
   /**
-   * Whether what is new now was stored a moment ago: the store was there since it was last read, or
-   * long enough. One that comes back after an hour confirms its rules, but its news may be as old.
+   * Whether changes that are read now were made a moment ago: the store was reachable since the last
+   * read, or long enough. Changes in a store that was unreachable for an hour may be as old.
    */
   private isSteady(): boolean {
     const sinceMs = Math.max(this.#readMs, this.#scheduler.nowMs() - STEADY_MS)
@@ -307,23 +313,23 @@ class RuleStoreFollower implements RuleFollower {
         return this.#activeRules.activate(this.catalog, update, () => pass.useKeys())
       })
     } finally {
-      // They depend on no rule, and come once.
+      // Even if activation failed: keys depend on no rule, and are not sent again.
       pass.useKeys()
     }
     this.#shadowWatch.update()
     for (const { id, problem } of pass.refusedKeys) {
-      this.#options.log.error({ id, problem }, 'key refused; it is as good as unknown')
+      this.#options.log.error({ id, problem }, 'API key ignored: invalid record')
     }
     if (!isActivated || position === undefined) return
     if (version !== this.#version) {
       this.#version = version
-      this.#options.log.info({ version, store: this.name }, 'rules in force')
+      this.#options.log.info({ version, store: this.name }, 'rules activated')
       this.#reports.report()
     }
     lastKnownGood?.save(position, this.#activeRules.lastGoodVersions())
   }
 
-  /** Needs no store: what is known already is put into force as it shall be now. */
+  /** Activates the known rules again, with the timed shadows of now. Does not need the store. */
   private async reactivate(): Promise<void> {
     await this.#semaphore.run(async () => {
       if (!this.#isClosed) await this.#activeRules.activate(this.catalog, REREAD_RULES, () => {})
@@ -336,21 +342,21 @@ class RuleStoreFollower implements RuleFollower {
       const nowMs = this.#scheduler.nowMs()
       if (nowMs - this.#divergedLoggedMs < DIVERGED_EVERY_MS) return
       this.#divergedLoggedMs = nowMs
-      log.error({ problem: this.divergence(failure) }, 'the rule store is not followed')
+      log.error({ problem: this.divergence(failure) }, 'rule store diverged: not following')
     } else if (this.#failure === undefined && !this.#isClosed) {
       const fields = { store: this.name, problem: failure.message }
-      log.warn(fields, 'the rule store was not read; the rules in force stay')
+      log.warn(fields, 'rule store unreachable: active rules stay')
     }
   }
 
-  /** Once: some of what a store says begins with its name. */
+  /** Prefixes a message with the store's name, unless it has that prefix already. */
   private named(message: string): string {
     return message.startsWith(`${this.name}: `) ? message : `${this.name}: ${message}`
   }
 
   private divergence({ store, message }: DivergedError): string {
     const versions = `${this.name} is at version ${store.version}, this node runs ${this.#version}`
-    const advice = 'What is in force stays; `sluice rules adopt` makes every node follow the store'
+    const advice = 'The active rules stay; `sluice rules adopt` makes every node follow the store'
     return `${versions}: ${message.replace(`${this.name}: `, '')}. ${advice}`
   }
 
@@ -364,7 +370,7 @@ function failureOf(error: unknown): UnavailableError | DivergedError {
   return new UnavailableError(messageOf(error), { cause: error })
 }
 
-/** Rejects with an `UnavailableError` if it takes longer; what is waited for goes on. */
+/** Rejects with an `UnavailableError` after `ms`; the work itself is not cancelled. */
 function withTimeout<Answer>(
   promise: Promise<Answer>,
   ms: number,

@@ -1,13 +1,13 @@
-/** How long ago a source last confirmed the rules in force. Alerts say when that is too long. */
+/** Measures how long ago a source last confirmed the active rules. Alerts judge the age. */
 import type { Scheduler } from '../../lib/scheduler.js'
 
 const POLL_EVERY_MS = 1000
-/** A look that comes later than this after the one before: the process stood still meanwhile. */
+/** A poll this long after the one before: the process was suspended meanwhile. */
 const LATE_MS = 5000
 
 interface RulesAgeDeps {
   readonly scheduler: Scheduler
-  /** Whether the rules in force are those of the source, as far as it can be known now. */
+  /** Whether the active rules are those of the source, as far as this node knows. */
   readonly isConfirmed: () => boolean
 }
 
@@ -15,7 +15,7 @@ export class RulesAge {
   readonly #deps: RulesAgeDeps
   #lastMs: number
   #polledMs: number
-  /** When it was last found unconfirmed, or nobody looked for a while. */
+  /** When the rules were last found unconfirmed, or a poll came late. */
   #brokenMs: number
   #cancel: () => void
 
@@ -28,13 +28,13 @@ export class RulesAge {
   }
 
   ageSeconds(): number {
-    // One moment for both: what is confirmed now is not a little old already.
+    // One time for both, so that rules confirmed now have an age of exactly 0.
     const nowMs = this.#deps.scheduler.nowMs()
     this.poll(nowMs)
     return Math.max(0, (nowMs - this.#lastMs) / 1000)
   }
 
-  /** Whether it was confirmed all the time since then. */
+  /** Whether the rules were confirmed without interruption since then. */
   isUnbrokenSince(ms: number): boolean {
     this.poll(this.#deps.scheduler.nowMs())
     return this.#brokenMs <= ms

@@ -55,7 +55,7 @@ describe('the file as a source', () => {
     expect(await limitOf('7')).toBe(50)
     expect(await limitOf('8')).toBe(10)
     await follower.refresh(1)
-    await expect(follower.refresh(2)).rejects.toThrow('version 2 is not in force')
+    await expect(follower.refresh(2)).rejects.toThrow('version 2 is not active')
   })
 
   test('has a book of what it says', () => {
@@ -168,9 +168,9 @@ describe('a file that changes to rules that protect less', () => {
   test('warns of every rule that went when no rule is left, and that every call is allowed', async () => {
     const { warned, what } = await change('rules: []')
     expect(warned).toMatchObject([
-      { file, version: 2, msg: 'there is no rule, so every call is allowed' },
-      { file, version: 2, rule: 'a', msg: 'an enforced rule was removed' },
-      { file, version: 2, rule: 'b', msg: 'an enforced rule was removed' },
+      { file, version: 2, msg: 'no rules: every call is allowed' },
+      { file, version: 2, rule: 'a', msg: 'enforced rule removed' },
+      { file, version: 2, rule: 'b', msg: 'enforced rule removed' },
     ])
     expect(what).toEqual(['set changed', 'rule a removed', 'rule b removed'])
   })
@@ -179,10 +179,10 @@ describe('a file that changes to rules that protect less', () => {
     const off = TWO.replace('[1/second]', '[1/second], mode: off')
     const { warned, what } = await change(off.replace('[2/second]', '[2/second], posture: open'))
     expect(warned).toMatchObject([
-      { rule: 'a', msg: 'a rule is no longer enforced, but off' },
+      { rule: 'a', msg: 'rule no longer enforced: mode is now off' },
       {
         rule: 'b',
-        msg: 'a rule admits every call while the store is silent: its posture became open',
+        msg: 'rule now fails open: every call is allowed while the store does not answer',
       },
     ])
     expect(what).toEqual(['rule a changed', 'rule b changed'])
@@ -197,7 +197,7 @@ describe('a file that changes to rules that protect less', () => {
     await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
     const warned = lines.filter(({ level }) => level === 'warn')
     expect(warned).toHaveLength(21)
-    expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules protect less than they did' })
+    expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules were weakened' })
   })
 
   test('says nothing of a change that makes limits tighter', async () => {
@@ -208,9 +208,7 @@ describe('a file that changes to rules that protect less', () => {
 
 test('a file without rules is warned of at the start', () => {
   const { lines } = follow('rules: []')
-  expect(lines).toMatchObject([
-    { level: 'warn', msg: 'there is no rule, so every call is allowed' },
-  ])
+  expect(lines).toMatchObject([{ level: 'warn', msg: 'no rules: every call is allowed' }])
 })
 
 const WAIT = { timeout: 10_000, interval: 20 }

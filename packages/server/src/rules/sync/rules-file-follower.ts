@@ -1,6 +1,6 @@
 /**
- * Rules from a file of the user's own: read at the start, and again when it changes. A bad set
- * replaces nothing, and nothing can be changed here but by writing the file.
+ * Follows a rules file: reads it at the start, and again when it changes. An invalid set replaces
+ * nothing. The rules cannot be changed through the admin API.
  */
 import type { Rule } from '@sluice/core'
 import { type Limiter, RulesError } from '@sluice/limiter'
@@ -25,7 +25,7 @@ interface RulesFileFollowerDeps {
 
 const PROBLEMS_LOGGED = 20
 
-/** Keeps a limiter on the rules of a file. Throws a RulesError if the first of them are bad. */
+/** Keeps a limiter on the rules of a file. Throws a `RulesError` if they are invalid at first. */
 export function followRulesFile(
   rules: RulesFileContent,
   deps: RulesFileFollowerDeps,
@@ -50,7 +50,7 @@ class RulesFileFollower implements RuleFollower {
   #badSince: number | undefined
   #problem: string | undefined
   #isClosed = false
-  /** One after the other, so that the last to be written is the last to be taken. */
+  /** Serializes changes of the file, so that the last one written is the last one loaded. */
   #last = Promise.resolve()
 
   constructor({ file, text, parsed, fromHeaders }: RulesFileContent, deps: RulesFileFollowerDeps) {
@@ -98,7 +98,7 @@ class RulesFileFollower implements RuleFollower {
     return undefined
   }
 
-  /** A file says what its rules do, and nothing else does. */
+  /** Rules of a file have no timed shadow. */
   shadowUntil(): undefined {
     return undefined
   }
@@ -106,7 +106,7 @@ class RulesFileFollower implements RuleFollower {
   async refresh(version: number): Promise<void> {
     await this.#last
     if (this.#version >= version) return
-    throw new UnavailableError(`version ${version} is not in force: it is ${this.#version}`)
+    throw new UnavailableError(`version ${version} is not active: the file is at ${this.#version}`)
   }
 
   async close(): Promise<void> {
@@ -116,7 +116,7 @@ class RulesFileFollower implements RuleFollower {
 
   private async onFileChange(changed: string): Promise<void> {
     const file = this.#file
-    // A file that was gone for a while may come back as it was.
+    // A file that was missing for a while may come back unchanged.
     if (changed === this.#activeText) return this.clearProblem()
     try {
       const read = await parseInWorker(changed, { file, fromHeaders: this.#fromHeaders })
@@ -131,7 +131,7 @@ class RulesFileFollower implements RuleFollower {
     }
   }
 
-  /** Returns what changed, for people; undefined where the file cannot be listed. */
+  /** Returns what changed, as text for the log; undefined where the file cannot be listed. */
   private activate(read: ParsedText): readonly string[] | undefined {
     const { limiter, log } = this.#deps
     const file = this.#file
@@ -143,7 +143,7 @@ class RulesFileFollower implements RuleFollower {
     return what
   }
 
-  /** Warns where this set protects less than the one before it. */
+  /** Logs a warning where this set protects less than the one before it. */
   private compare(rules: readonly Rule[]): void {
     const { log } = this.#deps
     const fields = { file: this.#file, version: this.#version }
@@ -155,7 +155,7 @@ class RulesFileFollower implements RuleFollower {
     if (before !== undefined) logWeakenings(log, compareRules(before, after), fields)
   }
 
-  /** For people to look at: what is decided does not depend on it. */
+  /** Fills the catalog for the admin API; decisions do not depend on it. */
   private updateCatalog(read: ParsedText): readonly string[] | undefined {
     const { rules } = read.parsed
     const { value, problems } = read.plain
@@ -169,7 +169,7 @@ class RulesFileFollower implements RuleFollower {
     } else {
       this.#records = []
       const fields = { file: this.#file, problem: problem.message }
-      this.#deps.log.warn(fields, 'the rules are in force, but cannot be listed as they stand')
+      this.#deps.log.warn(fields, 'rules active, but cannot be listed')
     }
     const what =
       problem === undefined
@@ -189,12 +189,12 @@ class RulesFileFollower implements RuleFollower {
     this.#badSince ??= this.#deps.clock.now()
     this.#problem = messages[0]
     for (const problem of messages.slice(0, PROBLEMS_LOGGED)) {
-      this.#deps.log.error({ file: this.#file, problem }, 'rules refused; those in force stay')
+      this.#deps.log.error({ file: this.#file, problem }, 'rules invalid: active rules stay')
     }
   }
 }
 
-/** A record that did not change is the same object in both: see `recordsOfFile`. */
+/** Compares records by identity: an unchanged one is the same object, see `recordsOfFile`. */
 function changesBetween(
   before: readonly StoredRecord[],
   after: readonly StoredRecord[],

@@ -51,18 +51,18 @@ test('a shadow ends although something else changes between its end and the time
   await settle()
   await node.scheduler.advance(1000)
   expect(await isRefused(node)).toBe(true)
-  expect(messagesOf(node, 'info')).toContain('timed shadow: over, rules do what their mode says')
+  expect(messagesOf(node, 'info')).toContain('timed shadow: ended, rules follow their mode again')
 })
 
 test('a shadow ends although the store holds a set by then that cannot be used', async () => {
   const { store, node } = await startInShadow()
   await commit(store, setOf(QUARTER, [{ path: 'no path' }]))
   await node.scheduler.advance(250)
-  expect(node.follower.problem()).toContain('the rules in force stay')
+  expect(node.follower.problem()).toContain('the active rules stay')
   expect(await isRefused(node)).toBe(false)
   await node.scheduler.advance(15 * MINUTE)
   expect(await isRefused(node)).toBe(true)
-  expect(node.follower.problem()).toContain('the rules in force stay')
+  expect(node.follower.problem()).toContain('the active rules stay')
 })
 
 test('a node that was cut off does not begin a shadow that is over by the time it comes back', async () => {

@@ -1,27 +1,27 @@
-/** Ends timed shadows when their time is over, and logs as long as one lasts. */
+/** Ends timed shadows when their time is over, and logs every minute while one is active. */
 import type { Log } from '../../observability/log/logger.js'
 import { messageOf } from '../../lib/message-of.js'
 import type { TimedShadow } from './timed-shadow.js'
 import type { Scheduler } from '../../lib/scheduler.js'
 
 const LOGGED_EVERY_MS = 60_000
-/** Until rules that could not be put into force as they shall be are tried again. */
+/** Until rules that could not be reactivated are tried again. */
 const RETRY_MS = 1000
 
 interface ShadowWatchDeps {
   readonly shadow: TimedShadow
   readonly scheduler: Scheduler
   readonly log: Log
-  /** Whether the rules in force were read while other shadows were active than now. */
+  /** Whether the active rules were read while other shadows were active than now. */
   readonly isStale: () => boolean
-  /** Puts the rules that are known into force as they shall be now. */
+  /** Activates the known rules again, with the timed shadows of now. */
   readonly reactivate: () => Promise<void>
 }
 
 export class ShadowWatch {
   readonly #deps: ShadowWatchDeps
   #cancel = () => {}
-  /** What was active at the last look; empty: nothing. */
+  /** `TimedShadow.state` when it was last logged; empty: none was active. */
   #active = ''
   #loggedMs = -Infinity
   #isClosed = false
@@ -30,14 +30,14 @@ export class ShadowWatch {
     this.#deps = deps
   }
 
-  /** After every change of what the store holds. */
+  /** Called after every change from the store. */
   update(): void {
     this.#cancel()
     this.#cancel = () => {}
     if (this.#isClosed) return
     const { shadow, scheduler, isStale } = this.#deps
     const wake = () => void this.wake()
-    // It ended while rules were read, or they could not be: a shadow must not outlive its end.
+    // A shadow ended while rules were read, or they could not be read: it must not outlive its end.
     if (isStale()) {
       this.#cancel = scheduler.after(RETRY_MS, wake)
       return
@@ -45,7 +45,7 @@ export class ShadowWatch {
     this.log()
     const leftMs = shadow.msLeft()
     if (leftMs === undefined) return
-    // A timer may be early by a part of a millisecond.
+    // A timer may fire a fraction of a millisecond early.
     const waitMs = Math.min(Math.ceil(leftMs) + 1, LOGGED_EVERY_MS)
     this.#cancel = scheduler.after(waitMs, wake)
   }
@@ -60,7 +60,7 @@ export class ShadowWatch {
     try {
       if (isStale()) await reactivate()
     } catch (error) {
-      log.error({ problem: messageOf(error) }, 'timed shadow: rules were not put into force again')
+      log.error({ problem: messageOf(error) }, 'timed shadow: failed to reactivate rules')
     }
     this.update()
   }
@@ -70,7 +70,7 @@ export class ShadowWatch {
     const [before, now] = [this.#active, shadow.state()]
     this.#active = now
     if (now === '') {
-      if (before !== '') log.info({}, 'timed shadow: over, rules do what their mode says')
+      if (before !== '') log.info({}, 'timed shadow: ended, rules follow their mode again')
       return
     }
     const nowMs = scheduler.nowMs()

@@ -1,4 +1,4 @@
-/** One reading of a store, on its way into the book and to the known keys. */
+/** One read of a store: passes its chunks on to the catalog, and its keys to the key receiver. */
 import type { KeyDocument, StoredKey, StoredRecord } from '../store/records.js'
 import type { RecordChunk } from '../store/rule-store.js'
 import type { WritableCatalog, CatalogUpdate } from './rule-catalog.js'
@@ -19,22 +19,22 @@ export class SyncPass {
   #isUsed = false
   #count = 0
   #refused: RefusedKey[] = []
-  /** Of changes: they are few. Those of everything go on as they come. */
+  /** Keys of a read of changes, which are few. Those of a whole read are passed on at once. */
   readonly #keyChanges: StoredKey[] = []
 
   constructor(catalog: WritableCatalog, keys: KeyReceiver) {
     this.#catalog = catalog
     this.#keys = keys
-    // Of one that was not ended.
+    // Chunks of an earlier read that was not completed.
     catalog.discardChunks()
   }
 
-  /** Keys that cannot be used, which are unknown therefore: the first of them. */
+  /** The first keys with an invalid record; they count as unknown. */
   get refusedKeys(): readonly RefusedKey[] {
     return this.#refused
   }
 
-  /** Whether nothing has changed. */
+  /** Whether the read brought no change. */
   get isEmpty(): boolean {
     return this.#count === 0 && !this.#isWhole
   }
@@ -51,7 +51,7 @@ export class SyncPass {
     return this.#catalog.addChunk(chunk)
   }
 
-  /** Its keys are in use from now on. Once: what is asked for later changes nothing. */
+  /** Puts the keys of this read in use. Later calls have no effect. */
   useKeys(): void {
     if (this.#isUsed) return
     this.#isUsed = true
@@ -59,7 +59,7 @@ export class SyncPass {
     this.#keys.end(this.#catalog.keySecret)
   }
 
-  /** Somebody may have written into the store by hand: what is no key costs no other anything. */
+  /** The store may have been edited by hand: an invalid key does not affect the others. */
   private withoutInvalidBody(key: StoredKey): StoredKey {
     const problem = key.body === null ? undefined : problemOf(key.body)
     if (problem === undefined) return key
@@ -77,7 +77,7 @@ function isKey(record: StoredRecord): record is StoredKey {
   return record.kind === 'key'
 }
 
-/** What keeps a key from being used, for people; undefined: nothing. */
+/** Describes why a key cannot be used; undefined: it can. */
 function problemOf({ hash, user, plan }: Readonly<Partial<Record<keyof KeyDocument, unknown>>>) {
   if (typeof hash !== 'string' || !HASH.test(hash)) {
     return 'hash: found no hash; accepted: 64 hex digits'

@@ -1,11 +1,11 @@
 /**
- * Rules that count and refuse nobody until a time, whatever their mode says. The end is stored with
- * the rules, so that it comes by itself on every node, also when whoever set it is gone.
+ * Timed shadows: rules that count and refuse no call until a given time, whatever their mode. The
+ * end is stored with the rules, so that it comes by itself on every node.
  *
- * Wall clocks may be wrong, so each end is turned once into a time of this process's own steady
- * clock. A node that follows the store learns of a change within seconds: it believes its wall
- * clock only so far. One that starts meanwhile, or was cut off, has nothing else to go by; its end
- * is off by as much as its clock, but never further away than the whole time that was asked for.
+ * Wall clocks may be wrong, so each end is converted once to this process's monotonic clock. A node
+ * that follows the store learns of a change within seconds, and trusts its wall clock only that
+ * far. A node that starts meanwhile, or was disconnected, has only its wall clock: its end is off
+ * by as much, but never later than the whole duration from now.
  */
 import { isJsonMap } from '../../lib/json-map.js'
 import {
@@ -15,20 +15,20 @@ import {
   SHADOW_MS_MIN,
 } from '../store/records.js'
 
-/** A change that is called fresh was made at most so long ago. */
+/** A fresh change was made at most so long ago. */
 const FRESH_MS_MAX = 15_000
-/** Of a store that somebody wrote into by hand. A set has up to 10,000 rules. */
+/** Bounds a store that was edited by hand. A set has up to 10,000 rules. */
 const RULES_MAX = 10_000
 
 interface Clocks {
-  /** By a clock that never steps. */
+  /** A monotonic clock. */
   readonly nowMs: () => number
   /** Milliseconds since 1970. */
   readonly wallMs: () => number
 }
 
 interface ActiveShadow extends ShadowEntry {
-  /** By the steady clock. */
+  /** By the monotonic clock. */
   readonly endMs: number
 }
 
@@ -41,7 +41,7 @@ export class TimedShadow {
     this.#clocks = clocks
   }
 
-  /** Takes what the store holds. `isFresh`: what is new in it was stored a moment ago. */
+  /** Applies the document of the store. `isFresh`: its changes were made a moment ago. */
   update(stored: unknown, isFresh: boolean): void {
     const { all, rules = {} } = readShadow(stored)
     this.#all = all && this.begin(all, this.#all, isFresh)
@@ -52,7 +52,7 @@ export class TimedShadow {
     )
   }
 
-  /** Until when the rule, or every rule, refuses nobody, as was asked for; undefined: it does. */
+  /** The requested end of the shadow of a rule, or of all rules; undefined: none is active. */
   until(rule?: string): string | undefined {
     const nowMs = this.#clocks.nowMs()
     const own = rule === undefined ? undefined : this.#rules.get(rule)
@@ -60,20 +60,20 @@ export class TimedShadow {
     return active.toSorted((a, b) => (b?.endMs ?? 0) - (a?.endMs ?? 0))[0]?.until
   }
 
-  /** How many rules are named one by one, besides all of them together. */
+  /** How many rules have an active shadow of their own. */
   get ruleCount(): number {
     const nowMs = this.#clocks.nowMs()
     return [...this.#rules.values()].filter(({ endMs }) => endMs > nowMs).length
   }
 
-  /** What is active now, as a text that changes with it; empty: nothing. */
+  /** A text that changes whenever the active shadows do; empty: none is active. */
   state(): string {
     const { ruleCount } = this
     const until = this.until()
     return until === undefined && ruleCount === 0 ? '' : JSON.stringify({ until, ruleCount })
   }
 
-  /** How long until the next of them ends; undefined: none is active. */
+  /** Time until the next shadow ends; undefined: none is active. */
   msLeft(): number | undefined {
     const nowMs = this.#clocks.nowMs()
     let least: number | undefined
@@ -100,7 +100,7 @@ export class TimedShadow {
 
 const NONE: ShadowDocument = {}
 
-/** What is no time or no duration is left out: a rule that nobody can place in time is enforced. */
+/** Entries without a valid time and duration are left out: their rules are enforced. */
 function readShadow(stored: unknown): ShadowDocument {
   if (!isJsonMap(stored)) return NONE
   const rules = isJsonMap(stored['rules'])

@@ -1,12 +1,11 @@
 /**
- * Finds the changes of rules that take protection away, and logs them as warnings. The admin API,
- * the followers of a rule store and of a rules file all use it, so that a limit that no longer
- * refuses is as loud in the log whichever way it came.
+ * Finds changes of rules that weaken protection, and logs them as warnings. The admin API and the
+ * followers of a rule store and of a rules file use it, so that the log is the same for all three.
  */
 import type { Rule } from '@sluice/core'
 import type { Log, LogFields } from '../../observability/log/logger.js'
 
-/** What decides whether a rule refuses, and what it does while the store does not answer. */
+/** Whether a rule refuses calls, and what it does while the store does not answer. */
 export interface Protection {
   readonly mode: unknown
   readonly posture: unknown
@@ -17,7 +16,7 @@ export interface Weakening {
   readonly message: string
 }
 
-/** How many rules one change warns of by name; a set of 10,000 may be emptied at once. */
+/** How many rules one change logs by name; a set of 10,000 may be emptied at once. */
 const NAMED_MAX = 20
 
 /** `before` and `after` are undefined where there is no such rule. */
@@ -27,12 +26,12 @@ export function findWeakenings(
 ): readonly string[] {
   const found: string[] = []
   const wasEnforced = before?.mode === 'enforce'
-  if (wasEnforced && after === undefined) found.push('an enforced rule was removed')
+  if (wasEnforced && after === undefined) found.push('enforced rule removed')
   if (wasEnforced && after !== undefined && after.mode !== 'enforce') {
-    found.push(`a rule is no longer enforced, but ${String(after.mode)}`)
+    found.push(`rule no longer enforced: mode is now ${String(after.mode)}`)
   }
   if (after?.posture === 'open' && before?.posture !== 'open') {
-    found.push('a rule admits every call while the store is silent: its posture became open')
+    found.push('rule now fails open: every call is allowed while the store does not answer')
   }
   return found
 }
@@ -53,10 +52,10 @@ export function logWeakenings(log: Log, weakenings: readonly Weakening[], fields
   for (const { rule, message } of weakenings.slice(0, NAMED_MAX))
     log.warn({ ...fields, rule }, message)
   const more = weakenings.length - NAMED_MAX
-  if (more > 0) log.warn({ ...fields, more }, 'more rules protect less than they did')
+  if (more > 0) log.warn({ ...fields, more }, 'more rules were weakened')
 }
 
-/** A set without rules is good, and protects nothing. */
+/** A set without rules is valid, and protects nothing. */
 export function logNoRules(log: Log, fields: LogFields): void {
-  log.warn(fields, 'there is no rule, so every call is allowed')
+  log.warn(fields, 'no rules: every call is allowed')
 }

@@ -1,6 +1,6 @@
 /**
- * Commits in the order in which they came. Those that came while others were being made safe are
- * made safe together, so that none waits for more than two of the disk's turns.
+ * Writes commits in the order in which they arrived. Those that arrive during a write are written
+ * and synced together (group commit), so that none waits for more than two syncs.
  */
 import type { WallClock } from '../../../lib/wall-clock.js'
 import { messageOf } from '../../../lib/message-of.js'
@@ -13,7 +13,7 @@ import type { Journal } from './journal.js'
 import type { FolderLock } from './folder-lock.js'
 
 const QUEUED_MAX = 10_000
-/** Of one batch; a single line may be more. */
+/** A batch is closed at this size; a single line may be larger. */
 const BATCH_BYTES_MAX = 16 * 1024 * 1024
 
 /** Makes the next entry, or throws why it cannot be one. */
@@ -25,7 +25,7 @@ interface QueuedCommit {
   readonly reject: (error: unknown) => void
 }
 
-/** What a batch comes to, told when it is safe. */
+/** A batch of commits; its callbacks run when it is durable. */
 interface CommitBatch {
   readonly entries: VersionEntry[]
   readonly lines: Buffer[]
@@ -34,11 +34,11 @@ interface CommitBatch {
 
 export interface CommitQueueDeps {
   readonly table: RecordTable
-  /** The present one: a compaction puts another in its place. */
+  /** Returns the current journal: a compaction replaces it. */
   readonly journal: () => Journal
   readonly lock: FolderLock
   readonly clock: WallClock
-  /** They are safe, and in the ledger. */
+  /** Called when entries are durable and in the table. */
   readonly onEntries: (entries: readonly VersionEntry[]) => void
 }
 
@@ -55,7 +55,7 @@ export class CommitQueue {
     this.#deps = deps
   }
 
-  /** Why the last batch could not be written; undefined: it could. */
+  /** Why the last batch failed; undefined: it did not. */
   get failure(): unknown {
     return this.#failure
   }
@@ -73,7 +73,7 @@ export class CommitQueue {
     })
   }
 
-  /** Runs a task while no batch is being written; those that come meanwhile wait for it. */
+  /** Runs a task while no batch is being written; commits wait until it is done. */
   runExclusive(task: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed || this.#exclusiveTask !== undefined) {
@@ -85,14 +85,14 @@ export class CommitQueue {
     })
   }
 
-  /** What came before is still done. */
+  /** Commits that were added before are still written. */
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#working
   }
 
   private async work(): Promise<void> {
-    // Those that are sent in the same turn belong together.
+    // Commits that are added in the same turn of the event loop share a batch.
     await Promise.resolve()
     while (this.#pending.length > 0 || this.#exclusiveTask !== undefined) {
       const exclusiveTask = this.#exclusiveTask
@@ -126,7 +126,7 @@ export class CommitQueue {
     if (lost !== undefined) throw new UnavailableError(lost)
   }
 
-  /** Nobody is told anything yet: who lost to an entry of this batch lost only if that is made. */
+  /** Rejections wait for the batch too: a conflict with one of its entries needs that entry made. */
   private prepare(commits: QueuedCommit[]): CommitBatch {
     const { table, clock } = this.#deps
     const builder = new VersionBuilder(table)
@@ -149,7 +149,7 @@ export class CommitQueue {
         batch.callbacks.push(() => resolve(position))
       } catch (error) {
         batch.callbacks.push(() => reject(error))
-        // The draft counts on an entry that will not be: what comes next begins anew.
+        // The builder contains an entry that will not be written: the next batch starts afresh.
         if (entry !== undefined) break
       }
     }
@@ -167,7 +167,7 @@ export class CommitQueue {
     const { table, lock, onEntries } = this.#deps
     const journal = this.#deps.journal()
     const spans = await journal.append(lines)
-    // A process that stood still meanwhile may have been given up, and its lines count no more.
+    // If this process was suspended, another may have taken the lock: then its lines do not count.
     const lost = await lock.lossReason().catch(() => undefined)
     if (lost !== undefined) throw new UnavailableError(lost, { isUncertain: true })
     for (const [index, entry] of entries.entries()) {

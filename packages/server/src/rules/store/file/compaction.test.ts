@@ -236,7 +236,7 @@ test('a process that stood still while it compacted cannot replace the journal o
   await commit(next, [rule('b')])
   resume()
   await until(() => lines.length > 0)
-  expect(lines[0]?.msg).toContain('could not be compacted')
+  expect(lines[0]?.msg).toContain('journal compaction failed')
   expect((await commit(next, [rule('b', 2)])).version).toBe(403)
 })
 

@@ -1,7 +1,7 @@
 /**
- * Compacts a journal: a base in place of the lines that are no longer kept, then the others as they
- * are. It is written beside the journal while commits go on; they wait only for the last lines, the
- * disk and a rename. A crash at any moment leaves the old journal or the new one, each whole.
+ * Compacts a journal: writes a base in place of the lines that are no longer kept, then the other
+ * lines unchanged. The new file is written while commits go on; they wait only for the last lines,
+ * the sync and the rename. A crash at any moment leaves the old journal or the new one, complete.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { recordKey } from '../check-commit.js'
@@ -22,29 +22,29 @@ import type { Journal } from './journal.js'
 import type { FolderLock } from './folder-lock.js'
 import { journalDraft } from './open-journal.js'
 
-/** Which versions of the past are kept. */
+/** Which versions of the history are kept. */
 export interface HistoryOptions {
-  /** The newest so many. */
+  /** How many of the newest versions are kept. */
   readonly versions: number
-  /** None that is older, but the newest hundred all the same; undefined: of any age. */
+  /** Older versions are dropped, except the newest hundred; undefined: no maximum age. */
   readonly ageMs?: number | undefined
 }
 
 export const DEFAULT_HISTORY: HistoryOptions = { versions: 10_000 }
 
-/** Kept whatever their age: a change of last year can still be undone. */
+/** Kept whatever their age, so that a change of last year can still be undone. */
 const VERSIONS_KEPT_MIN = 100
-/** A journal with less to be gained is left alone, and so is one of which most would stay. */
+/** A journal is compacted only if it frees this many bytes, and this share of the file. */
 const GARBAGE_BYTES_MIN = 1024 * 1024
 const GARBAGE_SHARE_MIN = 0.5
 
-/** What is left to copy while commits wait. */
+/** At most this much is copied while commits wait. */
 const TAIL_BYTES = 64 * 1024
 const LINES_PER_TURN = 500
 
 /**
- * Returns the first line that is kept, if it is time to compact; else undefined. Lines that are too
- * old count only where `nowMs` is given: their times have to be read.
+ * Returns the first line to keep if compaction is due; else undefined. Ages count only if `nowMs` is
+ * given, because the times of lines have to be read from disk.
  */
 export async function findFirstKept(
   journal: Journal,
@@ -60,13 +60,13 @@ export async function findFirstKept(
     const young = await firstSince(journal, nowMs - ageMs)
     first = Math.max(first, Math.min(young, lineCount - VERSIONS_KEPT_MIN))
   }
-  // The oldest line of all begins the lineage: it stays or becomes a base.
+  // 0: every line is kept.
   if (first <= 0) return undefined
   const garbage = journal.offsetOf(first) - baseBytes
   return garbage >= Math.max(bytesMin, length * GARBAGE_SHARE_MIN) ? first : undefined
 }
 
-/** The first line that is not older; found in halves, as they are in the order of their times. */
+/** Returns the first line that is not older, by binary search: lines are in the order of time. */
 async function firstSince(journal: Journal, sinceMs: number): Promise<number> {
   let low = 0
   let high = journal.lineCount
@@ -84,13 +84,13 @@ export interface CompactionDeps {
   readonly table: RecordTable
   readonly lock: FolderLock
   readonly queue: Pick<CommitQueue, 'runExclusive'>
-  /** Ends it early: a process that stops does not wait for it. */
+  /** Cancels it: a process that stops does not wait for it. */
   readonly signal: AbortSignal
-  /** Called while no commit is under way; then the old journal is no longer used. */
+  /** Called while no commit is in progress; afterwards the old journal is no longer used. */
   readonly replace: (next: Journal) => void
 }
 
-/** Leaves the journal as it is where it rejects. */
+/** If it rejects, the journal is unchanged. */
 export async function compact(
   journal: Journal,
   first: number,
@@ -100,7 +100,7 @@ export async function compact(
   const draft = journalDraft(folder, lock.number)
   const file = await fs.open(draft, 'w', FILE_MODE)
   try {
-    // After the draft is there: the next holder of the lock sweeps it away before it reads.
+    // Checked after the draft exists: the next owner of the lock removes drafts before it reads.
     await requireLock(lock)
     const writer = new CompactionWriter(journal, first, deps, file)
     await writer.base()
@@ -136,9 +136,9 @@ class CompactionWriter {
   readonly #first: number
   readonly #deps: CompactionDeps
   readonly #file: OpenFile
-  /** Up to where the old file was copied. */
+  /** How far the old file was copied. */
   #copied: number
-  /** Of the base. */
+  /** Version and size of the base. */
   version = 0
   bytes = 0
 
@@ -157,7 +157,7 @@ class CompactionWriter {
     const basePosition = table.basePositionAt(this.version)
     if (basePosition === undefined) throw new Error(`version ${this.version} is not known`)
     const { at } = await journal.read(this.#first - 1)
-    // Of one moment: the records as they are, and up to where the lines have made them so.
+    // Taken together: the present records, and the end of the lines that they include.
     const records = table.allRecords()
     const previous = await this.readPrevious(journal.offsetOf(journal.lineCount))
     const head = { ...headOf(basePosition), at, holder: lock.number }
@@ -168,7 +168,7 @@ class CompactionWriter {
     }
   }
 
-  /** All but the last lines, while commits go on. */
+  /** Copies all but the last lines, while commits go on. */
   async lines(): Promise<void> {
     do {
       await this.copy(this.#journal.length)
@@ -176,7 +176,7 @@ class CompactionWriter {
     } while (this.#journal.length - this.#copied > TAIL_BYTES)
   }
 
-  /** While nothing is committed. */
+  /** Copies the last lines, while commits wait. */
   async rest(): Promise<void> {
     if (this.#journal.length === this.#copied) return
     await this.copy(this.#journal.length)
@@ -194,7 +194,7 @@ class CompactionWriter {
     if (this.#copied < end) throw new Error(`found the end of the journal at byte ${this.#copied}`)
   }
 
-  /** What each record that the kept lines change was before the first of them. */
+  /** Returns the body that each record had before the first kept line that changes it. */
   private async readPrevious(end: number): Promise<ReadonlyMap<string, StoredRecord>> {
     const journal = this.#journal
     const previous = new Map<string, StoredRecord>()
@@ -202,7 +202,7 @@ class CompactionWriter {
     let line = this.#first
     for await (const { offset, bytes } of splitLines(readFrom(journal.reader, start), start)) {
       if (offset >= end) break
-      // Lines of those that no longer held the lock stand between.
+      // Skips lines of processes that had lost the lock.
       if (offset !== journal.offsetOf(line)) continue
       const decoded = decodeLine(bytes)
       if (typeof decoded === 'string') throw new Error(`line at byte ${offset}: ${decoded}`)
@@ -223,7 +223,7 @@ function headOf({ position, lineageStart, isAdopted }: BasePosition) {
   return { ...position, lineageStart, isAdopted }
 }
 
-/** Records as they were before the kept lines. */
+/** Yields the records as they were before the kept lines. */
 function* recordsAt(
   present: readonly StoredRecord[],
   previous: ReadonlyMap<string, StoredRecord>,

@@ -1,7 +1,7 @@
 /**
- * The rule store in files, for one node: a journal of versions that is safe before anybody is told,
- * and the present rules beside it for people to read. Where the folder cannot be written, what the
- * journal holds is served, and changes are refused until it can.
+ * The rule store in a folder, for one node: a journal of versions that are durable before a commit
+ * resolves, and `rules.yaml` with the present rules for reading. While the folder cannot be
+ * written, the journal is served read-only.
  */
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { WallClock } from '../../../lib/wall-clock.js'
@@ -45,31 +45,31 @@ export interface FileStoreOptions {
   readonly folder: string
   readonly clock: WallClock
   readonly log?: Log | undefined
-  /** Of Sluice: told to whoever finds the folder locked. */
+  /** The release of Sluice, named in the lock file. */
   readonly release: string
-  /** Which versions of the past are kept. @default the newest 10,000 */
+  /** Which versions of the history are kept. @default the newest 10,000 */
   readonly history?: HistoryOptions | undefined
-  /** Of lines that are no longer kept, before the journal is compacted. @default 1 MB */
+  /** Bytes that a compaction has to free. @default 1 MiB */
   readonly garbageBytesMin?: number | undefined
   /** @default the real one */
   readonly fs?: FileSystem | undefined
-  /** @default those of this process */
+  /** @default that of this process */
   readonly processContext?: ProcessContext | undefined
   /** @default by a timer */
   readonly wait?: ((ms: number) => Promise<unknown>) | undefined
-  /** When a folder that could not be written is tried again. @default the system's */
+  /** For retries of a folder that cannot be written. @default the system's */
   readonly scheduler?: Scheduler | undefined
 }
 
-/** Keys looked at before other things get their turn. */
+/** Keys scanned before other work gets a turn of the event loop. */
 const KEYS_PER_TURN = 20_000
-/** A folder that could not be written is tried again after this long, then twice as long. */
+/** Until a folder that cannot be written is tried again; doubled after each failure. */
 const RETRY_MS_FIRST = 1000
 const RETRY_MS_MAX = 15_000
 
 /**
- * Opens a folder that cannot be written without its lock, where it holds a journal. Rejects with a
- * message for people if the folder is in use, or its journal damaged.
+ * Opens the folder, read-only and without its lock if it has a journal but cannot be written.
+ * Rejects if another process uses the folder, or if its journal is damaged.
  */
 export async function openFileStore(options: FileStoreOptions): Promise<RuleStore> {
   const { folder, clock, log, release, fs = realFileSystem, wait = sleep } = options
@@ -89,7 +89,7 @@ export async function openFileStore(options: FileStoreOptions): Promise<RuleStor
   }
 }
 
-/** A damaged journal is told as such; one that is not there cannot be read either. */
+/** Errors of the file system are handled by the caller; damage of the journal is rethrown. */
 function rethrowDamage(error: unknown): undefined {
   if (codeOf(error) === undefined) throw error
 }
@@ -110,9 +110,9 @@ class FileStore implements RuleStore {
   #read: FolderContents
   /** Undefined while the folder cannot be written. */
   #writer: Writer | undefined
-  /** Why it cannot. */
+  /** Why the folder cannot be written. */
   #reason: string | undefined
-  /** Of the journal that was read; undefined while the folder is this process's. */
+  /** Stamp of the journal that was read; undefined while this process holds the lock. */
   #stamp: string | undefined
   #retryMs = RETRY_MS_FIRST
   #cancelRetry = () => {}
@@ -222,7 +222,7 @@ class FileStore implements RuleStore {
 
   status(): StoreStatus {
     const failure = this.#writer?.queue.failure
-    // Whose folder it is no longer may run rules that are old by now.
+    // A process that lost the lock may serve outdated rules.
     const lost = this.#writer?.folder.lock.problem
     const failed = failure === undefined ? undefined : messageOf(failure)
     return {
@@ -297,7 +297,7 @@ class FileStore implements RuleStore {
     for (const listener of this.#listeners) queueMicrotask(listener)
   }
 
-  /** Logs the reason once, as long as it is the same. */
+  /** Logs the reason when it changes. */
   private stayReadOnly(error: unknown): void {
     const reason = codeOf(error) === undefined ? messageOf(error) : reasonOf(error)
     const { folder, log } = this.#deps
@@ -315,7 +315,7 @@ class FileStore implements RuleStore {
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS_MAX)
   }
 
-  /** Everything is read again: without the lock, others may have written. */
+  /** Reads everything again: without the lock, another process may have written. */
   private async retry(): Promise<void> {
     const { folder, log } = this.#deps
     try {
@@ -334,7 +334,7 @@ class FileStore implements RuleStore {
     }
   }
 
-  /** Rejects when the store is closed: a lock whose holder may still live is not taken. */
+  /** Rejects when the store is closed, so that a lock whose owner may be alive is not taken. */
   private async waitUnlessClosed(ms: number): Promise<void> {
     const { signal } = this.#ending
     let stop = () => {}
@@ -345,7 +345,7 @@ class FileStore implements RuleStore {
     signal.throwIfAborted()
   }
 
-  /** Follows a journal that another process went on with. */
+  /** Reads the journal again if another process changed it. */
   private async readAgain(): Promise<void> {
     const { journal } = this.#read
     try {

@@ -1,8 +1,8 @@
 /**
- * One process at a time writes in a folder. The lock is a file `lock.N`; who has the highest N
- * holds it. Whoever finds its holder dead makes `lock.N+1`, which only one can: two that do so at
- * once never take the lock from each other. Numbers never go back: a holder that leaves marks its
- * file and lets it lie.
+ * Ensures that one process at a time writes in a folder. The lock is a file `lock.N`; the process
+ * with the highest N owns it. A process that finds the owner dead creates `lock.N+1`, which only one
+ * can do, so two that try at once never take the lock from each other. Numbers never decrease: an
+ * owner that releases the lock marks its file and leaves it there.
  */
 import { join } from 'node:path'
 import { messageOf } from '../../../lib/message-of.js'
@@ -18,9 +18,9 @@ import {
 } from './fs.js'
 import type { LockOwner, Liveness, ProcessContext } from './lock-owner.js'
 
-/** How often a holder shows that it lives, for those who cannot see its process. */
+/** How often an owner touches its file, for processes that cannot see its pid. */
 const TOUCH_EVERY_MS = 3000
-/** After so long without a sign, a holder that cannot be seen is dead. */
+/** An owner whose pid cannot be seen counts as dead after so long without a touch. */
 const SILENT_MS_MAX = 15_000
 const POLL_EVERY_MS = 500
 const TRIES_MAX = 20
@@ -33,21 +33,21 @@ export interface LockDeps {
   readonly fs: FileSystem
   readonly processContext: ProcessContext
   readonly wait: (ms: number) => Promise<unknown>
-  /** Told once, when it has to be seen whether a holder is silent. */
+  /** Called once, when taking the lock has to wait for an owner that may be dead. */
   readonly onWaiting: (message: string) => void
 }
 
 interface LockState {
   readonly number: number
-  /** Undefined: its file says nothing that can be read. */
+  /** Undefined: the file cannot be parsed. */
   readonly holder: LockOwner | undefined
   readonly isReleased: boolean
   readonly touchedMs: number
-  /** Whether it was made here: a copy of a folder has the lock of the other one in it. */
+  /** Whether it was created in this folder: a copy of a folder contains the lock of the other. */
   readonly isSameFolder: boolean
 }
 
-/** With the number of the folder itself, which a copy of it does not have. */
+/** With the inode of the folder, which a copy of the folder does not share. */
 interface LockContext extends LockDeps {
   readonly inode: number
 }
@@ -65,7 +65,7 @@ export class FolderLock {
     this.#timer = setInterval(() => this.touch(), TOUCH_EVERY_MS).unref()
   }
 
-  /** Rejects with a message for people if another process holds it. */
+  /** Rejects with an error that names the owner if another process holds the lock. */
   static async take(deps: LockDeps): Promise<FolderLock> {
     const { folder, fs, processContext } = deps
     const context: LockContext = { ...deps, inode: (await fs.stat(folder)).ino }
@@ -77,25 +77,25 @@ export class FolderLock {
       const numbers = lockNumbers(await fs.readdir(folder))
       if (Math.max(...numbers) === number) {
         const lock = new FolderLock(context, number)
-        // The lock is taken: what cannot be removed now is removed by the next holder.
+        // The lock is taken: files that cannot be removed now are removed by the next owner.
         await lock.removeOldLocks().catch(() => undefined)
         return lock
       }
-      // Somebody was here and gone while we looked: ours is not the newest.
+      // Another process took and released the lock meanwhile: this one is not the newest.
       await removeIfExists(fs, join(folder, `lock.${number}`))
     }
     const { pid } = processContext.self
     throw new Error(`${folder}: process ${pid} and others try to lock it at the same time`)
   }
 
-  /** Why the folder is not this process's, or cannot be looked at, since a few seconds at most. */
+  /** Why this process lost the lock, or cannot check it; at most a few seconds old. */
   get problem(): string | undefined {
     return this.#problem
   }
 
   /**
-   * Why the folder is no longer this process's, for people; undefined: it is. Rejects if it cannot
-   * be looked at.
+   * Resolves to why this process no longer owns the lock; undefined: it does. Rejects if the lock
+   * cannot be read.
    */
   async lossReason(): Promise<string | undefined> {
     const { folder, processContext } = this.#context
@@ -103,17 +103,17 @@ export class FolderLock {
     try {
       newest = await readNewestLock(this.#context)
     } catch (error) {
-      const message = `${folder}: its lock could not be looked at: ${reasonOf(error)}`
+      const message = `${folder}: cannot read its lock: ${reasonOf(error)}`
       throw new Error(message, { cause: error })
     }
     const number = newest?.number ?? 0
-    // The number alone tells nothing in a folder that was removed and made anew.
+    // The number alone is not enough: the folder may have been removed and created again.
     if (number === this.number && newest?.holder?.id === processContext.self.id) return undefined
     const what = number >= this.number ? 'another process took it over' : 'it was removed'
     return `${join(folder, this.name())}: this process no longer holds the lock: ${what}; restart it`
   }
 
-  /** A lock that is another's by now is left alone. */
+  /** Does nothing if another process owns the lock by now. */
   async release(): Promise<void> {
     const { folder, fs, processContext, inode } = this.#context
     clearInterval(this.#timer)
@@ -130,7 +130,7 @@ export class FolderLock {
     }
   }
 
-  /** The lock stays on disk as that of a process that died would. */
+  /** Leaves the lock on disk, like a process that died. */
   abandon(): void {
     clearInterval(this.#timer)
   }
@@ -139,7 +139,7 @@ export class FolderLock {
     return `lock.${this.number}`
   }
 
-  /** Writes what is there already: the time of the change is the file system's own. */
+  /** Rewrites the file, so that its modification time is set by the file system's clock. */
   private touch(): void {
     const { folder, fs, processContext, inode } = this.#context
     const write = async () => {
@@ -152,11 +152,11 @@ export class FolderLock {
         await file.close()
       }
     }
-    // Whether the lock still holds is asked before every commit; nothing is to be done here.
+    // Errors are ignored here: every commit checks the lock itself.
     this.#touching = this.#touching.then(write).catch(() => undefined)
   }
 
-  /** What earlier holders left behind, and those that failed to become one. */
+  /** Removes the files of earlier owners, and drafts of processes that failed to become one. */
   private async removeOldLocks(): Promise<void> {
     const { folder, fs } = this.#context
     for (const name of await fs.readdir(folder)) {
@@ -166,7 +166,7 @@ export class FolderLock {
   }
 }
 
-/** The newest lock there is. */
+/** Reads the lock file with the highest number; undefined: there is none. */
 async function readNewestLock({ folder, fs, inode }: LockContext): Promise<LockState | undefined> {
   for (;;) {
     const number = Math.max(0, ...lockNumbers(await fs.readdir(folder)))
@@ -177,7 +177,7 @@ async function readNewestLock({ folder, fs, inode }: LockContext): Promise<LockS
       const text = await readSmallFile(fs, path, LOCK_BYTES_MAX)
       if (text !== undefined) return { number, touchedMs: mtimeMs, ...parse(text, inode) }
     } catch (error) {
-      // Gone: its successor removed it.
+      // ENOENT: the next owner removed it.
       if (codeOf(error) !== 'ENOENT') throw error
     }
   }
@@ -189,16 +189,16 @@ async function refuseIfHeld(context: LockContext, first: LockState): Promise<voi
   let isReported = false
   let waitedMs = 0
   for (let now = first; ; ) {
-    // Its own: a release that failed on a full disk left it there.
+    // Its own lock, if a release failed on a full disk.
     if (now.isReleased || now.holder?.id === context.processContext.self.id) return
     const liveness = livenessOf(context, now)
     if (liveness === 'dead') return
     const hasMoved = now.number !== first.number || now.touchedMs !== first.touchedMs
     if (liveness === 'alive' || hasMoved) throw heldError(folder, file, now.holder)
     const silentMs = await silenceOf(context, now)
-    // A clock that was put back meanwhile tells nothing; what was waited for does.
+    // The time waited counts too, in case the clock was set back meanwhile.
     if (Math.max(silentMs, waitedMs) >= SILENT_MS_MAX) return
-    if (!isReported) onWaiting(`${file}: waiting to see whether its holder is still there`)
+    if (!isReported) onWaiting(`rule store: waiting to see whether the owner of ${file} is alive`)
     isReported = true
     await wait(POLL_EVERY_MS)
     waitedMs += POLL_EVERY_MS
@@ -214,7 +214,7 @@ function livenessOf(
 ): Liveness {
   if (holder === undefined) return 'unknown'
   const liveness = processContext.livenessOf(holder)
-  // It lives, but nothing says that it is here.
+  // The process is alive, but may own another copy of the folder.
   return liveness === 'alive' && !isSameFolder ? 'unknown' : liveness
 }
 
@@ -229,8 +229,9 @@ function heldError(folder: string, file: string, owner: LockOwner | undefined): 
 }
 
 /**
- * Returns how long a holder has been silent by the clock of the file system: clocks of two machines
- * need not agree. 0 where that clock cannot be read because nothing can be written.
+ * Returns how long ago the owner touched its file, by the clock of the file system, because the
+ * clocks of two machines may differ. 0 if the folder cannot be written: that clock is read from a
+ * new file.
  */
 async function silenceOf(
   { folder, fs, processContext }: LockDeps,
@@ -248,7 +249,7 @@ async function silenceOf(
   }
 }
 
-/** Whole from its first moment; false: there is one of that number. */
+/** Creates a lock file atomically; resolves to false if there is one with that number. */
 async function createLock(context: LockContext, number: number): Promise<boolean> {
   const { folder, fs, processContext, inode } = context
   const draft = join(folder, draftOf(processContext.self))
@@ -257,11 +258,11 @@ async function createLock(context: LockContext, number: number): Promise<boolean
     await fs.link(draft, join(folder, `lock.${number}`))
     return true
   } catch (error) {
-    // Without the draft: who holds the lock by now swept it away.
+    // ENOENT: the present owner removed the draft.
     if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
     throw error
   } finally {
-    // A draft that stays is swept by the next holder; on a full disk it must not pile up.
+    // The next owner removes drafts too, but on a full disk they must not pile up.
     await removeIfExists(fs, draft).catch(() => undefined)
   }
 }

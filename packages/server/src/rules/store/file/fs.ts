@@ -1,4 +1,4 @@
-/** The part of the file system that the rule store uses, so that tests can let it fail. */
+/** The file system operations of the rule store, behind an interface so that tests can fail them. */
 import type { Stats } from 'node:fs'
 import {
   chmod,
@@ -59,16 +59,16 @@ const REASONS: Readonly<Record<string, string>> = {
   EPERM: 'the process may not write there',
 }
 
-/** What a disk answers that cannot be written now, whoever asks. */
+/** Errors of a disk that no process can write to now. */
 const STATES: readonly string[] = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS']
 const DENIED: readonly string[] = ['EACCES', 'EPERM']
 
-/** Whether a disk is full, read-only or failing: a state that may pass, and no wrong name. */
+/** Whether a disk is full, read-only or failing: a state that may pass, unlike a wrong path. */
 export function isDiskState(error: unknown): boolean {
   return STATES.includes(codeOf(error) ?? '')
 }
 
-/** Whether it is that, or closed to this process: what is there may still be read. */
+/** Whether the disk or the permissions prevent writing: the files may still be readable. */
 export function isUnwritable(error: unknown): boolean {
   return isDiskState(error) || DENIED.includes(codeOf(error) ?? '')
 }
@@ -79,7 +79,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** All of it, at the end of a file opened to append, or at its start. */
+/** Writes all bytes at the current position. */
 export async function writeAll(file: OpenFile, bytes: Uint8Array): Promise<void> {
   let at = 0
   while (at < bytes.length) {
@@ -88,7 +88,7 @@ export async function writeAll(file: OpenFile, bytes: Uint8Array): Promise<void>
   }
 }
 
-/** Exactly so many bytes. */
+/** Reads exactly `length` bytes; throws at the end of the file. */
 export async function readAt(file: OpenFile, offset: number, length: number): Promise<Buffer> {
   const bytes = Buffer.allocUnsafe(length)
   let at = 0
@@ -100,7 +100,7 @@ export async function readAt(file: OpenFile, offset: number, length: number): Pr
   return bytes
 }
 
-/** What is there, in pieces, from a byte on. */
+/** Yields the file in pieces, from an offset to its end. */
 export async function* readFrom(
   file: OpenFile,
   offset: number,
@@ -115,7 +115,7 @@ export async function* readFrom(
   }
 }
 
-/** The whole text of a small file; undefined: there is none. */
+/** Reads the whole text of a small file; resolves to undefined if there is no file. */
 export async function readSmallFile(
   fs: FileSystem,
   path: string,
@@ -143,8 +143,8 @@ export async function readSmallFile(
 }
 
 /**
- * A file in place of another: whoever reads it meanwhile, or after a crash, finds the old one or
- * the new one, whole. `draft` is in the same folder.
+ * Replaces a file atomically: a reader, also after a crash, finds the old file or the new one,
+ * complete. `draft` is a path in the same folder.
  */
 export async function replaceFile(
   fs: FileSystem,
@@ -155,14 +155,14 @@ export async function replaceFile(
     await writeFile(fs, draft, bytes)
     await fs.rename(draft, path)
   } catch (error) {
-    // On a full disk half a draft would only be in the way.
+    // On a full disk the incomplete draft would take up space.
     await removeIfExists(fs, draft).catch(() => undefined)
     throw error
   }
   await syncFolder(fs, folder)
 }
 
-/** Safe on disk, but for its name. */
+/** Writes and syncs a file; its name is durable after `syncFolder`. */
 export async function writeFile(fs: FileSystem, path: string, bytes: Uint8Array): Promise<void> {
   const file = await fs.open(path, 'w', FILE_MODE)
   try {
@@ -173,13 +173,13 @@ export async function writeFile(fs: FileSystem, path: string, bytes: Uint8Array)
   }
 }
 
-/** Names in a folder are safe when the folder is. */
+/** Makes the names in a folder durable. */
 export async function syncFolder(fs: FileSystem, folder: string): Promise<void> {
   const file = await fs.open(folder, 'r')
   try {
     await file.sync()
   } catch (error) {
-    // Where folders cannot be synced there is nothing that could be done instead.
+    // Some file systems cannot sync folders, and offer no alternative.
     if (!['EINVAL', 'EPERM', 'ENOTSUP'].includes(codeOf(error) ?? '')) throw error
   } finally {
     await file.close()

@@ -1,4 +1,4 @@
-/** Looks whether the journal is worth compacting, and does it, one at a time. */
+/** Checks whether the journal is due for compaction, and runs one compaction at a time. */
 import type { WallClock } from '../../../lib/wall-clock.js'
 import type { Log } from '../../../observability/log/logger.js'
 import { compact, type CompactionDeps, findFirstKept, type HistoryOptions } from './compaction.js'
@@ -13,9 +13,9 @@ export interface JournalCompactorDeps extends Omit<CompactionDeps, 'signal'> {
   readonly journal: () => Journal
 }
 
-/** Times of lines have to be read from the disk, so they are looked at only now and then. */
+/** How often ages are checked: the times of lines have to be read from disk. */
 const AGES_EVERY_MS = 60 * 60_000
-/** After a compaction that failed: on a full disk it would fail again. */
+/** Pause after a failed compaction: on a full disk it would fail again. */
 const RETRY_MS = 10 * 60_000
 
 export class JournalCompactor {
@@ -29,7 +29,7 @@ export class JournalCompactor {
     this.#deps = deps
   }
 
-  /** After the journal was opened, and after each commit. */
+  /** Called after the journal was opened, and after each commit. */
   compactIfDue(): void {
     const nowMs = this.#deps.clock.now()
     if (this.#closing.signal.aborted || this.#working !== undefined || this.isTooSoon(nowMs)) return
@@ -42,13 +42,13 @@ export class JournalCompactor {
     })
   }
 
-  /** Gives up what is under way; the journal stays as it was. */
+  /** Cancels a compaction in progress; the journal is unchanged. */
   async close(): Promise<void> {
     this.#closing.abort()
     await this.#working
   }
 
-  /** A clock that was put back must not keep it from looking. */
+  /** Bounded below too, so that a clock that was set back does not stop compaction. */
   private isTooSoon(nowMs: number): boolean {
     return nowMs < this.#notBeforeMs && nowMs > this.#notBeforeMs - RETRY_MS
   }
@@ -71,7 +71,7 @@ export class JournalCompactor {
       if (this.#closing.signal.aborted) return
       this.#notBeforeMs = clock.now() + RETRY_MS
       const fields = { file, error: reasonOf(error) }
-      log?.warn(fields, 'rule store: the journal could not be compacted; it stays as it is')
+      log?.warn(fields, 'rule store: journal compaction failed; the journal is unchanged')
     }
   }
 }

@@ -1,40 +1,40 @@
-/** One version as a line of the journal: JSON that ends with its own checksum. */
+/** Encodes a version as a line of the journal: JSON that ends with its own checksum. */
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { VersionEntry } from '../version-entry.js'
 import type { StoredRecord } from '../records.js'
 import type { PastChange } from '../rule-store.js'
 
-/** Of the lines below; a newer Sluice may write another, which an older one must not touch. */
+/** The format of the lines below. A newer Sluice may write another one, which is not modified. */
 const FORMAT = 1
-/** Of a base of several lines, which 0.1.0 would take for as many versions: it refuses these. */
+/** The format of a base of several lines, which 0.1.0 refuses instead of reading as versions. */
 const FORMAT_OF_PARTS = 2
-/** Of one line with its end: what `COMMIT_CHANGES_MAX` large changes may come to. */
+/** Size of one line with its newline: enough for `COMMIT_CHANGES_MAX` large changes. */
 export const LINE_BYTES_MAX = 128 * 1024 * 1024
 
 /**
- * What a compacted journal begins with: every record as of a version, the newest whose own line is
- * gone. A base of one line is also a line as 0.1.0 reads it: a version that made all records.
+ * The start of a compacted journal: every record as of a version, the newest whose own line is gone.
+ * 0.1.0 reads a base of one line as a version that created all records.
  */
 export interface Base {
-  /** From 1 on; a large base has several lines. */
+  /** Counts from 1; a large base has several lines. */
   readonly part: number
   readonly isLast: boolean
-  /** The first version of the lineage, and whether another one was there before it. */
+  /** The first version of the lineage, and whether another lineage came before it. */
   readonly lineageStart: number
   readonly isAdopted: boolean
 }
 
-/** A record of a base: what was stored, and the version it was last changed in. */
+/** A record of a base, with the version of its last change. */
 export type BaseChange = PastChange & { readonly version: number }
 
 export interface JournalLine {
-  /** Of a base: its `changes` are `BaseChange`s. */
+  /** Set for a line of a base, whose `changes` are `BaseChange`s. */
   readonly base?: Base | undefined
   readonly entry: VersionEntry
-  /** The first version of those that were written and made safe together. */
+  /** The first version of the batch that was written and synced together. */
   readonly batch: number
-  /** Which of the lock's holders wrote it. */
+  /** The lock number of the process that wrote it. */
   readonly holder: number
 }
 
@@ -44,7 +44,7 @@ const SUM_DIGITS = 32
 const SUM_LENGTH = 8 + SUM_DIGITS + 2
 const SUM = /^,"sum":"([0-9a-f]{32})"\}$/
 
-/** With its newline. */
+/** Returns the line with its newline. */
 export function encodeLine({ entry, batch, holder }: JournalLine): Buffer {
   const { version, mark, at, by, why, lineage, changes } = entry
   const head = { format: FORMAT, version, mark, at, by, why, lineage, batch, holder, changes }
@@ -53,15 +53,15 @@ export function encodeLine({ entry, batch, holder }: JournalLine): Buffer {
 }
 
 /**
- * Without its newline. What is wrong with the line, for people, where it is not whole. Throws if it
- * is whole, and another release wrote it in its own way: that is nobody's to cut off.
+ * Decodes a line without its newline. Returns what is wrong, as text, if the line is incomplete.
+ * Throws if it is complete, but in the format of another release: then it must not be cut off.
  */
 export function decodeLine(bytes: Buffer): JournalLine | string {
   const end = bytes.length - SUM_LENGTH
   const sum = end < 0 ? undefined : SUM.exec(bytes.toString('latin1', end))?.[1]
   if (sum === undefined) return 'it has no checksum at its end'
   if (sumOf(bytes.subarray(0, end)) !== sum) return 'its checksum is not that of its text'
-  // What has the right checksum was written by Sluice.
+  // A line with the right checksum was written by Sluice.
   const { format, batch, holder, base, ...entry } = JSON.parse(
     bytes.toString('utf8'),
   ) as VersionEntry & {
@@ -87,11 +87,11 @@ export interface BaseHead {
   readonly holder: number
 }
 
-/** Of one line of a base: well below `LINE_BYTES_MAX`, and bounded in memory. */
+/** Size of one line of a base: well below `LINE_BYTES_MAX`, and bounded in memory. */
 const BASE_LINE_BYTES = 64 * 1024 * 1024
 const PIECE_LENGTH = 256 * 1024
 
-/** The lines of a base, in pieces, each made in a turn of its own so that decisions go on. */
+/** Yields the lines of a base in pieces, each in its own turn of the event loop. */
 export async function* encodeBase(
   head: BaseHead,
   records: Iterable<StoredRecord>,
@@ -159,7 +159,7 @@ export interface RawLine {
   readonly isEnded: boolean
 }
 
-/** Lines of pieces that follow each other. Stops after one that is longer than any may be. */
+/** Splits consecutive pieces of a file into lines. Stops after a line of more than the maximum. */
 export async function* splitLines(
   pieces: AsyncIterable<Buffer>,
   start: number,

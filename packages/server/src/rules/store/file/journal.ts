@@ -1,7 +1,6 @@
 /**
- * The journal: a line for each version, only ever appended to. A version is made when its line is
- * safe on disk; nothing before that counts, and nothing after it can take it back. A compacted
- * journal begins with a base in place of its oldest lines.
+ * The journal: an append-only file with a line for each version. A version exists when its line is
+ * durable. A compacted journal begins with a base in place of its oldest lines.
  */
 import { dirname, join } from 'node:path'
 import { messageOf } from '../../../lib/message-of.js'
@@ -21,7 +20,7 @@ import { decodeLine } from './journal-line.js'
 
 export const JOURNAL = 'journal.jsonl'
 
-/** Where the line of a version lies. */
+/** The place of a line in the file. */
 interface Span {
   readonly offset: number
   /** With its newline. */
@@ -33,18 +32,18 @@ export class Journal {
   readonly #path: string
   readonly #reader: OpenFile
   #writer: OpenFile | undefined
-  /** Of all lines that are safe. */
+  /** Size of all durable lines. */
   #length = 0
-  /** Whether there may be more in the file than those. */
+  /** Whether the file may contain more than the durable lines. */
   #isUnsure = false
-  /** For each line its version, where it begins, and which ones are of a rule. */
+  /** The version and offset of each line, and the lines that change each rule. */
   readonly #versions: number[] = []
   readonly #offsets: number[] = []
   readonly #linesOfRule = new Map<string, number[]>()
   #base: { readonly version: number; readonly bytes: number } | undefined
-  /** Whether the file came to its name by a rename that may not survive a crash yet. */
+  /** Whether the file was renamed, and the rename is not durable yet. */
   #isNameUnsafe = false
-  /** How many read it now, and whether it is to be closed when they have done so. */
+  /** How many reads are in progress, and whether the file is closed after the last of them. */
   #readers = 0
   #isRetired = false
 
@@ -54,16 +53,16 @@ export class Journal {
     this.#reader = reader
   }
 
-  /** The file is there. Nothing is read: `add` tells of its lines. */
+  /** Opens an existing file without reading it: `add` registers its lines. */
   static async open(fs: FileSystem, folder: string, { isReadOnly = false } = {}): Promise<Journal> {
     const path = join(folder, JOURNAL)
-    // Not to read alone: a layered file system would show what the file was before it was written.
+    // Not 'r': an overlay file system would keep showing the file as it was before the first write.
     return new Journal(fs, path, await fs.open(path, isReadOnly ? 'r' : 'r+'))
   }
 
   /**
-   * Opens what this journal was compacted to, under the name of its draft: the lines from `first`
-   * on are there, behind a base. It takes the place of this one once `install` has renamed it.
+   * Opens the compacted draft of this journal, which holds a base and the lines from `first` on. It
+   * replaces this journal once `install` has renamed it.
    */
   async openCompacted(
     draft: string,
@@ -84,7 +83,7 @@ export class Journal {
     return next
   }
 
-  /** Puts the draft in the place of the journal; rejects only where that did not happen. */
+  /** Renames the draft to the journal; rejects only if it was not renamed. */
   async install(draft: string): Promise<void> {
     await this.#fs.rename(draft, this.#path)
     this.#isNameUnsafe = true
@@ -107,28 +106,28 @@ export class Journal {
     return this.#versions.length
   }
 
-  /** How many bytes at the start of the file are its base. */
+  /** Size of the base at the start of the file. */
   get baseBytes(): number {
     return this.#base?.bytes ?? 0
   }
 
-  /** The oldest version that can be gone back to, where older ones are gone; else undefined. */
+  /** The oldest version that a rollback can target; undefined: all versions are kept. */
   get keptSince(): number | undefined {
     return this.#base?.version
   }
 
-  /** Where a line begins; behind the last one, where the file ends. */
+  /** Returns the offset of a line; for the line after the last, the end of the file. */
   offsetOf(line: number): number {
     return this.#offsets[line] ?? this.#length
   }
 
-  /** A line of the base, before all others. */
+  /** Registers a line of the base, before all others. */
   addBase(version: number, { offset, length }: Span): void {
     this.#base = { version, bytes: offset + length }
     this.#length = offset + length
   }
 
-  /** A line that is in the file and safe. */
+  /** Registers a line that is durable. */
   add({ version, changes }: VersionEntry, { offset, length }: Span): void {
     const line = this.#versions.length
     this.#versions.push(version)
@@ -143,20 +142,20 @@ export class Journal {
     }
   }
 
-  /** What follows the last line that counts is not a line that does. */
+  /** Skips lines that do not count. */
   skipTo(offset: number): void {
     this.#length = offset
   }
 
-  /** Whatever is in the file behind the last line goes. */
+  /** Removes everything after the last line. */
   async truncate(): Promise<void> {
     this.#isUnsure = true
     await this.repair()
   }
 
   /**
-   * Lines, one behind the other, safe on disk together. Rejects with an `UnavailableError`; then
-   * none of them is in the file, or `isUncertain`.
+   * Appends lines and syncs them together. Rejects with an `UnavailableError`: then none of them is
+   * in the file, unless the error `isUncertain`.
    */
   async append(lines: readonly Buffer[]): Promise<readonly Span[]> {
     const writer = await this.readyWriter()
@@ -174,7 +173,7 @@ export class Journal {
     })
   }
 
-  /** Lines of a rule or all, newest first, below a version. */
+  /** Yields the lines of a rule, or all, newest first, of versions lower than the given one. */
   *linesBelow(version: number, rule: string | undefined): Generator<number, void, undefined> {
     const ofRule = rule === undefined ? undefined : (this.#linesOfRule.get(rule) ?? [])
     const count = ofRule?.length ?? this.#versions.length
@@ -188,13 +187,13 @@ export class Journal {
     return this.#versions[line] ?? 0
   }
 
-  /** Reads a line again. Rejects with an `UnavailableError`. */
+  /** Reads a line from disk. Rejects with an `UnavailableError`. */
   async read(line: number): Promise<VersionEntry> {
     const offset = this.#offsets[line] ?? 0
     try {
       const length = (this.#offsets[line + 1] ?? this.#length) - offset
       const bytes = await readAt(this.#reader, offset, length)
-      // Lines of those that no longer held the lock may stand behind it.
+      // Lines that do not count, of processes that had lost the lock, may follow it.
       const end = bytes.indexOf('\n')
       const decoded = decodeLine(bytes.subarray(0, end))
       if (typeof decoded !== 'string') return decoded.entry
@@ -206,7 +205,7 @@ export class Journal {
     }
   }
 
-  /** Keeps the file open for a reading that takes a while, until what it returns is called. */
+  /** Keeps the file open for a longer read, until the returned function is called. */
   retain(): () => void {
     this.#readers++
     return () => {
@@ -215,7 +214,7 @@ export class Journal {
     }
   }
 
-  /** Closes it as soon as those who read it have done so. */
+  /** Closes the file after the last read in progress. */
   async retire(): Promise<void> {
     this.#isRetired = true
     if (this.#readers === 0) await this.close().catch(() => undefined)
@@ -227,7 +226,7 @@ export class Journal {
     await this.#reader.close()
   }
 
-  /** A file whose end is known to be that of the last line. */
+  /** Returns a handle for a file that is known to end with the last line. */
   private async readyWriter(): Promise<OpenFile> {
     let size: number
     try {
@@ -250,7 +249,7 @@ export class Journal {
     )
   }
 
-  /** Whether the file that was opened is still the one that the next process would find. */
+  /** Whether the path still names the file that was opened. */
   private async isInPlace(): Promise<boolean> {
     const opened = await this.#reader.stat()
     try {
@@ -261,14 +260,14 @@ export class Journal {
     }
   }
 
-  /** Nothing is confirmed in a file whose name a crash could still take back. */
+  /** Makes the name of a renamed file durable, before a commit to it is confirmed. */
   private async saveName(): Promise<void> {
     if (!this.#isNameUnsafe) return
     await syncFolder(this.#fs, dirname(this.#path))
     this.#isNameUnsafe = false
   }
 
-  /** The error to tell; what may have been written is taken back first. */
+  /** Removes what may have been written, and returns the error to throw. */
   private async undo(error: unknown): Promise<UnavailableError> {
     this.#isUnsure = true
     try {
@@ -280,8 +279,8 @@ export class Journal {
   }
 
   /**
-   * Cuts off what is behind the last line. A handle that failed to sync is not asked again: some
-   * systems tell of an error once, and then forget what was not written.
+   * Cuts off everything after the last line, on a new handle: after a failed sync some systems
+   * report the error once and then drop the unwritten pages.
    */
   private async repair(): Promise<void> {
     const failed = this.#writer
@@ -302,7 +301,7 @@ export class Journal {
   }
 
   private unavailable(error: unknown, isUncertain = false): UnavailableError {
-    const message = `${this.#path}: nothing could be written: ${reasonOf(error)}`
+    const message = `${this.#path}: cannot write: ${reasonOf(error)}`
     return new UnavailableError(message, { cause: error, isUncertain })
   }
 }

@@ -1,26 +1,26 @@
-/** Who holds a lock, in terms that another process can check. */
+/** Identifies the owner of a lock, so that another process can check whether it is alive. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
 
 export interface LockOwner {
-  /** Random: no two openers have the same. */
+  /** Random for each process that opens the folder. */
   readonly id: string
   readonly pid: number
   readonly host: string
   /**
-   * Where `pid` means something: one start of one machine, and one space of process ids in it.
-   * Containers share machines, and each has its own process 1.
+   * The scope of `pid`: host, boot and pid namespace. Containers share hosts, and each has its own
+   * process 1.
    */
   readonly place: string
-  /** When the process was started, in the terms of its place; empty: nobody can tell. */
+  /** Start time of the process, as the kernel counts it; empty: unknown. */
   readonly started: string
-  /** Of Sluice, for people. */
+  /** The release of Sluice, for messages. */
   readonly release: string
 }
 
-/** Alive or dead as far as it can be seen from here; unknown: only its silence can tell. */
+/** Whether a process lives, as seen from here; unknown: only the time of its last touch can tell. */
 export type Liveness = 'alive' | 'dead' | 'unknown'
 
 export interface ProcessContext {
@@ -59,15 +59,15 @@ function isRunning(otherPid: number): boolean {
     process.kill(otherPid, 0)
     return true
   } catch (error) {
-    // Somebody else's process is one too.
+    // Any other error, such as EPERM, means that the process exists.
     return error instanceof Error && 'code' in error && error.code !== 'ESRCH'
   }
 }
 
-/** Undefined where the system has no such file. */
+/** Returns undefined where the system has no `/proc`. */
 function procStat(ofPid: number): { started: string; hasEnded: boolean } | undefined {
   const text = attempt(() => readFileSync(`/proc/${ofPid}/stat`, 'utf8'))
-  // The second field is the name in parentheses, which may hold anything.
+  // The second field is the name in parentheses, which may contain anything.
   const fields = text?.slice(text.lastIndexOf(')') + 2).split(' ')
   const [state, started] = [fields?.[0], fields?.[19]]
   if (state === undefined || started === undefined) return undefined

@@ -1,4 +1,4 @@
-/** Opens the folder of a rule store: with its lock to write, or without it to read alone. */
+/** Opens the folder of a rule store: with its lock for writing, or without it for reading. */
 import { dirname, join } from 'node:path'
 import type { WallClock } from '../../../lib/wall-clock.js'
 import type { Log } from '../../../observability/log/logger.js'
@@ -20,7 +20,7 @@ export interface FolderDeps {
   readonly wait: (ms: number) => Promise<unknown>
 }
 
-/** What a journal holds, in memory. */
+/** The content of a journal, in memory. */
 export interface FolderContents {
   readonly table: RecordTable
   readonly view: RuleSetView
@@ -28,7 +28,7 @@ export interface FolderContents {
 }
 
 export interface ReadOnlyFolder extends FolderContents {
-  /** Of the journal as it was read. */
+  /** The `journalStamp` when the journal was read. */
   readonly stamp: string
 }
 
@@ -38,8 +38,8 @@ export interface WritableFolder extends FolderContents {
 }
 
 /**
- * Rejects with a message for people if another process holds the folder or the journal is damaged,
- * and with the error of the disk if it cannot be written.
+ * Rejects with a described error if another process uses the folder or the journal is damaged, and
+ * with the error of the file system if the folder cannot be written.
  */
 export async function openToWrite(
   deps: FolderDeps,
@@ -47,7 +47,7 @@ export async function openToWrite(
 ): Promise<WritableFolder> {
   const { folder, fs, log, processContext, wait } = deps
   await makeFolder(fs, folder)
-  // What was logged at the start is not logged again every few seconds.
+  // Retries do not log again what the first attempt logged.
   const startLog = isRetry ? undefined : log
   await restrictAccess(fs, folder, startLog)
   const onWaiting = (message: string) => startLog?.info({ folder }, message)
@@ -71,14 +71,14 @@ export async function openToWrite(
   }
 }
 
-/** Changes nothing in the folder. Rejects if there is no journal, or a damaged one. */
+/** Changes nothing in the folder. Rejects if the journal is missing or damaged. */
 export async function openToRead(deps: FolderDeps): Promise<ReadOnlyFolder> {
-  // Before it is read: what is written meanwhile is found the next time.
+  // Taken before the journal is read, so that a write meanwhile is noticed the next time.
   const stamp = await journalStamp(deps)
   return { ...(await readJournal(deps, undefined)), stamp }
 }
 
-/** What changes when another process has written to the journal. */
+/** Returns a text that changes when another process writes to the journal. */
 export async function journalStamp({ fs, folder }: FolderDeps): Promise<string> {
   const { ino, size } = await fs.stat(join(folder, JOURNAL))
   return `${ino} ${size}`
@@ -113,7 +113,7 @@ async function readJournal(
   return { table, view, journal }
 }
 
-/** A folder that was there needs nothing of its parent, which may be closed to this process. */
+/** Creates the folder. For an existing one, the parent may be closed to this process. */
 async function makeFolder(fs: FileSystem, folder: string): Promise<void> {
   const wasThere = await fs.stat(folder).then(
     () => true,
@@ -123,19 +123,22 @@ async function makeFolder(fs: FileSystem, folder: string): Promise<void> {
   try {
     await syncFolder(fs, dirname(folder))
   } catch (error) {
-    // Whether a living process holds the folder is looked at in any case.
+    // Ignored for an existing folder: taking its lock shows whether it can be used.
     if (!wasThere || !isUnwritable(error)) throw error
   }
 }
 
-/** It holds the secret of key hashes. */
+/** Closes the folder to other users: it holds the secret of key hashes. */
 async function restrictAccess(fs: FileSystem, folder: string, log: Log | undefined): Promise<void> {
   const { mode } = await fs.stat(folder)
   if ((mode & 0o077) === 0) return
   try {
     await fs.chmod(folder, FOLDER_MODE)
   } catch (error) {
-    // Its files are closed to others all the same.
-    log?.warn({ folder, error: reasonOf(error) }, 'others may look into this folder; chmod 700 it')
+    // The files in it are closed to others in any case.
+    log?.warn(
+      { folder, error: reasonOf(error) },
+      'rule store: folder is open to other users; run chmod 700',
+    )
   }
 }

@@ -1,4 +1,4 @@
-/** Reads a journal from its start, cuts off what a crash left of its last line, or makes one. */
+/** Opens a journal: creates it, or reads it and cuts off a last line that a crash interrupted. */
 import { join } from 'node:path'
 import { messageOf } from '../../../lib/message-of.js'
 import { type VersionEntry, firstEntry } from '../version-entry.js'
@@ -27,11 +27,11 @@ import {
 import { JOURNAL, Journal } from './journal.js'
 import type { Log } from '../../../observability/log/logger.js'
 
-/** What a crash left of a line, for whoever wants to look: always the last one. */
+/** Keeps the last incomplete line that was cut off, for inspection. */
 const TORN = `${JOURNAL}.torn`
 const DRAFT = `${JOURNAL}.new`
 
-/** Each holder of the lock has its own, so that the next one can sweep it away. */
+/** Each owner of the lock has its own draft, so that the next one can remove it. */
 export function journalDraft(folder: string, holder: number): string {
   return join(folder, `${DRAFT}-${holder}`)
 }
@@ -39,22 +39,22 @@ export function journalDraft(folder: string, holder: number): string {
 export interface OpenJournalDeps {
   readonly fs: FileSystem
   readonly folder: string
-  /** The number of the lock's holder; undefined: without the lock, so nothing is written. */
+  /** The number of the lock; undefined: without the lock, so nothing is written. */
   readonly holder: number | undefined
   readonly nowMs: number
   readonly log: Log | undefined
   /** Why an entry cannot be the next one; undefined: it can. */
   readonly problemOf: (entry: VersionEntry) => string | undefined
-  /** Each version, in order. */
+  /** Called for each version, in order. */
   readonly apply: (entry: VersionEntry) => void
-  /** Before all versions: records of a base, and with the last of them where it stands. */
+  /** Called before all versions with records of a base; with its position for the last of them. */
   readonly applyBase: (
     records: readonly StoredRecord[],
     basePosition: BasePosition | undefined,
   ) => void
 }
 
-/** Rejects with a message for people if the journal is damaged: nothing is written then. */
+/** Rejects with a described error, and writes nothing, if the journal is damaged. */
 export async function openJournal(deps: OpenJournalDeps): Promise<Journal> {
   const { fs, folder, holder } = deps
   const path = join(folder, JOURNAL)
@@ -76,8 +76,8 @@ export async function openJournal(deps: OpenJournalDeps): Promise<Journal> {
 }
 
 /**
- * Removes what earlier holders drafted, before the journal is read: one that stood still and goes
- * on later finds its draft gone, and cannot put it in the place of a journal that went on.
+ * Removes the drafts of earlier owners before the journal is read: one that was suspended and
+ * resumes later finds its draft gone, and cannot replace the journal with it.
  */
 async function sweepDrafts(fs: FileSystem, folder: string): Promise<void> {
   for (const name of await fs.readdir(folder)) {
@@ -85,7 +85,7 @@ async function sweepDrafts(fs: FileSystem, folder: string): Promise<void> {
   }
 }
 
-/** Whole from its first moment: a journal without a first line is never what a crash left. */
+/** Creates a journal atomically: a crash never leaves one without its first line. */
 async function makeJournal({ fs, folder, nowMs }: OpenJournalDeps, holder: number): Promise<void> {
   const entry = firstEntry(new Date(nowMs).toISOString())
   const bytes = encodeLine({ entry, batch: entry.version, holder })
@@ -97,10 +97,10 @@ class JournalScan {
   readonly #deps: OpenJournalDeps
   readonly #journal: Journal
   #line = 0
-  /** Of the last line that counts. */
+  /** Version of the last line that counts. */
   #version = 0
   #holder = 0
-  /** How many lines of a base came before; undefined: it is whole, or there is none. */
+  /** Lines of the base so far; undefined: the base is complete, or there is none. */
   #baseParts: number | undefined = 0
 
   constructor(deps: OpenJournalDeps, journal: Journal) {
@@ -118,7 +118,7 @@ class JournalScan {
         continue
       }
       if (torn === undefined) this.addLine(raw, decoded)
-      // Lines that were written together may reach the disk in any order, or not.
+      // Lines of one batch may reach the disk in any order: only a later batch proves damage.
       else if (decoded.batch > this.#version + 1) throw this.damage(torn.line, torn.why)
     }
     if (this.#version === 0) throw this.damage(1, torn?.why ?? 'the file is empty')
@@ -154,11 +154,11 @@ class JournalScan {
       this.#holder = Math.max(this.#holder, holder)
       return
     }
-    // Written by a process that had lost the lock while it was standing still.
+    // Written by a process that had lost the lock while it was suspended.
     if (holder >= this.#holder) throw this.damage(this.#line, problem)
     this.#journal.skipTo(span.offset + span.length)
     const fields = { file: this.#journal.path, line: this.#line, version: entry.version }
-    log?.warn(fields, 'a line of a process that no longer held the lock does not count')
+    log?.warn(fields, 'rule store: journal line ignored, its writer had lost the lock')
   }
 
   private addBase(raw: RawLine, { entry, holder }: JournalLine, base: Base): void {
@@ -184,16 +184,19 @@ class JournalScan {
     const kept = join(folder, TORN)
     const fields = { file: this.#journal.path, line, version: this.#version }
     if (this.#deps.holder === undefined) {
-      log?.warn(fields, 'what a crash left of a version that was never confirmed is not read')
+      log?.warn(fields, 'rule store: incomplete last journal line ignored')
       return
     }
     try {
       const isSomething = await copyTail(fs, this.#journal.reader, offset, kept)
-      const what = 'what a crash left of a version that was never confirmed was cut off'
+      const what = 'rule store: incomplete last journal line cut off'
       log?.warn(isSomething ? { ...fields, kept } : fields, what)
     } catch (error) {
-      // A full disk is no reason not to start: nothing of it was ever promised to anybody.
-      log?.warn({ ...fields, error: reasonOf(error) }, 'cut off without keeping a copy')
+      // A full disk must not prevent the start: the line was never confirmed.
+      log?.warn(
+        { ...fields, error: reasonOf(error) },
+        'rule store: incomplete last journal line cut off without a copy',
+      )
     }
     await this.#journal.truncate()
   }
@@ -206,7 +209,7 @@ class JournalScan {
   }
 }
 
-/** False: there was nothing but zeros, with which some file systems fill what never came. */
+/** Resolves to false if there are only zeros, with which some file systems fill missing data. */
 async function copyTail(
   fs: FileSystem,
   from: OpenFile,

@@ -1,4 +1,4 @@
-/** The rules in a ledger as one set, with what a file of them shows. */
+/** The rules of a record table as one set, as `rules.yaml` shows them. */
 import { type VersionEntry, ruleOf } from '../version-entry.js'
 import type { RecordTable } from '../record-table.js'
 import {
@@ -15,7 +15,7 @@ import { OVERRIDES_SHOWN_MAX, type YamlRule, type YamlRuleSet } from './rules-ya
 
 export class RuleSetView {
   readonly #table: RecordTable
-  /** Ids of records, by rule. */
+  /** Record ids of overrides, by rule. */
   readonly #overrides = new Map<string, Set<string>>()
   #version = 0
 
@@ -23,7 +23,7 @@ export class RuleSetView {
     this.#table = table
   }
 
-  /** The last version that changed any of what is shown. */
+  /** The last version that changed what the view shows. */
   get version(): number {
     return this.#version
   }
@@ -36,12 +36,12 @@ export class RuleSetView {
     }
   }
 
-  /** Records that the ledger begins with. */
+  /** Adds the records of a base. */
   applyBase(records: readonly StoredRecord[]): void {
     for (const { kind, id, body } of records) this.indexOverride(kind, id, body)
   }
 
-  /** As of the version that it begins with: which older one changed them last is not known. */
+  /** Sets the version of the base: which older version last changed its records is not known. */
   startAt(version: number): void {
     this.#version = version
   }
@@ -59,7 +59,7 @@ export class RuleSetView {
   present(): YamlRuleSet {
     const found = this.#table.body('set', MAIN_ID) as SetDocument | null
     const { routes, strictPaths, order } = found ?? EMPTY_SET
-    // A record that the order forgot is still a rule of this store.
+    // Rules that are missing in the order come last.
     const ids = new Set([...order, ...[...this.#table.records('rule')].map(({ id }) => id)])
     const rules = [...ids].flatMap((id) => this.rule(id) ?? [])
     return { version: this.#version, set: { routes, strictPaths }, rules }

@@ -1,6 +1,6 @@
 /**
- * `rules.yaml`: the present rules, for people. It is written after the journal and read by nobody,
- * so it may be late, but never torn; and what somebody wrote into it is never lost.
+ * `rules.yaml`: the present rules, for reading. It is written after the journal and never read back,
+ * so it may lag behind, but is always complete. Edits by hand are moved aside, never lost.
  */
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -22,9 +22,9 @@ const FILE_BYTES_MAX = 256 * 1024 * 1024
 
 const WRITE_EVERY_MS = 100
 const RETRY_MS = 5000
-/** The file takes no more than this share of a processor. */
+/** Writing waits this many times as long as the last write took, to bound its CPU share. */
 const SHARE = 20
-/** Parts written before other things get their turn. */
+/** Pieces formatted before other work gets a turn of the event loop. */
 const PIECES_PER_TURN = 100
 const ASIDE_MAX = 1000
 
@@ -32,11 +32,11 @@ export interface RulesYamlFileDeps {
   readonly fs: FileSystem
   readonly folder: string
   readonly log: Log | undefined
-  /** As they are now. */
+  /** Returns the present rules. */
   readonly present: () => YamlRuleSet
-  /** Of those. */
+  /** Returns the version of the present rules. */
   readonly version: () => number
-  /** Why the folder is another process's by now; undefined: it is ours. */
+  /** Resolves to why this process lost the lock; undefined: it did not. */
   readonly lossReason: () => Promise<string | undefined>
 }
 
@@ -45,7 +45,7 @@ export class RulesYamlFile {
   readonly #path: string
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
-  /** What is in the file, if we know. */
+  /** The version in the file; undefined: unknown. */
   #writtenVersion: number | undefined
   #tookMs = 0
   #isClosed = false
@@ -55,7 +55,7 @@ export class RulesYamlFile {
     this.#path = join(deps.folder, RULES_FILE)
   }
 
-  /** Brings the file up to date with what a crash or a hand made of it. Never rejects. */
+  /** Rewrites the file if it is outdated or was edited. Never rejects. */
   async repair(): Promise<void> {
     const { fs, folder, log, version } = this.#deps
     try {
@@ -64,12 +64,12 @@ export class RulesYamlFile {
       if (found.version !== version() || !found.isWhole) await this.write()
       else this.#writtenVersion = found.version
     } catch (error) {
-      log?.warn({ file: this.#path, error: reasonOf(error) }, 'the rules could not be written out')
+      log?.warn({ file: this.#path, error: reasonOf(error) }, 'rules.yaml: cannot write')
       this.writeLater(RETRY_MS)
     }
   }
 
-  /** Soon, together with what else changes until then. */
+  /** Writes soon, so that several changes are written together. */
   scheduleWrite(): void {
     this.writeLater(Math.max(WRITE_EVERY_MS, this.#tookMs * SHARE))
   }
@@ -100,7 +100,7 @@ export class RulesYamlFile {
       await this.write()
       this.#tookMs = monotonicMs() - from
     } catch (error) {
-      log?.warn({ file: this.#path, error: reasonOf(error) }, 'the rules could not be written out')
+      log?.warn({ file: this.#path, error: reasonOf(error) }, 'rules.yaml: cannot write')
       this.#tookMs = RETRY_MS / SHARE
     }
   }
@@ -121,7 +121,7 @@ export class RulesYamlFile {
     this.#writtenVersion = rules.version
   }
 
-  /** Before the file is replaced: what is in it that we did not write, or that is newer. */
+  /** Keeps a copy of the file if Sluice did not write it as it is, or if it is newer. */
   private async setAside(version: number): Promise<void> {
     const { fs, folder, log } = this.#deps
     const found = await this.inspect()
@@ -131,13 +131,13 @@ export class RulesYamlFile {
       const aside = join(folder, `${RULES_FILE}.${name}${tries === 1 ? '' : `-${tries}`}`)
       // A link, unlike a rename, never replaces what is there.
       if (!(await tryLink(fs, this.#path, aside))) {
-        // As the last try did, before it could not write the next.
+        // An earlier attempt linked it, and then failed to write the new file.
         if (await isSameFile(fs, this.#path, aside)) return
         continue
       }
       const why = found.isWhole
-        ? 'the rules file was of a newer version than the rule store; it was moved aside'
-        : 'the rules file was edited by hand, which changes nothing; it was moved aside. To change rules: sluice rules apply -f FILE'
+        ? 'rules.yaml: newer than the rule store, moved aside'
+        : 'rules.yaml: edited by hand, which has no effect; moved aside. To change rules: sluice rules apply -f FILE'
       log?.warn({ file: this.#path, kept: aside }, why)
       return
     }

@@ -1,9 +1,9 @@
-/** The rules as a person would write them, with a head that says what the file is. */
+/** Formats the rules as YAML, with a head that says what the file is. */
 import { createHash } from 'node:crypto'
 import { writeYaml } from '@sluice/core'
 import type { CandidateDocument, OverrideDocument, RuleDocument, SetDocument } from '../records.js'
 
-/** Of one rule in the file; more are only counted there. */
+/** Overrides of one rule that are shown; if there are more, they are only counted. */
 export const OVERRIDES_SHOWN_MAX = 100
 
 export interface YamlRule {
@@ -15,7 +15,7 @@ export interface YamlRule {
 }
 
 export interface YamlRuleSet {
-  /** The last one that changed any of it. */
+  /** The last version that changed any of it. */
   readonly version: number
   readonly set: Omit<SetDocument, 'order'>
   readonly rules: readonly YamlRule[]
@@ -24,7 +24,7 @@ export interface YamlRuleSet {
 const CHECKSUM = /^# Checksum of the rest: [0-9a-f]{64}\n/m
 const VERSION = /^# The rules of Sluice as of version (\d{1,16})\b/
 
-/** In parts, so that whoever writes many rules can do other things in between. */
+/** Yields the text in pieces, so that formatting many rules can pause for other work. */
 export function* yamlPieces({ set, rules }: YamlRuleSet): Generator<string, void, undefined> {
   const crowded = rules.filter(({ overrideCount }) => overrideCount > OVERRIDES_SHOWN_MAX)
   for (const { document, overrideCount } of crowded) {
@@ -40,7 +40,7 @@ export function* yamlPieces({ set, rules }: YamlRuleSet): Generator<string, void
   for (const rule of rules) yield indented(writeYaml([ruleOf(rule)]))
 }
 
-/** The whole file. The checksum is of everything but its own line. */
+/** Returns the whole file. The checksum covers everything but its own line. */
 export function withHead(version: number, body: string): string {
   const head = `# The rules of Sluice as of version ${version} of its rule store, to look at.
 # Edits here are not read. To change rules: sluice rules apply -f FILE
@@ -51,7 +51,7 @@ export function withHead(version: number, body: string): string {
 export interface ReadHead {
   /** Undefined: Sluice did not write it. */
   readonly version: number | undefined
-  /** Whether it is as Sluice wrote it. */
+  /** Whether it is unchanged since Sluice wrote it. */
   readonly isWhole: boolean
 }
 

@@ -1,4 +1,4 @@
-/** The side that has the rule store: answers what workers ask of it, and passes news on. */
+/** Serves the rule store to a worker process: responds to requests, and passes on changes. */
 import type {
   Commit,
   HistoryQuery,
@@ -17,13 +17,13 @@ import {
 
 type IpcRequest = Extract<RulesMessage, { readonly sluice: 'rules-request' }>
 
-/** A worker reads one thing at a time; what it left open is dropped beyond so many. */
+/** A worker reads one stream at a time; beyond this many, the oldest open stream is closed. */
 const STREAMS_MAX = 8
 const STATUS_EVERY_MS = 500
-/** A message for each change of a long past would take longer than the changes. */
+/** Changes per message: one message for each change of a long history would be slow. */
 const CHANGES_AT_ONCE = 500
 
-/** Serves one worker until what it returns is called. */
+/** Serves one worker until the returned function is called. */
 export function hostRuleStore(
   store: RuleStore,
   channel: IpcChannel,
@@ -128,7 +128,7 @@ class IpcHost {
 
   private async pullStream(id: number): Promise<StreamBatch> {
     const open = this.#streams.get(id)
-    if (open === undefined) throw new Error('this reading was given up')
+    if (open === undefined) throw new Error('this stream was closed')
     const values: unknown[] = []
     try {
       while (values.length < open.atOnce) {

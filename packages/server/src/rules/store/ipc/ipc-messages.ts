@@ -1,4 +1,4 @@
-/** What a worker and the process that holds the rule store say to each other. All of it is JSON. */
+/** The messages between a worker and the process that holds the rule store. All of it is JSON. */
 import {
   ConflictError,
   DivergedError,
@@ -7,7 +7,7 @@ import {
   UnavailableError,
 } from '../rule-store.js'
 
-/** `read` and `changesAfter` are streams: they answer a number, with which `next` pulls. */
+/** `read` and `changesAfter` return the number of a stream, from which `next` pulls. */
 export type Verb =
   | 'hello'
   | 'read'
@@ -34,15 +34,15 @@ export type RulesMessage =
   | { readonly sluice: 'rules-change'; readonly status: StoreStatus }
   | { readonly sluice: 'rules-status'; readonly status: StoreStatus }
 
-/** What the process that holds the store tells a worker first. */
+/** The first response of the process that holds the store. */
 export interface Hello {
   readonly name: string
   readonly status: StoreStatus
-  /** Whether this worker is the one that keeps the last good rules on disk for all. */
+  /** Whether this worker writes the last known good rules to disk for all. */
   readonly isKeeper: boolean
 }
 
-/** What `next` answers. */
+/** The response to `next`. */
 export interface StreamBatch {
   readonly values: readonly unknown[]
   readonly isDone: boolean
@@ -51,7 +51,7 @@ export interface StreamBatch {
 /** One end of a channel between two processes. */
 export interface IpcChannel {
   send(message: RulesMessage): void
-  /** Returns what ends it. */
+  /** Returns a function that unsubscribes. */
   onMessage(listener: (message: RulesMessage) => void): () => void
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rule store as a worker has it. One process holds the store for all workers of a server: files
- * have one owner, and a database is not asked for the same thing by each.
+ * The rule store of a worker. One process holds the store for all workers of a server: a folder has
+ * one owner, and a database is not queried by every worker.
  */
 import type { StoredKey } from '../records.js'
 import {
@@ -26,11 +26,11 @@ import {
   type Verb,
 } from './ipc-messages.js'
 
-/** The store has timeouts of its own; this one is for a process that hangs. */
+/** Timeout for a host process that hangs; the store has timeouts of its own. */
 const ANSWER_MS_MAX = 30_000
 
 export interface IpcStore extends RuleStore {
-  /** Whether this worker keeps the last good rules on disk for all. */
+  /** Whether this worker writes the last known good rules to disk for all. */
   readonly isKeeper: boolean
 }
 
@@ -70,7 +70,8 @@ class IpcClient {
       const timer = setTimeout(() => {
         this.#pending.delete(id)
         const isUncertain = verb === 'commit' || verb === 'adopt'
-        reject(new UnavailableError('the process that holds the rules is silent', { isUncertain }))
+        const message = 'the process that holds the rule store does not respond'
+        reject(new UnavailableError(message, { isUncertain }))
       }, this.#answerMs)
       timer.unref()
       this.#pending.set(id, { resolve, reject, timer })

@@ -1,4 +1,4 @@
-/** Changing the store: a commit, an adoption, and what became of one whose answer was lost. */
+/** Commits changes and adoptions, and finds out whether a commit was made if its reply was lost. */
 import type { QueryResultRow } from 'pg'
 import { bodyText, checkCommit, checkMeta } from '../check-commit.js'
 import type { Change, Kind } from '../records.js'
@@ -8,7 +8,7 @@ import { describeFailure, isStatementError } from './postgres-errors.js'
 import { pause } from './intervals.js'
 import { positionOf, tableOf } from './read.js'
 
-/** How long it is asked what became of a commit, and how long apart. */
+/** How long, and how often, Postgres is asked whether a commit was made. */
 const POLL_MS_MAX = 5000
 const POLL_EVERY_MS = 250
 
@@ -44,7 +44,7 @@ export async function adoptStore(
   })
 }
 
-/** One transaction, whose place among the versions is known before it commits. */
+/** Runs one transaction, whose version is known before it commits. */
 async function change(
   database: Database,
   { by, why }: Pick<Commit, 'by' | 'why'>,
@@ -72,7 +72,7 @@ async function change(
   }
 }
 
-/** Resolves if the version was made after all. */
+/** Resolves if the version was made although the reply to `commit` was lost. */
 async function resolveUncertainCommit(
   database: Database,
   position: Position,
@@ -101,14 +101,14 @@ async function pollForVersion(
   return undefined
 }
 
-/** Undefined: Postgres does not answer, or the transaction still runs there. */
+/** Resolves to undefined if Postgres does not answer, or the transaction is still running. */
 async function findVersion(
   database: Database,
   { version, mark }: Position,
 ): Promise<boolean | undefined> {
   try {
     return await database.transact('write', async (query) => {
-      // Whoever changes something holds the state, so nobody does once it is held here.
+      // Every change locks the state, so none is in progress once it is locked here.
       await query("set local lock_timeout = '1s'")
       await query('select sluice.hold()')
       const values = [version, mark]
@@ -131,7 +131,7 @@ interface RecordBatch {
   readonly bodies: string[] | null
 }
 
-/** What one statement changes: records of one kind that are put, or removed. */
+/** Groups changes by statement: records of one kind that are written, or removed. */
 function batchesOf(changes: readonly Change[]): readonly RecordBatch[] {
   const batches = new Map<string, RecordBatch>()
   for (const each of changes) {

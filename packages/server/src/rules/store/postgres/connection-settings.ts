@@ -1,4 +1,4 @@
-/** How a connection to Postgres is made: address, TLS and time limits. */
+/** The settings of connections to Postgres: address, TLS and timeouts. */
 import { userInfo } from 'node:os'
 import { checkServerIdentity } from 'node:tls'
 import type { ClientConfig } from 'pg'
@@ -11,17 +11,17 @@ import {
 import { readPem } from '../../../lib/read-pem.js'
 
 const CONNECT_MS_MAX = 5000
-/** Of one statement, where nothing else is said. */
+/** Default timeout of one statement. */
 export const QUERY_MS_MAX = 10_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 
 export interface ConnectionSettings {
-  /** For people, without secrets. */
+  /** For messages; without secrets. */
   readonly name: string
   readonly options: ClientConfig
 }
 
-/** Rejects if a file of TLS cannot be read or used. Does not connect. */
+/** Rejects if a TLS file cannot be read or used. Does not connect. */
 export async function prepareConnection(config: DatabaseConfig): Promise<ConnectionSettings> {
   const target = parseDatabaseUrl(config.url)
   const { host, port, database, user, password } = target
@@ -38,7 +38,7 @@ export async function prepareConnection(config: DatabaseConfig): Promise<Connect
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
       connectionTimeoutMillis: CONNECT_MS_MAX,
-      // Not `statement_timeout`: a pooler refuses connections that ask for it. See `limits`.
+      // Not `statement_timeout`: poolers refuse connections that set it. See `limits`.
       query_timeout: QUERY_MS_MAX,
     },
   }
@@ -46,7 +46,7 @@ export async function prepareConnection(config: DatabaseConfig): Promise<Connect
 
 const NO_FILES = { ca: undefined, cert: undefined, key: undefined }
 
-/** Rejects with a message that names what cannot be read or used. */
+/** Rejects with an error that names the file that cannot be read or used. */
 async function readDatabaseTls(
   { host, tls }: Pick<DatabaseTarget, 'host' | 'tls'>,
   files: ClientTlsFiles | undefined,
@@ -59,7 +59,7 @@ async function readDatabaseTls(
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
     rejectUnauthorized: true,
-    // Undefined is what this function says of a good name.
+    // Undefined means that the name is accepted.
     checkServerIdentity: (_host, certificate) =>
       tls === 'verify-ca' ? undefined : checkServerIdentity(name, certificate),
   }

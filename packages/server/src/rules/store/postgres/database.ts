@@ -1,4 +1,4 @@
-/** A few connections to Postgres, and whether it answered when it was last asked. */
+/** A small pool of connections to Postgres, and whether it answered the last request. */
 import { Client, Pool, type PoolClient, type QueryResultRow } from 'pg'
 import { UnavailableError } from '../rule-store.js'
 import { type ConnectionSettings, QUERY_MS_MAX } from './connection-settings.js'
@@ -7,18 +7,18 @@ import { describeFailure, isStatementError } from './postgres-errors.js'
 const CONNECTIONS_MAX = 4
 const IDLE_MS_MAX = 10_000
 /**
- * Of the time that this node waits: then the server ends a statement by itself. It says more than
- * this node giving up would, and a statement that nobody waits for would go on there: one that
- * stands in line for a lock keeps its connection, and polls would take all that the server has.
+ * The server cancels a statement after this share of the time that this node waits. Its error says
+ * more than a timeout here, and a statement without a waiting client would go on: one that waits
+ * for a lock keeps its connection, and polls would use up all connections of the server.
  */
 const STATEMENT_SHARE = 0.9
 const IDLE_IN_TRANSACTION_MS_MAX = 60_000
 const CLOSE_MS_MAX = 2000
 
 const BEGIN = {
-  /** Each statement sees what is committed by then. */
+  /** Each statement sees what was committed before it. */
   write: 'begin isolation level read committed',
-  /** All statements see one moment. */
+  /** All statements see one snapshot. */
   read: 'begin isolation level repeatable read, read only',
 } as const
 
@@ -29,17 +29,17 @@ function limits(withinMs: number): string {
   )
 }
 
-/** Asks within a transaction, or by itself. */
+/** Runs a statement. */
 export type Query = <Row extends QueryResultRow>(
   text: string,
   values?: readonly unknown[],
 ) => Promise<readonly Row[]>
 
-/** A transaction that somebody else ends. */
+/** A transaction that the caller ends. */
 export interface Transaction {
   readonly query: Query
   commit(): Promise<void>
-  /** After `commit`, or instead of it: gives the connection back. */
+  /** Called after `commit`, or instead of it to roll back: returns the connection to the pool. */
   end(): Promise<void>
 }
 
@@ -58,9 +58,9 @@ export class Database {
       max: CONNECTIONS_MAX,
       idleTimeoutMillis: IDLE_MS_MAX,
     })
-    // A connection that ended while nobody used it; whoever asks next gets another.
+    // An idle connection that ended; the next request gets another one.
     this.#pool.on('error', ignore)
-    // For as long as it lasts: between the pool and whoever it is lent to, nobody else listens.
+    // A connection in use needs a listener too, or its error would be uncaught.
     this.#pool.on('connect', (client) => client.on('error', ignore))
   }
 
@@ -72,12 +72,12 @@ export class Database {
     return this.#problem
   }
 
-  /** A connection of its own, that is not connected yet. */
+  /** Returns a connection outside of the pool, which is not connected yet. */
   newClient(): Client {
     return new Client(this.#settings.options)
   }
 
-  /** One statement by itself. */
+  /** Runs one statement in its own transaction. */
   async query<Row extends QueryResultRow>(
     text: string,
     values: readonly unknown[] = [],
@@ -86,7 +86,7 @@ export class Database {
     return this.transact('write', (query) => query<Row>(text, values), withinMs)
   }
 
-  /** All of `work` or nothing. */
+  /** Runs `work` in a transaction. */
   async transact<T>(
     kind: keyof typeof BEGIN,
     work: (query: Query) => Promise<T>,
@@ -102,7 +102,7 @@ export class Database {
     }
   }
 
-  /** Each of its statements within so long. */
+  /** Begins a transaction, each of whose statements has the timeout. */
   async begin(kind: keyof typeof BEGIN, withinMs = QUERY_MS_MAX): Promise<Transaction> {
     return this.track(async () => {
       const transaction = new PooledTransaction(await this.#pool.connect(), withinMs)
@@ -116,7 +116,7 @@ export class Database {
     })
   }
 
-  /** Notes how it went. Rejects with what whoever uses the store is told. */
+  /** Records whether Postgres answered. Rejects with an error of the `RuleStore` contract. */
   async track<T>(work: () => Promise<T>): Promise<T> {
     try {
       const result = await work()
@@ -149,7 +149,7 @@ class PooledTransaction implements Transaction {
   readonly #client: PoolClient
   readonly #withinMs: number
   #isOpen = false
-  /** Whether the connection is of no more use to anybody. */
+  /** Whether the connection cannot be reused. */
   #isLost = false
 
   constructor(client: PoolClient, withinMs: number) {
@@ -167,7 +167,7 @@ class PooledTransaction implements Transaction {
     values: readonly unknown[] = [],
   ) => {
     try {
-      // Without values it may be several statements.
+      // Without values the text may contain several statements.
       const statement = values.length === 0 ? { text } : { text, values: [...values] }
       const limited = { ...statement, query_timeout: this.#withinMs }
       return (await this.#client.query<Row>(limited)).rows
@@ -186,7 +186,7 @@ class PooledTransaction implements Transaction {
     try {
       if (this.#isOpen && !this.#isLost) await this.query('rollback')
     } catch {
-      // The connection is lost, and so is what was to be undone.
+      // The connection is lost, and the transaction with it.
       this.#isLost = true
     }
     this.#client.release(this.#isLost)
@@ -194,5 +194,5 @@ class PooledTransaction implements Transaction {
 }
 
 function ignore(): void {
-  // The statement that waits is told anyway.
+  // The pending statement rejects in any case.
 }

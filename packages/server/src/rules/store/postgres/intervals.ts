@@ -1,24 +1,24 @@
-/** How often and how long: what the store waits for beside answers. */
+/** Intervals and timeouts of the store. */
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Intervals {
-  /** Between two heartbeats of the listening connection, and until one must be answered. */
+  /** Interval and timeout of heartbeats on the listening connection. */
   readonly heartbeatMs: number
   readonly heartbeatWithinMs: number
-  /** Until the listening connection must have heard what this node said itself. */
+  /** Timeout for the notification that this node sends to itself as a probe. */
   readonly probeWithinMs: number
   /**
-   * Until it is tried again, where a pooler swallows what is said: the first time, since it may
-   * have been slow, and the longest.
+   * First and longest pause before another probe, where a pooler drops notifications. The first is
+   * short, since the pooler may only have been slow.
    */
   readonly probeAgainLeastMs: number
   readonly probeAgainMostMs: number
-  /** Between two looks at the version: as a net below the listener, and without one. */
+  /** Poll intervals: as a safety net beside the listener, and without a listener. */
   readonly pollMs: number
   readonly pollAloneMs: number
   readonly pollWithinMs: number
-  /** Between two tries to connect: the first, and the longest. */
+  /** First and longest pause between two attempts to connect. */
   readonly retryLeastMs: number
   readonly retryMostMs: number
 }
@@ -46,13 +46,13 @@ export function probeAgainMs(intervals: Intervals, failures: number): number {
   return laterMs(intervals.probeAgainLeastMs, intervals.probeAgainMostMs, failures)
 }
 
-/** Twice as long after every failure, and between half and all of it: nodes fail together. */
+/** Exponential backoff with jitter, between half and all of it: nodes fail together. */
 function laterMs(least: number, most: number, failures: number): number {
   const longest = Math.min(most, least * 2 ** Math.min(failures, 20))
   return Math.ceil((longest / 2) * (1 + randomInt(JITTER_STEPS) / JITTER_STEPS))
 }
 
-/** Resolves also when it is aborted. Keeps no process alive. */
+/** Resolves early when aborted. Does not keep the process alive. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal, ref: false }).catch(() => undefined)
 }

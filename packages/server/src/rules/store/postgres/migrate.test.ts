@@ -103,7 +103,7 @@ describe('a store on a database that is not for it', () => {
     await new Promise((resolve) => setTimeout(resolve, 300))
     // It is tried again and again, and told once.
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
-      ['error', 'rule store not reached'],
+      ['error', 'rule store unavailable'],
     ])
     await server.psql('delete from sluice.migrations where number = 9', url)
     await expect.poll(() => store.status().isConnected, WITHIN).toBe(true)

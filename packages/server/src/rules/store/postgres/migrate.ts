@@ -1,9 +1,9 @@
 /**
- * Brings a database to what this release works with. Migrations are SQL files with a number in
- * front, run once each and in their order; a table says which ran, and what they said.
+ * Migrates a database to the schema of this release. Migrations are numbered SQL files, run once
+ * each and in order; a table holds which ran, and their checksums.
  *
- * All of it is one transaction under a lock: of two nodes that start at once one migrates and the
- * other finds it done. Where there is nothing to do, nothing but reading is asked of the role.
+ * All of it is one transaction under a lock: of two nodes that start at once, one migrates and the
+ * other finds it done. Without pending migrations, the role only needs to read.
  */
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
@@ -13,10 +13,10 @@ import { UnavailableError } from '../rule-store.js'
 import type { Query, Database } from './database.js'
 import { sqlStateOf } from './postgres-errors.js'
 
-/** Beside `src` and `dist`, so that both find it. */
+/** Next to `src` and `dist`, so that both find it. */
 const FOLDER = fileURLToPath(new URL('../../../../migrations/', import.meta.url))
 const FILE = /^(\d{4})-[a-z0-9-]+\.sql$/
-/** Any number, the same for all nodes: what the lock is known by in this database. */
+/** Key of the advisory lock: any number, the same for all nodes. */
 const LOCK = 7_306_895_128_412
 const INSUFFICIENT_PRIVILEGE = '42501'
 
@@ -38,7 +38,7 @@ export async function readMigrations(folder = FOLDER): Promise<readonly Migratio
   return Promise.all(
     files.map(async (file) => {
       const { text } = await readWholeFile(`${folder}/${file}`)
-      // Whatever a checkout made of its line ends.
+      // Independent of the line endings of the checkout.
       const plain = text.replaceAll('\r\n', '\n')
       const checksum = createHash('sha256').update(plain).digest('hex')
       return { number: Number(file.slice(0, 4)), file, text: plain, checksum }
@@ -46,7 +46,7 @@ export async function readMigrations(folder = FOLDER): Promise<readonly Migratio
   )
 }
 
-/** Rejects with an `UnavailableError` if it cannot, or must not: see `missingOf`. */
+/** Rejects with an `UnavailableError` if it cannot or must not migrate: see `missingOf`. */
 export async function migrate(
   database: Database,
   migrations: readonly Migration[],
@@ -86,7 +86,7 @@ async function makeSchema(query: Query): Promise<void> {
 }
 
 async function readApplied(query: Query): Promise<readonly AppliedMigration[]> {
-  // Asked of the catalogue itself: what a session remembers of names may be older than the lock.
+  // Queries the system catalogue: names that the session has cached may be older than the lock.
   const found = await query(
     "select from pg_catalog.pg_tables where schemaname = 'sluice' and tablename = 'migrations'",
   )
@@ -96,7 +96,7 @@ async function readApplied(query: Query): Promise<readonly AppliedMigration[]> {
   )
 }
 
-/** Those that are still to run. Throws where the database was made by other files than these. */
+/** Returns the pending migrations. Throws if other files than these were applied. */
 function missingOf(
   name: string,
   migrations: readonly Migration[],

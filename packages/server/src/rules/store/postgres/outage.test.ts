@@ -300,7 +300,7 @@ test('behind a pooler that swallows LISTEN the store is asked instead, and the l
   opened.push(store)
   const writer = await open()
   const swallowed = () =>
-    lines.filter(({ msg }) => String(msg).includes('a pooler swallows LISTEN'))
+    lines.filter(({ msg }) => String(msg).includes('LISTEN does not work through this pooler'))
   await expect.poll(() => swallowed().length, WITHIN).toBe(1)
   expect(swallowed()[0]).toMatchObject({ level: 'warn', store: store.name })
   expect(store.status()).toEqual({ isConnected: true, news: 'poll', problem: undefined })

@@ -1,4 +1,4 @@
-/** The rule store in Postgres: what nodes that share rules follow. */
+/** The rule store in Postgres, which several nodes share. */
 import { monotonicMs } from '../../../lib/wall-clock.js'
 import type { DatabaseConfig } from '../../../config/config.js'
 import type { Log } from '../../../observability/log/logger.js'
@@ -30,19 +30,19 @@ import { adoptStore, commitChanges } from './commit.js'
 
 const OPEN_MS_MAX = 2000
 const COMMITS_WAITING_MAX = 100
-/** Until whoever waits behind other commits is told so, rather than that its time ran out. */
+/** A commit that waits longer behind others fails with that reason, before the client gives up. */
 const COMMIT_TURN_MS_MAX = 5000
 
 export interface PostgresStoreOptions {
   readonly log: Log
   readonly intervals?: Partial<Intervals> | undefined
-  /** Other files than those of this release. */
+  /** @default those of this release */
   readonly migrations?: readonly Migration[] | undefined
 }
 
 /**
- * Resolves when Postgres answered, or soon, if it does not: then the store goes on trying, and
- * whoever asks it is told so. Rejects only if files of this node cannot be read.
+ * Resolves when Postgres answered, or after a short timeout: then the store keeps trying, and
+ * rejects requests meanwhile. Rejects only if local files cannot be read.
  */
 export async function openPostgresStore(
   config: DatabaseConfig,
@@ -76,9 +76,9 @@ class PostgresRuleStore implements RuleStore {
   /** Whether the tables are those of this release. */
   #isReady = false
   #problem: string | undefined
-  /** The version that news was told of last, and the mark that a look found at it. */
+  /** The version that listeners were last notified of, and its mark if a poll has read it. */
   #lastVersion: { readonly version: number; readonly mark: string | undefined } | undefined
-  /** The last commit of this node: they are made in the order in which they came. */
+  /** The last commit of this node: commits are made in the order in which they arrived. */
   #lastCommit: Promise<unknown> = Promise.resolve()
   #commitsWaiting = 0
 
@@ -91,7 +91,7 @@ class PostgresRuleStore implements RuleStore {
     })
   }
 
-  /** Settles when Postgres was reached, or could not be at once. */
+  /** Resolves after the first attempt to connect, or a timeout. */
   async start(): Promise<void> {
     const first = new Promise<void>((resolve) => {
       this.#running = this.run(resolve)
@@ -138,7 +138,7 @@ class PostgresRuleStore implements RuleStore {
   }
 
   onChange(listener: () => void): () => void {
-    // The same function may be given twice.
+    // A function of its own, since the same listener may subscribe twice.
     const own = () => listener()
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
@@ -179,7 +179,7 @@ class PostgresRuleStore implements RuleStore {
     const sinceMs = monotonicMs()
     const made = this.#lastCommit.then(() => {
       if (monotonicMs() - sinceMs < COMMIT_TURN_MS_MAX) return work()
-      throw new UnavailableError(`${this.name}: busy with commits before this one; none was made`)
+      throw new UnavailableError(`${this.name}: busy with earlier commits; this one was not made`)
     })
     this.#lastCommit = made.catch(() => undefined)
     try {
@@ -196,7 +196,7 @@ class PostgresRuleStore implements RuleStore {
     await Promise.all([this.#listener.run(signal), this.poll()])
   }
 
-  /** Settles when the tables are there. */
+  /** Resolves when the tables are ready, or the store is closed. */
   private async prepare(onAttempt: () => void): Promise<void> {
     const { database, migrations, intervals, log } = this.#deps
     const { signal } = this.#closing
@@ -220,7 +220,7 @@ class PostgresRuleStore implements RuleStore {
     }
   }
 
-  /** A look at the version now and then: the net below the listener, and the way without one. */
+  /** Polls the version: a safety net beside the listener, and the only way without one. */
   private async poll(): Promise<void> {
     const { pollMs, pollAloneMs } = this.#deps.intervals
     const { signal } = this.#closing
@@ -238,13 +238,13 @@ class PostgresRuleStore implements RuleStore {
         this.setProblem(messageOf(error))
         if (!(error instanceof Error) || !isSchemaMissing(error.cause)) continue
       }
-      // A database that was made anew: to nodes it is another store, which they tell of.
+      // The database was created again: nodes see another store, and report that it diverged.
       this.#isReady = false
       await this.prepare(() => undefined)
     }
   }
 
-  /** Undefined: the tables are there, but not what they are to hold at least. */
+  /** Resolves to undefined if the tables exist, but the state row is missing. */
   private async readState(): Promise<
     { readonly version: string; readonly mark: string } | undefined
   > {
@@ -273,12 +273,12 @@ class PostgresRuleStore implements RuleStore {
     for (const listener of this.#listeners) listener()
   }
 
-  /** One line when it begins, one when it is over or another. */
+  /** Logs when a problem begins, changes or is over. */
   private setProblem(problem: string | undefined): void {
     if (problem === this.#problem) return
     const { log } = this.#deps
-    if (problem === undefined) log.info({ store: this.name }, 'rule store reached')
-    else log.error({ store: this.name, problem }, 'rule store not reached')
+    if (problem === undefined) log.info({ store: this.name }, 'rule store available')
+    else log.error({ store: this.name, problem }, 'rule store unavailable')
     this.#problem = problem
   }
 }

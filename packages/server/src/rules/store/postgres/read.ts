@@ -1,4 +1,4 @@
-/** Reading the store: everything or what changed, page by page, all of one moment. */
+/** Reads everything or the changes since a position, page by page, in one snapshot. */
 import type { QueryResultRow } from 'pg'
 import type { Kind, StoredRecord } from '../records.js'
 import {
@@ -11,7 +11,7 @@ import {
 } from '../rule-store.js'
 import type { Query, Database } from './database.js'
 
-/** In this order they are read: what others refer to first. */
+/** The order in which kinds are read: what others refer to comes first. */
 const TABLES: readonly (readonly [Kind, string])[] = [
   ['secret', 'secrets'],
   ['set', 'rule_set'],
@@ -37,7 +37,7 @@ interface StateRow extends QueryResultRow {
   readonly lineage_version: string
   readonly pruned_version: string
   readonly is_standby: boolean
-  /** Of the version that was asked for; null: there is none. */
+  /** The mark of the requested version; null: there is no such version. */
   readonly since_mark: string | null
 }
 
@@ -67,7 +67,7 @@ export async function* readChunks(
     const selection = start === undefined ? everything() : changedAfter(start)
     let isFirst = true
     let pending: readonly StoredRecord[] | undefined
-    // One page behind, since only the last one has the position.
+    // Yields one page late, since only the last chunk has the position.
     for await (const page of pagesOf<RecordRow>(database, transaction.query, selection)) {
       if (pending !== undefined) {
         yield { isWhole: start === undefined && isFirst, records: pending, position: undefined }
@@ -123,7 +123,7 @@ async function queryState(query: Query, version: number): Promise<StateRow> {
   return state
 }
 
-/** The version to go on from; undefined: everything has to be read. */
+/** Returns the version to continue from; undefined: everything has to be read. */
 function startOf(name: string, state: StateRow, since: Position): number | undefined {
   const store = positionOf(state)
   if (since.lineage !== store.lineage) {
@@ -142,7 +142,7 @@ function startOf(name: string, state: StateRow, since: Position): number | undef
     const found = `has another version ${since.version} than the one that was followed`
     throw new DivergedError(store, `${name}: the rule store ${found}`)
   }
-  // A standby gets there yet.
+  // A standby will catch up.
   if (state.is_standby) {
     const found = `a standby at version ${store.version}, behind ${since.version}`
     throw new UnavailableError(`${name}: found ${found}`)
@@ -172,7 +172,7 @@ function changedAfter(version: number): Selection {
   return { select: [...changed, removed].join(' union all '), values: [version] }
 }
 
-/** The next page is on its way while somebody looks at this one. None is empty. */
+/** Yields pages that are not empty, and fetches the next one while the caller uses this one. */
 async function* pagesOf<Row extends QueryResultRow>(
   database: Database,
   query: Query,
@@ -180,7 +180,7 @@ async function* pagesOf<Row extends QueryResultRow>(
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const fetch = () => {
     const page = database.track(() => query<Row>(`fetch ${CHUNK_RECORDS_MAX} from pages`))
-    // Told when it is awaited; until then nobody is there to hear it.
+    // Handled when it is awaited; without this it would be an unhandled rejection until then.
     page.catch(() => undefined)
     return page
   }
@@ -198,7 +198,7 @@ async function* pagesOf<Row extends QueryResultRow>(
       yield page
     }
   } finally {
-    // Whoever stopped early does not care how it went, but the connection must be free.
+    // After an early stop the result does not matter, but the connection has to be free.
     await next.catch(() => undefined)
   }
 }

@@ -1,4 +1,4 @@
-/** What is asked of the store beside its records as they are: its past, keys, nodes. */
+/** Queries beside the present records: history, keys and nodes. */
 import type { QueryResultRow } from 'pg'
 import type { Kind, StoredKey } from '../records.js'
 import {
@@ -14,7 +14,7 @@ import type { Database } from './database.js'
 
 const PAGE_MAX = 1000
 const NODES_MAX = 1000
-/** Nodes that were silent for longer are not told, and after an hour forgotten. */
+/** Nodes that did not report for longer are not listed, and are removed after an hour. */
 const NODE_LIVE = "interval '60 seconds'"
 const NODE_KEPT = "interval '1 hour'"
 
@@ -101,7 +101,7 @@ export async function readKeys(
 }
 
 export async function readKey(database: Database, id: string): Promise<StoredKey | undefined> {
-  // No record has such an id, and Postgres takes none.
+  // Postgres rejects such text, and no record has such an id.
   if (id.includes('\0')) return undefined
   const rows = await database.query<KeyRow>(
     'select id, body, version from sluice.known_keys where id = $1',

@@ -1,10 +1,10 @@
 /**
- * The connection that hears of new versions. It is one of its own: what is said is heard only by
- * the session that listens, and only while it lasts. After every reconnect there may be news that
- * nobody heard, so that is told as news. A heartbeat notices a connection that died silently.
+ * Receives notifications of new versions with LISTEN, on a connection of its own: Postgres notifies
+ * only the session that listens, and only while it lasts. After a reconnect notifications may have
+ * been missed, so it reports a change. A heartbeat detects a connection that died silently.
  *
- * Behind a pooler that lends connections for a transaction, nothing is ever heard. So after it has
- * begun to listen, this node says something to itself; where that is not heard, it polls.
+ * Through a pooler in transaction mode no notification ever arrives. So after LISTEN this node
+ * notifies itself as a probe; if the probe does not arrive, the store polls instead.
  */
 import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
@@ -22,7 +22,7 @@ export interface VersionListenerOptions {
   readonly database: Database
   readonly log: Log
   readonly intervals: Intervals
-  /** With the version, where it is known. */
+  /** Called with the version, if it is known. */
   readonly onChange: (version: number | undefined) => void
 }
 
@@ -35,17 +35,17 @@ export class VersionListener {
     this.#options = options
   }
 
-  /** Whether news comes by itself. */
+  /** Whether notifications arrive. */
   get isListening(): boolean {
     return this.#state === 'push'
   }
 
-  /** What is wrong with it, for people. */
+  /** Why LISTEN failed, as text; undefined: it did not. */
   get problem(): string | undefined {
     return this.#problem
   }
 
-  /** Settles when it is aborted. */
+  /** Resolves when it is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { database, intervals } = this.#options
     let [failures, swallowed] = [0, 0]
@@ -69,7 +69,7 @@ export class VersionListener {
     }
   }
 
-  /** Rejects when the connection is over; settles where it is of no use. */
+  /** Rejects when the connection ends; resolves if notifications do not arrive through it. */
   private async listen(session: ListenSession): Promise<void> {
     const { intervals, onChange } = this.#options
     const probe = `sluice_probe_${randomBytes(8).toString('hex')}`
@@ -81,7 +81,7 @@ export class VersionListener {
     })
     await session.race(session.client.connect())
     await session.race(session.client.query(`listen ${CHANNEL}; listen ${probe}`))
-    // What came before is not told by anybody; whoever reads from now on misses nothing.
+    // Changes before LISTEN were not notified; a read from now on includes them.
     onChange(undefined)
     if (!(await this.isProbeReceived(session, probe, received))) return
     await session.race(session.client.query(`unlisten ${probe}`))
@@ -100,7 +100,7 @@ export class VersionListener {
     received: Promise<boolean>,
   ): Promise<boolean> {
     const { database, intervals, log } = this.#options
-    // By another connection, as news comes. If that fails, nothing is known of poolers.
+    // Sent through another connection, like a change. If that fails, nothing is known of poolers.
     await session.race(database.query("select pg_notify($1, '')", [probe]))
     const late = session.pause(intervals.probeWithinMs).then(() => false)
     if (await Promise.race([received, late])) return true
@@ -108,7 +108,7 @@ export class VersionListener {
       const every = `${intervals.pollAloneMs} ms`
       log.warn(
         { store: database.name },
-        `a pooler swallows LISTEN; the rule store is asked every ${every} instead. Accepted: a URL of Postgres itself, or of a pooler that lends connections for a session`,
+        `rule store: LISTEN does not work through this pooler; polling every ${every} instead. Use the URL of Postgres itself, or of a pooler in session mode`,
       )
     }
     this.#state = 'swallowed'
@@ -122,12 +122,12 @@ function versionOf(payload: string | undefined): number | undefined {
   return Number.isSafeInteger(version) && version > 0 ? version : undefined
 }
 
-/** A connection, and when it is over. */
+/** A connection, and waits that end with it. */
 class ListenSession {
   readonly client: Client
   readonly #closing: AbortSignal
   readonly #ending = new AbortController()
-  /** Who waits for something: forgotten when it came, since a connection lasts for weeks. */
+  /** Rejects of pending waits; removed when settled, since a connection lasts for weeks. */
   readonly #pending = new Set<(error: Error) => void>()
   #endError: Error | undefined
 
@@ -139,12 +139,12 @@ class ListenSession {
     closing.addEventListener('abort', this.#abort)
   }
 
-  /** Rejects where the connection is over before. */
+  /** Rejects if the connection ends before. */
   async pause(ms: number): Promise<void> {
     await this.race(pause(ms, this.#ending.signal))
   }
 
-  /** Rejects as soon as the connection is over, whatever else is awaited. */
+  /** Rejects as soon as the connection ends, even if the work does not settle. */
   async race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#endError === undefined) this.#pending.add(reject)
@@ -153,7 +153,7 @@ class ListenSession {
     })
   }
 
-  /** Says goodbye where somebody hears it, and does not wait where nobody does. */
+  /** Closes the connection gracefully, but waits for that only briefly. */
   async close(): Promise<void> {
     this.#closing.removeEventListener('abort', this.#abort)
     this.end(new Error('closed'))

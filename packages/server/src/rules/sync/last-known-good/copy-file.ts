@@ -1,4 +1,4 @@
-/** The file of a last good copy: read as one reading of a store, appended to, made compact. */
+/** The file of the last known good rules: read like a store, appended to, compacted. */
 import { dirname } from 'node:path'
 import { type FileSystem, type OpenFile, codeOf, FILE_MODE } from '../../store/file/fs.js'
 import type { StoredRecord } from '../../store/records.js'
@@ -26,17 +26,17 @@ export interface CopyChunk extends RecordChunk {
 
 const NOT_THE_LAST = { position: undefined, standIns: undefined, extent: undefined }
 
-/** Where the parts of a file end. */
+/** Where the batches of a file end. */
 export interface Extent {
-  /** The first batch, which is everything. */
+  /** End of the first batch, which holds every record. */
   readonly base: number
-  /** All batches. */
+  /** End of the last batch. */
   readonly size: number
 }
 
 /**
- * The chunks of a copy, of which the last alone has a position; none if there is no file. Throws if
- * the file is damaged: then what came before counts for nothing.
+ * Yields the chunks of a copy, of which only the last has a position; none if there is no file.
+ * Throws if the file is damaged: then the chunks before must not be used.
  */
 export async function* readCopy(fs: FileSystem, path: string): AsyncGenerator<CopyChunk, void> {
   const file = await openIfExists(fs, path)
@@ -63,9 +63,9 @@ async function* readBatches(file: OpenFile): AsyncGenerator<CopyChunk, void> {
         if (!line.equals(HEAD)) throw new Error('its first line is not that of a copy')
       } else if (!isEndLine(line)) {
         sum.update(line)
-        // Whether this is damage, or where the process ended, an end tells that follows.
+        // It is damage only if an end line follows; otherwise the writer was interrupted here.
         if (damage === undefined) damage = catchError(() => records.push(readRecord(line)))
-        // Everything is passed on as it comes; changes are when they are known to be whole.
+        // The first batch is passed on in pieces; changes only once their batch is complete.
         const isFull = ending === undefined && records.length >= CHUNK_RECORDS_MAX
         if (!isFull) continue
         yield { isWhole: isFirst, records, ...NOT_THE_LAST }
@@ -106,13 +106,13 @@ async function openIfExists(fs: FileSystem, path: string): Promise<OpenFile | un
 
 interface CopyBatch extends Ending {
   readonly records: readonly StoredRecord[]
-  /** Where the last batch ends. */
+  /** End of the last batch. */
   readonly at: number
-  /** Whether what follows may be cut off: what a process was writing when it ended. */
+  /** Whether bytes after `at` may be cut off: an interrupted write of this or an earlier process. */
   readonly mayCut: boolean
 }
 
-/** Resolves to where the file ends then; rejects if another process writes to it. */
+/** Resolves to the new end of the file; rejects if another process writes to it. */
 export async function appendBatch(fs: FileSystem, path: string, batch: CopyBatch): Promise<number> {
   const { at, mayCut, records } = batch
   const lines = Buffer.from(records.map(recordLine).join(''))
@@ -130,7 +130,7 @@ export async function appendBatch(fs: FileSystem, path: string, batch: CopyBatch
   return at + bytes.length
 }
 
-/** One batch of all that its batches come to; resolves to where the new file ends. */
+/** Rewrites the file as a single batch of the present records; resolves to its new extent. */
 export async function compactCopy(
   fs: FileSystem,
   path: string,
@@ -160,7 +160,7 @@ export async function compactCopy(
   }
 }
 
-/** Where the last change of each record stands that was changed at all. */
+/** Returns the offset of the last change of each record that was changed after the first batch. */
 async function lastChanges(
   file: OpenFile,
   base: number,

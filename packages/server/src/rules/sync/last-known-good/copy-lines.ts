@@ -1,7 +1,7 @@
 /**
- * The lines of a last good copy. A head; then batches: a line of JSON for each record, and one that
- * ends the batch with where the store stood and a sum of it all. The first batch is everything, the
- * others are changes. What follows the last end was being written when a process ended.
+ * The format of the last known good file: a head line, then batches. A batch is a line of JSON for
+ * each record and an end line with the store's position and a checksum. The first batch holds every
+ * record, the others hold changes. Bytes after the last end line are an interrupted write.
  */
 import { createHash, type Hash } from 'node:crypto'
 import type { StoredRecord } from '../../store/records.js'
@@ -11,7 +11,7 @@ import type { LastGoodVersions } from '../active-rules.js'
 
 export const HEAD = Buffer.from(`${JSON.stringify({ sluice: 'last good rules', format: 1 })}\n`)
 
-/** Above what a store keeps in one record, and above ten thousand rules that stand in. */
+/** More than one record of a store, or 10,000 last good versions in an end line. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024
 const NEWLINE = 0x0a
 const END = Buffer.from('{"end":')
@@ -28,12 +28,12 @@ export function recordLine({ kind, id, version, body }: StoredRecord): string {
   return `${JSON.stringify({ kind, id, version, body })}\n`
 }
 
-/** A sum of lines, of which the end is the last. */
+/** Starts the checksum of a batch, which covers its end line too. */
 export function newSum(): Hash {
   return createHash('sha256')
 }
 
-/** `sum` has seen every line of the batch. */
+/** `sum` covers every line of the batch so far. */
 export function endLine({ position, standIns }: Ending, sum: Hash): Buffer {
   const end = `${END.toString()}${JSON.stringify({ position, standIns })}`
   return Buffer.from(`${end},"sum":"${sum.update(end).digest('hex')}"}\n`)
@@ -43,33 +43,33 @@ export function isEndLine(line: Buffer): boolean {
   return line.subarray(0, END.length).equals(END)
 }
 
-/** Throws if it is not the end of the lines that `sum` has seen. */
+/** Throws if the checksum does not match the lines that `sum` covers. */
 export function readEnd(line: Buffer, sum: Hash): Ending {
   const text = line.subarray(0, Math.max(0, line.length - SUM_BYTES))
   const expectedSum = SUM.exec(line.toString('latin1', text.length))?.[1]
   if (expectedSum !== sum.update(text).digest('hex'))
     throw new Error('its checksum is not that of its text')
-  // What has the right sum was written here.
+  // A line with the right checksum was written by Sluice.
   return (JSON.parse(line.toString('utf8')) as { readonly end: Ending }).end
 }
 
-/** Throws if it is none. */
+/** Throws if the line is not a record. */
 export function readRecord(line: Buffer): StoredRecord {
   const value: unknown = JSON.parse(line.toString('utf8'))
   if (typeof value === 'object' && value !== null && 'kind' in value && 'id' in value) {
     return value as StoredRecord
   }
-  throw new Error('it is no record')
+  throw new Error('found a line that is not a record')
 }
 
 export interface Lines {
   /** Each with its newline. */
   readonly lines: readonly Buffer[]
-  /** Where the first of them begins. */
+  /** Offset of the first of them. */
   readonly at: number
 }
 
-/** The lines from one byte to another, many at a time. What ends without a newline is left out. */
+/** Yields the lines between two offsets, many at a time. A last line without newline is left out. */
 export async function* readLines(file: OpenFile, from: number, to: number): AsyncGenerator<Lines> {
   let rest: Buffer = Buffer.alloc(0)
   let at = from

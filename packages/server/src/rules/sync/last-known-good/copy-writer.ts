@@ -1,4 +1,4 @@
-/** A new last good copy being written: nobody sees it before it is whole and safe. */
+/** Writes a new last known good file under a draft name, and renames it when it is safe on disk. */
 import { randomBytes } from 'node:crypto'
 import {
   type FileSystem,
@@ -35,13 +35,13 @@ export class CopyWriter {
     if (records.length > 0) await this.writeLines(Buffer.from(records.map(recordLine).join('')))
   }
 
-  /** Lines of another copy, as they are. */
+  /** Copies lines of another file unchanged. */
   async writeLines(bytes: Buffer): Promise<void> {
     this.#sum.update(bytes)
     await this.append(bytes)
   }
 
-  /** In place of the copy there was; resolves to its size. */
+  /** Replaces the file; resolves to its size. */
   async finish(ending: Ending, folder: string, copy: string): Promise<number> {
     await this.append(endLine(ending, this.#sum))
     await this.#file.sync()
@@ -51,7 +51,7 @@ export class CopyWriter {
     return this.#size
   }
 
-  /** Never rejects: what is left behind is removed at the next start. */
+  /** Never rejects: a draft that stays is removed at the next start. */
   async discard(): Promise<void> {
     await this.#file.close().catch(() => {})
     await removeIfExists(this.#fs, this.#path).catch(() => {})

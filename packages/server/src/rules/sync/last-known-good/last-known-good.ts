@@ -1,8 +1,7 @@
 /**
- * The last good copy of a rule store that is elsewhere: what a node starts with while the store is
- * gone. Written after rules are in force and off the way of decisions; whole or not at all, however
- * the process ends. It holds hashes of keys and tokens and the secret of the former, so it is for
- * its owner alone.
+ * The last known good copy of a remote rule store, from which a node starts while the store is
+ * unreachable. It is written after rules were activated, asynchronously and atomically. It holds
+ * hashes of keys and tokens and the secret of key hashes, so only its owner may read it.
  */
 import { dirname, join } from 'node:path'
 import type { Log } from '../../../observability/log/logger.js'
@@ -23,42 +22,42 @@ import { appendBatch, compactCopy, type CopyChunk, type Extent, readCopy } from 
 import type { Ending } from './copy-lines.js'
 
 export interface LastKnownGoodOptions {
-  /** Its folder is `last-good` in there. */
+  /** The copy is in its folder `last-good`. */
   readonly dataDir: string
   readonly log: Log
-  /** Whether this process writes the copy: of several workers with one folder, one does. */
+  /** Whether this process writes the copy: of the workers of a server, one does. */
   readonly isKeeper: boolean
   /** @default the real one */
   readonly fs?: FileSystem | undefined
 }
 
-/** One reading of the store, on its way to the copy. */
+/** Collects one read of the store for the copy. */
 export interface CopyUpdate {
   add(records: readonly StoredRecord[]): Promise<void>
-  /** The reading has ended: kept when the rules are in force. */
+  /** The read is complete: it is written by the next `save`. */
   complete(): void
-  /** The reading failed: forgotten. */
+  /** The read failed: it is dropped. */
   discard(): void
 }
 
 export interface LastKnownGood {
   /**
-   * What is kept, as one reading of everything; nothing where there is none, or none that is good,
-   * which is told.
+   * Yields the copy as a whole read; nothing if there is none, or if it is damaged, which is
+   * logged.
    */
   read(): AsyncIterable<CopyChunk>
   begin(isWhole: boolean): CopyUpdate
-  /** What was read is in force, but for what others stand in for: writes it, soon. */
+  /** Writes the completed reads soon, with the last good versions of invalid records. */
   save(position: Position, standIns: LastGoodVersions): void
-  /** Resolves when everything is written that will be. */
+  /** Resolves when no write is pending. */
   flush(): Promise<void>
 }
 
 const FOLDER = 'last-good'
 const FILE = 'records.jsonl'
-/** Of changes that wait for the disk. Beyond it, the copy waits for the next whole reading. */
+/** Records that may wait for the disk. Beyond it, the copy waits for the next whole read. */
 const PENDING_MAX = 200_000
-/** Changes may come to as much as everything, and to this much in any case. */
+/** The file is compacted when its changes exceed the first batch, and at least this much. */
 const COMPACT_BYTES_MIN = 1024 * 1024
 const DISK_MS_MAX = 10_000
 
@@ -66,9 +65,9 @@ export function openLastKnownGood(options: LastKnownGoodOptions): LastKnownGood 
   return new CopyOnDisk(options)
 }
 
-/** What has been read, but is not on disk. */
+/** What was read, but is not on disk yet. */
 interface PendingWrite {
-  /** Everything; undefined: changes only. */
+  /** The draft of a whole read; undefined: there are only changes. */
   writer: CopyWriter | undefined
   records: StoredRecord[]
 }
@@ -79,9 +78,9 @@ class CopyOnDisk implements LastKnownGood {
   readonly #fs: FileSystem
   readonly #isKeeper: boolean
   #pending: PendingWrite = { writer: undefined, records: [] }
-  /** Of what waits, once it is in force. */
+  /** The end of the pending batch, once its rules are active. */
   #ending: Ending | undefined
-  /** Undefined: there is no copy that changes could be added to. */
+  /** Undefined: there is no copy to append changes to. */
   #extent: Extent | undefined
   #mayCut = true
   #writing: Promise<void> | undefined
@@ -97,14 +96,14 @@ class CopyOnDisk implements LastKnownGood {
   async *read(): AsyncIterable<CopyChunk> {
     try {
       for await (const chunk of readCopy(this.#fs, this.#path)) {
-        // Before it is passed on: nobody has to ask for what follows the last one.
+        // Set before the yield: the caller may stop at the last chunk.
         this.#extent = chunk.extent
         yield chunk
       }
     } catch (error) {
       this.#log.error(
         { file: this.#path, problem: messageOf(error) },
-        'the last good copy of the rules is damaged and counts as none',
+        'last known good rules: file damaged, ignored',
       )
     }
   }
@@ -148,7 +147,7 @@ class CopyOnDisk implements LastKnownGood {
     let writer: CopyWriter | undefined
     let failure: unknown
     const attempt = async (act: () => Promise<void>) => {
-      // A disk that fails, or hangs, is no reason not to read.
+      // A disk that fails or hangs must not stop the read.
       if (failure !== undefined) return
       await withDiskTimeout(act()).catch((error: unknown) => {
         failure = error
@@ -180,7 +179,7 @@ class CopyOnDisk implements LastKnownGood {
     return CopyWriter.open(this.#fs, this.#path)
   }
 
-  /** Drafts of processes that ended too early are of no use to anybody. */
+  /** Creates the folder, and removes drafts that interrupted processes left. */
   private async prepare(): Promise<void> {
     const folder = dirname(this.#path)
     await this.#fs.mkdir(folder)
@@ -224,7 +223,7 @@ class CopyOnDisk implements LastKnownGood {
     }
   }
 
-  /** Changes can be written with the next; everything is written when it is read again. */
+  /** Keeps changes for the next write; a whole read is written when the store is read whole again. */
   private onWriteError({ writer, records }: PendingWrite, error: unknown): void {
     const reason = reasonOf(error)
     const isOurs = codeOf(error) !== undefined
@@ -248,12 +247,12 @@ class CopyOnDisk implements LastKnownGood {
   private logProblem(problem: string): void {
     this.#log.warn(
       { file: this.#path, problem },
-      'rules not kept on disk; a start without the rule store finds older ones',
+      'last known good rules: cannot write; a start without the rule store would use an older copy',
     )
   }
 }
 
-/** Rejects if it takes too long; it may go on all the same. */
+/** Rejects after a timeout; the work itself is not cancelled. */
 async function withDiskTimeout(work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -1,4 +1,4 @@
-/** A whole set in place of the one in the book, or tried beside it. */
+/** Replaces the whole rule set by another one, or tries that one in shadow. */
 import type { Problem, Rule } from '@sluice/core'
 import { type CallerOptions, normalizeOverrides } from './override-callers.js'
 import type { RuleDocuments } from '../sync/rule-parser.js'
@@ -11,7 +11,7 @@ import { deepEqual } from '../../lib/deep-equal.js'
 /** How many rules an error names. */
 const NAMED_MAX = 20
 
-/** Rules that the new set lacks go, with their overrides. */
+/** Replaces the set. Rules that the new set lacks are removed, with their overrides. */
 export function applySet(draft: Draft, input: SetInput, options: CallerOptions): void {
   const order = input.rules.map(({ document }) => document.id)
   const ids = new Set(order)
@@ -22,7 +22,7 @@ export function applySet(draft: Draft, input: SetInput, options: CallerOptions):
   putOverridesOfSet(draft, input, options)
 }
 
-/** Those that are given take the place of all that a rule had. */
+/** Replaces all overrides of each rule that has `overrides` in the input. */
 function putOverridesOfSet(draft: Draft, input: SetInput, options: CallerOptions): void {
   const context = { ...options, strictPaths: input.strictPaths }
   const problems: Problem[] = []
@@ -37,14 +37,14 @@ function putOverridesOfSet(draft: Draft, input: SetInput, options: CallerOptions
 }
 
 interface UntriableRule {
-  /** Undefined: of the set. */
+  /** Undefined: the set itself. */
   readonly rule: string | undefined
   readonly fields: readonly string[]
 }
 
 /**
- * Other limits of a rule become its candidate, and new rules begin in shadow. Anything else that
- * differs would be in force at once, which is not what was asked for: it is refused.
+ * Changed limits become candidates, and new rules start in shadow. Any other difference would take
+ * effect at once, so it is refused.
  */
 export function trySet(draft: Draft, input: SetInput, options: CallerOptions): void {
   const activeRules = new Map(draft.catalog.parsedSet().rules.map((rule) => [rule.id, rule]))
@@ -82,7 +82,7 @@ function addInShadow(draft: Draft, rule: RuleInput, parsed: Rule, options: Calle
   draft.replaceOverrides(parsed.id, documents)
 }
 
-/** A candidate that the rule has already stays, unless there is another to try. */
+/** Keeps the candidate that the rule has, unless there is another one to try. */
 function tryRule(
   draft: Draft,
   { document, candidate }: RuleDocuments,
@@ -99,13 +99,13 @@ function hasSameLimits(before: Rule | undefined, after: Rule): boolean {
 }
 
 interface RuleComparison {
-  /** Undefined where what is stored cannot be read: then everything differs. */
+  /** Undefined if the stored rule is invalid: then everything differs. */
   readonly before: Rule | undefined
   readonly after: Rule
   readonly rule: RuleInput
 }
 
-/** These are tried, or compared apart. */
+/** Fields that can be tried, or that are compared in another way. */
 const COMPARED_SEPARATELY: readonly string[] = [
   'limits',
   'tiers',
@@ -124,7 +124,7 @@ function untriableFields(
     if (COMPARED_SEPARATELY.includes(field)) continue
     if (!deepEqual(value, before[field as keyof Rule])) fields.push(FIELD_NAMES.get(field) ?? field)
   }
-  // Two things to try, and one place to try them in.
+  // Both the limits and the candidate would have to become the candidate.
   if (!hasSameLimits(before, after) && rule.candidate !== undefined) fields.push('candidate')
   if (rule.overrides !== undefined && !hasSameOverrides(draft, after, rule.overrides, options)) {
     fields.push('overrides')
@@ -132,7 +132,7 @@ function untriableFields(
   return fields
 }
 
-/** Where a field is called otherwise than it is written. */
+/** Fields of a parsed rule that have another name in a rules file. */
 const FIELD_NAMES: ReadonlyMap<string, string> = new Map([['deadlineMs', 'deadline']])
 
 function hasSameOverrides(
@@ -169,6 +169,6 @@ function notTriable(untriable: readonly UntriableRule[]): EditError {
   const more = untriable.length > named.length ? [`${untriable.length - named.length} more`] : []
   return new EditError(
     'not_triable',
-    `cannot be tried in shadow: ${[...named, ...more].join('; ')}. Accepted: other limits and tiers of rules in force, and new rules; apply the rest without shadow`,
+    `cannot be tried in shadow: ${[...named, ...more].join('; ')}. Accepted: other limits and tiers of active rules, and new rules; apply the rest without shadow`,
   )
 }

@@ -1,4 +1,4 @@
-/** The line of the log that every change leaves: who, why, what. Never a value, never a caller. */
+/** Logs every change: who, why, what. Never a value, never a caller. */
 import type { Log } from '../../observability/log/logger.js'
 import {
   type Change,
@@ -15,17 +15,17 @@ import {
   type Weakening,
 } from '../sync/weakened-rules.js'
 
-/** How much one line lists. */
+/** Changes that one log line lists. */
 const LISTED_MAX = 20
 
 export interface ChangeSummary {
-  /** For people: `rule orders created`. */
+  /** Text such as `rule orders created`. */
   readonly what: readonly string[]
-  /** What weakens protection, and is told louder. */
+  /** Changes that weaken protection, which are logged as warnings. */
   readonly alarms: readonly Weakening[]
 }
 
-/** The book is as it was before the changes. */
+/** `catalog` has to be as it was before the changes. */
 export function describeChanges(catalog: RuleCatalog, changes: readonly Change[]): ChangeSummary {
   const what: string[] = []
   const overrides = new Map<string, { set: number; removed: number }>()
@@ -54,7 +54,7 @@ export function describeChanges(catalog: RuleCatalog, changes: readonly Change[]
   return { what: [...what.slice(0, LISTED_MAX), rest], alarms }
 }
 
-/** What is new of a timed shadow. */
+/** Returns a warning for each timed shadow that is new or has another end. */
 function shadowAlarms(
   before: ShadowDocument = {},
   after: ShadowDocument = {},

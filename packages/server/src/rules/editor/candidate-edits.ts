@@ -1,4 +1,4 @@
-/** Other limits of a rule, tried in shadow beside those in force: put, taken back, promoted. */
+/** Edits of candidates: other limits of a rule that are tried in shadow beside its active ones. */
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
 import { type EditContext, planRule, readRule, requireRule } from './edit-plan.js'
 import { copyPlain } from './rule-documents.js'
@@ -47,7 +47,7 @@ function requireCandidate(id: string, candidate: CandidateDocument | undefined):
   throw new EditError('candidate_unknown', `rule "${id}" has no candidate`)
 }
 
-/** The rest of the rule stays as and where it was written. */
+/** Keeps the other fields, and the order of fields, as they were written. */
 function promoteLimits(document: RuleDocument, { limits, tiers }: CandidateDocument): RuleDocument {
   const fields = new Map<string, unknown>(Object.entries(document))
   fields.set('limits', limits)

@@ -1,6 +1,6 @@
 /**
- * From a plan to a version: one change at a time in this process, computed again where another
- * process was faster, in force here when it is done.
+ * Commits plans as versions, one at a time in this process. A plan is computed again if another
+ * process committed first. A commit resolves when its version is active on this node.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,15 +21,15 @@ import { EditError, type EditErrorCode } from './edit-errors.js'
 import type { Meta } from './editor.js'
 
 const TRIES_MAX = 8
-/** Whoever lost waits up to this long, then up to twice as long, and so on. */
+/** Upper bound of the random wait after a conflict; doubled with each attempt. */
 const WAIT_MS_FIRST = 10
-/** More than a busy team has at once; each waits for those before it. */
+/** Changes that may wait in this process, each for those before it. */
 const WAITING_MAX = 200
-/** What is longer than anybody writes is cut: an audit line is no store of texts. */
+/** Longer texts are cut: an audit line is not a place to store text. */
 const WHY_LENGTH_MAX = 1000
 const BY_LENGTH_MAX = 200
 
-/** Said of what this node knows. Another node may have changed it a moment ago. */
+/** Errors that may come from an outdated catalog: another node may have committed a moment ago. */
 const MAY_BE_STALE: readonly EditErrorCode[] = [
   'rule_unknown',
   'override_unknown',
@@ -40,16 +40,16 @@ const MAY_BE_STALE: readonly EditErrorCode[] = [
 ]
 
 export interface Plan<Result> {
-  /** None: nothing is committed. */
+  /** Empty: nothing is committed. */
   readonly changes: readonly Change[]
-  /** Told when they are in force; the version is that of the store. */
+  /** Called with the version of the store when the changes are active. */
   readonly result: (version: number) => Result
 }
 
 export interface CommitsDeps {
   readonly follower: RuleFollower
   readonly log: Log
-  /** So many random bytes. @default those of node:crypto */
+  /** Returns random bytes. @default those of node:crypto */
   readonly random?: ((count: number) => Uint8Array) | undefined
   /** @default the system's timers */
   readonly wait?: ((ms: number) => Promise<unknown>) | undefined
@@ -63,7 +63,7 @@ export class Commits {
     this.#deps = deps
   }
 
-  /** Why nothing can be changed here; undefined: it can. */
+  /** Why rules cannot be changed on this node; undefined: they can. */
   get readOnly(): string | undefined {
     const { store, name } = this.#deps.follower
     if (store !== undefined) return undefined
@@ -76,7 +76,7 @@ export class Commits {
     return store
   }
 
-  /** What this node knows, once it knows anything. */
+  /** Throws an `EditError` until the store was read. */
   get catalog(): RuleCatalog & { readonly position: Position } {
     const { follower } = this.#deps
     const { catalog } = follower
@@ -87,7 +87,7 @@ export class Commits {
     return catalog
   }
 
-  /** All that the plan changes, or nothing and an `EditError`. */
+  /** Commits all changes of the plan, or rejects with an `EditError`. */
   async run<Result>(
     meta: Meta,
     plan: (catalog: RuleCatalog) => Plan<Result> | Promise<Plan<Result>>,
@@ -105,7 +105,7 @@ export class Commits {
           if (version !== undefined) return planned.result(version)
           await this.wait(WAIT_MS_FIRST * 2 ** attempt)
         }
-        // Both times somebody else may have been faster.
+        // After a stale plan or a conflict: read what another process committed.
         await this.refresh(0)
         isFresh = true
       }
@@ -114,7 +114,7 @@ export class Commits {
     })
   }
 
-  /** One after the other, so that the changes of one process do not fight each other. */
+  /** Runs jobs one at a time, so that the changes of one process do not conflict. */
   async inTurn<Result>(job: () => Promise<Result>): Promise<Result> {
     if (this.#semaphore.waiting >= WAITING_MAX) {
       const message = `${WAITING_MAX} changes are waiting already; nothing was changed. Try again`
@@ -123,7 +123,7 @@ export class Commits {
     return this.#semaphore.run(job)
   }
 
-  /** Undefined: it failed on what may be stale, and is to be planned again on what is fresh. */
+  /** Resolves to undefined if the plan failed because the catalog may be outdated. */
   private async planOn<Result>(
     catalog: RuleCatalog,
     plan: (catalog: RuleCatalog) => Plan<Result> | Promise<Plan<Result>>,
@@ -138,7 +138,7 @@ export class Commits {
     }
   }
 
-  /** The new version, in force here; undefined if another change was faster. */
+  /** Resolves to the new version when it is active here; undefined after a conflict. */
   private async commit(
     base: number,
     meta: Meta,
@@ -146,7 +146,7 @@ export class Commits {
   ): Promise<number | undefined> {
     const { follower, log } = this.#deps
     const { catalog } = this
-    // It went on while the plan was made: nobody knows which parts are of which version.
+    // The catalog changed during the planning: the plan may mix two versions.
     if (catalog.position.version !== base) return undefined
     const by = cut(meta.by, BY_LENGTH_MAX)
     const why = meta.why === undefined ? undefined : cut(meta.why, WHY_LENGTH_MAX)
@@ -170,7 +170,7 @@ export class Commits {
     return position.version
   }
 
-  /** Reads what the store has now. */
+  /** Reads the store now. */
   async refresh(version: number): Promise<void> {
     try {
       await this.#deps.follower.refresh(version)
@@ -189,7 +189,7 @@ export class Commits {
   }
 }
 
-/** Without what no store can keep, such as the half of a character that was cut. */
+/** Also replaces what no store can hold, such as a lone surrogate after the cut. */
 function cut(text: string, most: number): string {
   return text.slice(0, most).replace(/\0|\p{Surrogate}/gu, '\ufffd')
 }
@@ -198,11 +198,11 @@ function isRead(catalog: RuleCatalog): catalog is RuleCatalog & { readonly posit
   return catalog.position !== undefined
 }
 
-/** What a store throws, as an edit tells it; anything else is not ours to explain. */
+/** Converts errors of a store to `EditError`s; returns any other error unchanged. */
 export function toEditError(error: unknown): unknown {
   if (error instanceof UnavailableError) {
     const known = error.isUncertain
-      ? 'whether the change was made is not known: look before you repeat it'
+      ? 'it is not known whether the change was made: check before you repeat it'
       : 'nothing was changed'
     return new EditError('rules_unavailable', `${error.message}; ${known}`, { cause: error })
   }

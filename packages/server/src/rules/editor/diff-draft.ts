@@ -1,8 +1,8 @@
-/** What a draft changes, for people: rules by their meaning, overrides by their number. */
+/** Describes the changes of a draft: rules by their meaning, overrides by their number. */
 import { diffRules, type RuleChange, type RuleDiff, type RuleSet } from '@sluice/core'
 import type { Draft } from './draft.js'
 
-/** Both sets are without overrides: those that changed are known to the draft. */
+/** Both sets have no overrides: the draft knows which of them changed. */
 export function diffDraft(draft: Draft, before: RuleSet, after: RuleSet): RuleDiff {
   const diff = diffRules(before, after)
   const byId = new Map(diff.rules.map((change) => [change.id, change]))
@@ -16,12 +16,12 @@ export function diffDraft(draft: Draft, before: RuleSet, after: RuleSet): RuleDi
       overrides,
     })
   }
-  // One that was bad in the store is in neither set.
+  // A rule that was stored with errors is in neither set.
   for (const id of draft.touchedRules()) {
     if (draft.rule(id) !== undefined || byId.get(id)?.change === 'removed') continue
     byId.set(id, { ...changeOf(id, 'removed'), overrides: draft.countOverrides(id) })
   }
-  // The diff has its rules in the order of the set; others have to be put in their place.
+  // The diff is in the order of the set; rules that were added to it have to be sorted in.
   const ordered = byId.size === diff.rules.length ? diff.rules : after.rules
   const present = ordered
     .flatMap(({ id }) => byId.get(id) ?? [])

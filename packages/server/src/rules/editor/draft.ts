@@ -1,6 +1,6 @@
 /**
- * The rules as they shall be: what a book holds, and what an edit makes of it. Only what is touched
- * is looked at; a book may have a hundred thousand overrides.
+ * A catalog with the changes of an edit on top. Work is proportional to the changes: a catalog may
+ * have 100,000 overrides.
  */
 import {
   type Change,
@@ -31,7 +31,7 @@ export class Draft {
   /** By rule and caller. Null: removed. */
   readonly #overrides = new Map<string, Map<string, OverrideDocument | null>>()
   readonly #orderBefore: readonly string[]
-  /** Undefined: as it was. */
+  /** Undefined: unchanged. */
   #order: Set<string> | undefined
   #routes: readonly unknown[]
   #strictPaths: boolean
@@ -65,7 +65,7 @@ export class Draft {
     this.#shadow = isNone ? undefined : shadow
   }
 
-  /** Of one rule; that of all rules stays. */
+  /** Ends the shadow of one rule; a shadow of all rules stays. */
   endShadow(id: string): void {
     if (this.#shadow?.rules === undefined || !Object.hasOwn(this.#shadow.rules, id)) return
     const { [id]: _ended, ...rules } = this.#shadow.rules
@@ -84,12 +84,12 @@ export class Draft {
     return this.#rules.has(id) ? this.#rules.get(id) : this.catalog.rule(id)
   }
 
-  /** Whether anybody put or removed it, perhaps as it was. */
+  /** Whether the edit put or removed the rule, even if it is unchanged. */
   isPut(id: string): boolean {
     return this.#rules.has(id)
   }
 
-  /** The ids of rules that are new, gone or other than they were. */
+  /** Returns the ids of rules that are new, removed or changed. */
   touchedRules(): ReadonlySet<string> {
     return new Set([...this.#rules].filter(([id]) => this.isTouched(id)).map(([id]) => id))
   }
@@ -100,7 +100,7 @@ export class Draft {
     return before?.document !== after?.document || before?.candidate !== after?.candidate
   }
 
-  /** A new rule is the last of the set. What says the same as before is not touched. */
+  /** Adds a new rule at the end of the set. Documents that are equal to before are not touched. */
   putRule(id: string, { document, candidate }: RuleDocuments): void {
     const before = this.catalog.rule(id)
     this.#rules.set(id, {
@@ -108,15 +108,15 @@ export class Draft {
       candidate: deepEqual(before?.candidate, candidate) ? before?.candidate : candidate,
     })
     if (this.#order !== undefined || before === undefined) this.ownOrder().add(id)
-    // What is left of a rule that had this id is not the new one's.
+    // Overrides left over from an earlier rule with this id do not belong to the new one.
     if (before === undefined && !this.#overrides.has(id)) this.replaceOverrides(id, NONE)
   }
 
-  /** With all that belongs to it. */
+  /** Removes the rule with its candidate, overrides and shadow. */
   removeRule(id: string): void {
     this.#rules.set(id, undefined)
     this.ownOrder().delete(id)
-    // A rule that is made anew under this id is enforced.
+    // A later rule with this id is enforced.
     this.endShadow(id)
     this.replaceOverrides(id, NONE)
   }
@@ -149,7 +149,7 @@ export class Draft {
     else overrides.set(caller, document)
   }
 
-  /** By caller. */
+  /** Replaces all overrides of a rule; `documents` is by caller. */
   replaceOverrides(rule: string, documents: ReadonlyMap<string, OverrideDocument>): void {
     this.#overrides.delete(rule)
     for (const { id } of this.catalog.allOverrides(rule)) {
@@ -158,12 +158,12 @@ export class Draft {
     for (const [caller, document] of documents) this.putOverride(rule, caller, document)
   }
 
-  /** Those that are new or other than they were; null: removed. */
+  /** Returns overrides that are new or changed, by rule and caller; null: removed. */
   touchedOverrides(): ReadonlyMap<string, ReadonlyMap<string, OverrideDocument | null>> {
     return this.#overrides
   }
 
-  /** Those of a rule that are stored and stay. */
+  /** Yields the stored overrides of a rule that do not change. */
   *untouchedOverrides(rule: string): Iterable<readonly [string, OverrideDocument]> {
     const touched = this.#overrides.get(rule)
     for (const { id, document } of this.catalog.allOverrides(rule)) {
@@ -193,14 +193,14 @@ export class Draft {
     )
   }
 
-  /** Overrides last: what is cut off can be removed later. */
+  /** Overrides come last: those beyond the size of a commit can be removed later. */
   changes(): readonly Change[] {
     const changes: Change[] = []
     if (this.isSetTouched()) changes.push({ kind: 'set', id: MAIN_ID, body: this.set })
     for (const id of this.touchedRules()) {
       const before = this.catalog.rule(id)
       const after = this.#rules.get(id)
-      // Written for a change of the candidate too: the version of a rule tells of both.
+      // Also for a change of the candidate alone: the version of a rule covers both.
       changes.push({ kind: 'rule', id, body: after?.document ?? null })
       if (before?.candidate === after?.candidate) continue
       changes.push({ kind: 'candidate', id, body: after?.candidate ?? null })

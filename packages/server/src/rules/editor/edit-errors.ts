@@ -1,7 +1,7 @@
-/** Errors of edits: made in one form, whether the parser of rules found them or the editor did. */
+/** Errors of edits, in one form whether the rule parser or the editor found them. */
 import { createDiagnostics, type Problem } from '@sluice/core/config-reader'
 
-/** Why a change was not made. `status` is that of HTTP. */
+/** Codes of edits that were not made, with their HTTP status. */
 export const EDIT_ERRORS = {
   rules_invalid: 400,
   override_invalid: 400,
@@ -28,9 +28,9 @@ export type EditErrorCode = keyof typeof EDIT_ERRORS
 export class EditError extends Error {
   readonly code: EditErrorCode
   readonly status: number
-  /** Each with its place, where the rules have errors. */
+  /** The errors of the rules, each with its place. */
   readonly problems: readonly Problem[]
-  /** The present version, where the writer had seen another. */
+  /** The present version, if the caller expected another. */
   readonly version: number | undefined
 
   constructor(
@@ -52,7 +52,7 @@ export class EditError extends Error {
 
 type ProblemInput = Parameters<ReturnType<typeof createDiagnostics>['report']>[0]
 
-/** What belongs to no place in a text. */
+/** Makes a problem without a place in a text. */
 export function makeProblem(finding: Omit<ProblemInput, 'at'>): Problem {
   const collector = createDiagnostics({ file: undefined, strict: false, text: undefined })
   collector.report({ at: -1, ...finding })
@@ -69,7 +69,7 @@ const WHAT = {
   token_invalid: 'the token',
 } as const satisfies Partial<Record<EditErrorCode, string>>
 
-/** All of them, the first in the message. There is at least one. */
+/** Makes one error of at least one problem, with the first in the message. */
 export function invalidError(code: keyof typeof WHAT, problems: readonly Problem[]): EditError {
   const [first] = problems
   const message =
@@ -79,21 +79,21 @@ export function invalidError(code: keyof typeof WHAT, problems: readonly Problem
   return new EditError(code, message, { problems })
 }
 
-/** The writer has seen another version of it than there is. */
+/** Throws a `version_conflict` if the present version is not the expected one. */
 export function requireVersion(
   what: string,
   present: number | undefined,
   expected: number | undefined,
 ): void {
   if (expected === undefined || expected === present) return
-  const found = present === undefined ? 'it is gone' : `it is at version ${present}`
-  const message = `${what}: found version ${expected} as the one that was seen; by now ${found}. Read it again, then repeat the change`
+  const found = present === undefined ? 'it was removed' : `it is at version ${present}`
+  const message = `${what}: expected version ${expected}, but ${found}. Read it again, then repeat the change`
   throw new EditError('version_conflict', message, { version: present })
 }
 
 const UNSTORABLE = /\0|\p{Surrogate}/u
 
-/** Whether every text of plain data is one that a store can keep. */
+/** Whether a store can hold every text of a value. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return !UNSTORABLE.test(value)
   if (typeof value !== 'object' || value === null) return true
@@ -106,7 +106,7 @@ export function unstorableProblem(rule: string | undefined, field: string): Prob
     code: 'bad-value',
     ...(rule === undefined ? {} : { rule }),
     field,
-    found: 'a text with NUL or half a character',
+    found: 'text with NUL or a lone surrogate',
     accepted: 'text without them',
   })
 }

@@ -1,4 +1,4 @@
-/** What edits share: looking, reading, and the way from a draft to a plan. */
+/** Functions that edits share: parsing a rule, finding it, and turning a draft into a plan. */
 import type { Rule } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { CatalogRule, RuleCatalog } from '../sync/rule-catalog.js'
@@ -25,7 +25,7 @@ export interface ParsedRule {
   readonly input: RuleInput
 }
 
-/** Alone, so that its problems are told by its own fields and not by its place in the set. */
+/** Parses a rule alone, so that problems name its fields and not its place in the set. */
 export function readRule(parser: RuleParser, document: unknown): ParsedRule {
   const { rules, errors } = parser.parseSet([document])
   const parsed = rules?.rules[0]
@@ -33,7 +33,7 @@ export function readRule(parser: RuleParser, document: unknown): ParsedRule {
   return { parsed, input: separateRule(document) }
 }
 
-/** The rule as the book has it, if it is the version that the writer has seen. */
+/** Returns the rule of the catalog; throws if it does not exist or has another version. */
 export function requireRule(
   catalog: RuleCatalog,
   id: string,
@@ -45,15 +45,15 @@ export function requireRule(
   return rule
 }
 
-/** Without any rule nothing is limited: whoever takes the last one must mean it. */
+/** Throws if the edit removes the last rule without confirmation: then nothing is limited. */
 export function requireConfirmation(draft: Draft, confirmed: boolean | undefined): void {
   if (confirmed === true || draft.set.order.length > 0 || draft.catalog.rules().length === 0) return
   const message =
-    'this leaves no rule at all, so that every call is allowed. If that is meant, say so with confirm=last-rule where a rule is deleted, else with confirm=no-rules'
+    'this leaves no rules, so that every call is allowed. To confirm, add confirm=last-rule when deleting a rule, otherwise confirm=no-rules'
   throw new EditError('confirmation_needed', message)
 }
 
-/** The changes of a draft of one rule, and the rule as it is once they are in force. */
+/** Plans a draft of one rule; the result is the rule once the changes are active. */
 export function planRule(draft: Draft, id: string, callers: CallerOptions): Plan<CatalogRule> {
   const { changes } = validateDraft(draft, callers, NO_WARNINGS)
   const documents = draft.rule(id)
@@ -61,7 +61,7 @@ export function planRule(draft: Draft, id: string, callers: CallerOptions): Plan
   return { changes, result: (version) => catalog.rule(id) ?? asCreated(documents, id, version) }
 }
 
-/** The changes of a draft of any number of rules, what they mean, and what is to be warned of. */
+/** Plans a draft of any number of rules; the result is their diff and warnings. */
 export function planSet(draft: Draft, callers: CallerOptions, warnOf?: WarnOf): Plan<ApplyResult> {
   const before = draft.catalog.parsedSet()
   const { rules, warnings, changes } = validateDraft(draft, callers, warnOf)
@@ -69,7 +69,7 @@ export function planSet(draft: Draft, callers: CallerOptions, warnOf?: WarnOf): 
   return { changes, result: (version) => ({ version, diff, warnings }) }
 }
 
-/** Somebody else may have removed it in the same moment: then it is told as it was made. */
+/** Returns the rule as it was committed, if another process has removed it since. */
 function asCreated(documents: RuleDocuments | undefined, id: string, version: number): CatalogRule {
   const { document, candidate } = documents ?? { document: { id }, candidate: undefined }
   return { document, candidate, version, overrideCount: 0 }

@@ -96,7 +96,7 @@ describe('a store that does not answer', () => {
     isUncertain = true
     const unsure = await failureOf(editor.create(RULE, META))
     expect(unsure.message).toBe(
-      'the connection was lost; whether the change was made is not known: look before you repeat it',
+      'the connection was lost; it is not known whether the change was made: check before you repeat it',
     )
     expect(catalog.rules()).toEqual([])
   })

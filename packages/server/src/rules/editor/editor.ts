@@ -1,6 +1,7 @@
 /**
- * Every change of rules, overrides, candidates, keys and tokens: computed from what this node
- * knows, checked as a whole, committed as one version, in force here when the promise resolves.
+ * The editor makes every change of rules, overrides, candidates, keys and tokens. A change is
+ * computed from the catalog, validated as a whole, committed as one version, and active on this
+ * node when the promise resolves.
  */
 import type { Problem, RuleDiff } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
@@ -26,30 +27,30 @@ export interface Meta {
   readonly why: string | undefined
 }
 
-/** The version that the writer has seen; undefined: it does not care. */
+/** The version that the caller has read; undefined: any. */
 export type ExpectedVersion = number | undefined
 
 export interface ApplyResult {
-  /** Of the store afterwards. Where nothing changed, or in a dry run: as it was. */
+  /** The version of the store afterwards; unchanged in a dry run, or without changes. */
   readonly version: number
   readonly diff: RuleDiff
   readonly warnings: readonly Problem[]
 }
 
 export interface ApplyOptions {
-  /** Named in messages. */
+  /** Name of the file, for messages. */
   readonly file?: string | undefined
-  /** Of the set as a whole: `catalog.rulesVersion`. */
+  /** The expected `catalog.rulesVersion`. */
   readonly expected?: ExpectedVersion
   /**
-   * Changed limits become candidates beside those in force, and new rules begin in shadow. What
+   * Changed limits become candidates beside the active ones, and new rules start in shadow. What
    * cannot be tried that way (another match, by, mode...) is refused with `not_triable`; rules that
    * the new set lacks stay.
    */
   readonly shadow?: boolean | undefined
   /** Warnings are errors. */
   readonly strict?: boolean | undefined
-  /** Whether a set without any rule is meant. */
+  /** Confirms a set without rules. */
   readonly confirmed?: boolean | undefined
   readonly dryRun?: boolean | undefined
 }
@@ -57,7 +58,7 @@ export interface ApplyOptions {
 interface ShadowInput {
   /** Undefined: all rules. */
   readonly rule: string | undefined
-  /** As a person writes it. */
+  /** A duration such as `15m`. */
   readonly duration: string
 }
 
@@ -75,7 +76,7 @@ interface OverrideInput {
 }
 
 interface KeyInput {
-  /** The key itself; or its SHA-256; or neither, and one is made. */
+  /** The key itself; or its SHA-256; or neither, to generate one. */
   readonly key?: string | undefined
   readonly sha256?: string | undefined
   readonly user?: string | undefined
@@ -88,7 +89,7 @@ export interface CreatedKey {
   readonly id: string
   readonly document: KeyDocument
   readonly version: number
-  /** Told once, where it was made here. */
+  /** The generated key, returned only now; undefined if the caller gave it. */
   readonly key: string | undefined
 }
 
@@ -103,16 +104,16 @@ export interface CreatedToken {
   readonly id: string
   readonly document: TokenDocument
   readonly version: number
-  /** Told once. */
+  /** Returned only now: the store holds its hash. */
   readonly token: string
 }
 
 export interface Editor {
-  /** Why nothing can be changed here; undefined: it can. */
+  /** Why rules cannot be changed on this node; undefined: they can. */
   readonly readOnly: string | undefined
   /**
-   * The document may hold `candidate` and `overrides`; they are filed where they belong. It may be
-   * YAML or JSON text.
+   * Creates a rule from a document or its YAML or JSON text, with `candidate` and `overrides` if it
+   * has them.
    */
   create(document: unknown, meta: Meta): Promise<CatalogRule>
   replace(
@@ -122,26 +123,26 @@ export interface Editor {
     expected: ExpectedVersion,
   ): Promise<CatalogRule>
   /**
-   * What `replace` of the rule with this id would say and do, or `create` without one; errors are
+   * Checks what `replace` of the rule with this id would do, or `create` without an id; errors are
    * returned, not thrown.
    */
   validateRule(document: unknown, id?: string): Promise<ValidationResult>
-  /** A JSON merge patch (RFC 7396): null removes a field. */
+  /** Applies a JSON merge patch (RFC 7396): null removes a field. */
   patch(id: string, patch: unknown, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
   /**
-   * Lets all enforced rules, or one, count and refuse nobody for so long (`15m`); it ends by
-   * itself on every node. A patch of a rule's mode ends that of the rule.
+   * Starts a timed shadow of one rule or all: enforced rules count and refuse no call for the
+   * duration. It ends by itself on every node. A patch of a rule's mode ends that of the rule.
    */
   shadow(input: ShadowInput, meta: Meta): Promise<ShadowPeriod>
-  /** Ends it before its time: of one rule, or of all, also those that were named one by one. */
+  /** Ends the timed shadow of one rule; or all of them, including those of single rules. */
   endShadow(rule: string | undefined, meta: Meta): Promise<number>
-  /** The last rule only where `confirmed`: without any, every call is allowed. */
+  /** Removes a rule; the last one only if `confirmed`: without rules every call is allowed. */
   remove(id: string, meta: Meta, options: RemoveOptions): Promise<number>
-  /** A whole set, as text (YAML or JSON) or as objects. */
+  /** Replaces the whole set, given as text (YAML or JSON) or as objects. */
   apply(source: string | object, meta: Meta, options: ApplyOptions): Promise<ApplyResult>
-  /** What `apply` would say and do; errors are returned, not thrown. */
+  /** Checks what `apply` would do; errors are returned, not thrown. */
   validate(source: string | object, options: ApplyOptions): Promise<ValidationResult>
-  /** The rule, its candidate and its overrides as they were at `version`, as a new version. */
+  /** Restores the rule, its candidate and its overrides of `version`, as a new version. */
   rollbackRule(
     id: string,
     version: number,
@@ -149,14 +150,14 @@ export interface Editor {
     expected: ExpectedVersion,
     options?: RollbackOptions,
   ): Promise<ApplyResult>
-  /** All rules, candidates and overrides. Keys and tokens stay: what was revoked stays revoked. */
+  /** Restores all rules, candidates and overrides. Keys and tokens stay: revoked stays revoked. */
   rollback(
     version: number,
     meta: Meta,
     expected: ExpectedVersion,
     options?: RollbackOptions,
   ): Promise<ApplyResult>
-  /** Each new or in place of the one that the caller had; all or none. */
+  /** Creates or replaces the overrides of several callers; all or none. */
   putOverrides(
     rule: string,
     overrides: readonly OverrideInput[],
@@ -176,20 +177,20 @@ export interface Editor {
     expected: ExpectedVersion,
   ): Promise<CatalogRule>
   removeCandidate(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
-  /** The candidate's limits and tiers in place of those in force, whose counters go on. */
+  /** Replaces the limits and tiers of the rule by its candidate's; counters continue. */
   promote(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
   createKeys(keys: readonly KeyInput[], meta: Meta): Promise<readonly CreatedKey[]>
   patchKey(id: string, patch: KeyPatch, meta: Meta, expected: ExpectedVersion): Promise<CreatedKey>
   removeKey(id: string, meta: Meta, expected: ExpectedVersion): Promise<number>
   createToken(token: TokenInput, meta: Meta): Promise<CreatedToken>
   removeToken(id: string, meta: Meta): Promise<number>
-  /** Follows a store that was put back: see `RuleStore.adopt`. */
+  /** Makes nodes follow a store that was restored: see `RuleStore.adopt`. */
   adopt(meta: Meta): Promise<number>
 }
 
 export interface RollbackOptions {
   readonly dryRun?: boolean | undefined
-  /** Whether going back to a set without any rule is meant. */
+  /** Confirms a rollback to a set without rules. */
   readonly confirmed?: boolean | undefined
 }
 
@@ -238,7 +239,7 @@ export function createEditor(options: EditorOptions): Editor {
   }
 }
 
-/** Only of a store that went back or is another: one that is followed already stays as it is. */
+/** Adopts the store only if it diverged: a store that is followed already is unchanged. */
 async function adopt(
   commits: Commits,
   { follower, log }: EditorOptions,

@@ -1,7 +1,7 @@
 /**
- * A rule may name values of secret attributes: in `match.where`, and in tiers. They are kept as
- * calls have them, hash and last characters: as they are they would be stored for everybody who
- * reads rules, and match no call.
+ * Masks values of secret attributes in a rule: in `match.where`, and in tiers. They are stored as
+ * calls have them, hash and last characters: in plain text every reader of rules would see them,
+ * and they would match no call.
  */
 import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CallerOptions } from './override-callers.js'
@@ -9,7 +9,7 @@ import type { RuleDocuments } from '../sync/rule-parser.js'
 
 type Hide = CallerOptions['hideSecrets']
 
-/** The very parts where there is nothing to hide. For a rule without problems. */
+/** Returns the same objects if there is nothing to hide. The rule has to be valid. */
 export function hideInRule({ document, candidate }: RuleDocuments, hide: Hide): RuleDocuments {
   return {
     document: hideTiers(hideWhere(document, hide), hide),
@@ -42,7 +42,7 @@ function hideTiers<Document extends object>(document: Document, hide: Hide): Doc
   return hidden === tiers ? document : { ...document, tiers: hidden }
 }
 
-/** One value, or a list; the very list where every value stays. */
+/** Masks one value, or a list; returns the same list if every value is unchanged. */
 function hideValues(name: string, given: unknown, hide: Hide): unknown {
   if (!Array.isArray(given)) return hideValue(name, given, hide)
   const values = given.map((item) => hideValue(name, item, hide))
@@ -54,7 +54,7 @@ function hideValue(name: string, value: unknown, hide: Hide): unknown {
   return hide({ [name]: value })[name]
 }
 
-/** The very map where every field stays. */
+/** Returns the same map if every field is unchanged. */
 function mapFields(map: JsonMap, transform: (name: string, value: unknown) => unknown): JsonMap {
   const entries = Object.entries(map).map(
     ([name, value]) => [name, transform(name, value)] as const,

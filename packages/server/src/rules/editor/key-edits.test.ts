@@ -155,7 +155,7 @@ describe('a token', () => {
     for (const name of ['ci', 'CI', 'admin', 'sluice']) {
       const failure = await failureOf(node.editor.createToken({ name, role: 'read' }, META))
       expect(failure).toMatchObject({ code: 'token_invalid' })
-      expect(failure.message).toContain(`found ${name}, which another has already`)
+      expect(failure.message).toContain(`found ${name}, which is in use`)
     }
   })
 

@@ -1,4 +1,4 @@
-/** Known keys: registered, changed, revoked. */
+/** Edits of API keys: register, change, revoke. */
 import type { KeyDocument } from '../store/records.js'
 import type { RuleStore } from '../store/rule-store.js'
 import type { EditContext } from './edit-plan.js'
@@ -12,7 +12,7 @@ import {
 import { EditError, requireVersion } from './edit-errors.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
-/** How many keys are looked for at once. */
+/** Concurrent lookups of keys. */
 const LOOKUPS_MAX = 50
 
 type KeyEdits = Pick<Editor, 'createKeys' | 'patchKey' | 'removeKey'>
@@ -25,7 +25,7 @@ export function keyEdits({ commits, clock }: EditContext): KeyEdits {
       const registrations = readNewKeys(keys, (count) => commits.random(count))
       return commits.run(meta, async ({ keySecret }) => {
         if (keySecret === undefined) {
-          const message = 'the rule store has not told yet what keys are hashed with'
+          const message = 'the secret of key hashes was not read from the rule store yet'
           throw new EditError('rules_unavailable', message)
         }
         const createdAt = new Date(clock.now()).toISOString()
@@ -74,7 +74,7 @@ function requireSome(count: number): void {
   throw new EditError('key_invalid', `found ${count} keys; accepted: ${accepted}`)
 }
 
-/** The id of a key is made of its hash, so a key that is there is found by it. */
+/** Throws if a key is registered: its id is derived from its hash, so it is found by id. */
 async function refuseKnown(store: RuleStore, keys: readonly { readonly id: string }[]) {
   for (let at = 0; at < keys.length; at += LOOKUPS_MAX) {
     const some = keys.slice(at, at + LOOKUPS_MAX)

@@ -1,4 +1,4 @@
-/** Known keys as they are registered: read, hashed, and told once where one was made here. */
+/** Reads and hashes API keys that are registered, and generates those that are not given. */
 import {
   reportAt,
   createDiagnostics,
@@ -30,12 +30,12 @@ const FIELDS: readonly string[] = ['key', 'sha256', 'user', 'plan', 'state', 'na
 const PATCH_FIELDS: readonly string[] = ['user', 'plan', 'state', 'name']
 const STATES = ['active', 'disabled'] as const
 
-/** A key as somebody registers it. */
+/** A key to register. */
 export interface KeyRegistration {
   readonly sha256: string
-  /** Undefined where only the hash was given. */
+  /** Undefined if only the hash was given. */
   readonly last4: string | undefined
-  /** Where it was made here. */
+  /** Undefined if the caller gave the key or its hash. */
   readonly generatedKey: string | undefined
   readonly fields: Pick<KeyDocument, 'user' | 'plan' | 'name' | 'state'>
 }
@@ -90,7 +90,7 @@ function duplicateKey(index: number, first: number): readonly Problem[] {
 }
 
 function readKey(spot: Located, random: (count: number) => Buffer): KeyRegistration | undefined {
-  // Long words are not shown: a key may have slipped into the place of a field.
+  // `readFields` does not show long names: a key may have been sent as the name of a field.
   const map = readFields(spot, FIELDS)
   if (map === undefined) return undefined
   const fields = readKeyFields(map)
@@ -114,7 +114,7 @@ function readKey(spot: Located, random: (count: number) => Buffer): KeyRegistrat
   return { sha256: sha256Of(generatedKey), last4: lastOf(generatedKey), generatedKey, fields }
 }
 
-/** Keys have at least 16 characters, so the last ones tell nobody the rest. */
+/** Keys have at least 16 characters, so the last ones do not reveal the key. */
 function lastOf(key: string): string {
   return key.slice(-LAST_CHARACTERS)
 }
@@ -139,12 +139,12 @@ function readName(spot: Located): string | undefined {
   return reportAt(spot, 'bad-value', { accepted })
 }
 
-/** Something that is seen, on one line. */
+/** Whether the text has a visible character and no control characters or line breaks. */
 export function isPrintable(text: string): boolean {
   return /\S/u.test(text) && !/[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]/u.test(text)
 }
 
-/** The hash as it is stored, and the id that this key always has: it is registered once. */
+/** Returns the stored form of a key. Its id is derived from the hash: a key is registered once. */
 export function makeKeyRecord(
   registration: KeyRegistration,
   keySecret: string,

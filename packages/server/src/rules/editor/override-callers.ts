@@ -1,6 +1,6 @@
 /**
- * Who an override is for, in the one form that stands for a caller: however it is written, one
- * caller of a rule has one override.
+ * Normalizes the callers of overrides, so that a caller of a rule has one override however it is
+ * written.
  */
 import {
   canonicalValue,
@@ -16,11 +16,11 @@ import { callerId, type OverrideDocument, overrideKey } from '../store/records.j
 import { makeProblem, isStorable, unstorableProblem } from './edit-errors.js'
 
 export interface CallerOptions {
-  /** Makes the stored form of attributes that are secret. */
+  /** Masks the values of secret attributes, as they are stored. */
   readonly hideSecrets: (attributes: Attributes) => Attributes
-  /** How many bits of an IPv6 address make a caller. @default 64 */
+  /** How many bits of an IPv6 address identify a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /** Attributes that callers may set themselves, by a header. @default not known */
+  /** Attributes that callers can set themselves with a header. @default unknown */
   readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
@@ -29,14 +29,14 @@ export interface CallerContext extends CallerOptions {
 }
 
 interface NormalizedOverride {
-  /** `callerId` of it. */
+  /** The `callerId` of the override. */
   readonly id: string
   readonly document: OverrideDocument
 }
 
 type Caller = Readonly<Record<string, string>>
 
-/** The caller as calls have it; in the order of `by`. */
+/** Returns the caller with the values that calls have, in the order of `by`. */
 export function canonicalCaller(
   by: readonly string[],
   caller: Caller,
@@ -55,8 +55,8 @@ function hide(caller: Caller, { hideSecrets }: CallerOptions): Caller {
 }
 
 /**
- * What somebody gave as the id of a caller, perhaps with a secret or spelled otherwise; undefined
- * if it is no caller of the rule.
+ * Returns the normalized id of a caller that may be written in another form, or with a secret;
+ * undefined if the text is not a caller of the rule.
  */
 export function readCallerId(
   by: readonly string[],
@@ -85,13 +85,13 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** One override of a rule, checked against it; or what is wrong with it. */
+/** Checks one override against its rule, and returns its stored form or the problems. */
 function normalizeOverride(
   rule: Rule,
   source: unknown,
   context: CallerContext,
 ): NormalizedOverride | readonly Problem[] {
-  // Whatever it is, the parser says what it should be.
+  // The parser reports any source that is not an override.
   const { override, errors } = parseOverride(rule, source as object)
   if (override === undefined || !isJsonMap(source)) return errors
   const given = hide(Object.fromEntries(override.caller), context)
@@ -113,7 +113,7 @@ function normalizeOverride(
   ]
 }
 
-/** Several of one rule. A caller that comes twice is told of. */
+/** Normalizes several overrides of one rule. A caller that occurs twice is a problem. */
 export function normalizeOverrides(
   rule: Rule,
   sources: readonly unknown[],
@@ -152,11 +152,11 @@ function duplicate(rule: Rule, id: string, [first, second]: readonly [number, nu
   })
 }
 
-/** The place of a problem within a list of overrides, as a rules file would have it. */
+/** Returns the problem with its place in the list of overrides, as in a rules file. */
 function atIndex(problem: Problem, index: number): Problem {
   const list = `overrides[${index}]`
   const field = isWhole(problem.field) ? list : `${list}.${problem.field}`
-  // Objects have no line: a message is the rule, the field and the rest.
+  // Problems of objects have no line: the message contains the field once.
   const message = problem.message.replace(`${problem.field}: `, `${field}: `)
   return { ...problem, field, message }
 }

@@ -1,4 +1,4 @@
-/** Own limits for one caller of a rule: given, given anew, and taken back. */
+/** Edits of overrides: put and remove the own limits of one caller of a rule. */
 import type { Rule } from '@sluice/core'
 import type { CatalogOverride, RuleCatalog } from '../sync/rule-catalog.js'
 import { normalizeOverrides, readCallerId } from './override-callers.js'

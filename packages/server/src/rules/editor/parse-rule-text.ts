@@ -1,8 +1,8 @@
-/** One rule as a person writes it, in YAML or JSON: read, with the place of every problem. */
+/** Parses the YAML or JSON text of one rule, with the place of every problem. */
 import type { Problem } from '@sluice/core'
 import { parseSetText } from './worker-parse.js'
 
-/** What stands before each line, so that the text is the only rule of a list. */
+/** Prefixes of the lines, which make the text the only rule of a list. */
 const FIRST = '- '
 const OTHERS = ' '.repeat(FIRST.length)
 
@@ -19,7 +19,7 @@ export async function readRuleText(text: string): Promise<RuleText> {
   const findings = { errors: errors.map(asWritten), warnings: warnings.map(asWritten) }
   if (errors.length > 0) return { document: undefined, ...findings }
   const { value, problems } = plain
-  // The parser of rules says best what is wrong; what only the other finds is told after it.
+  // Errors of the rule parser are clearer, so those of the data parser come second.
   if (problems.length > 0) {
     return { document: undefined, errors: problems.map(asWritten), warnings: findings.warnings }
   }
@@ -33,7 +33,7 @@ function asList(text: string): string {
 
 const PLACE = /^\d+:\d+: /
 
-/** Its place in the text as it was written, which began two columns further left. */
+/** Returns the problem with its column in the original text, without the prefix. */
 function asWritten(problem: Problem): Problem {
   if (problem.line === undefined || problem.column === undefined) return problem
   const column = Math.max(1, problem.column - FIRST.length)

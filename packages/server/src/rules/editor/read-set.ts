@@ -1,4 +1,4 @@
-/** A whole set as somebody hands it in, as text or as objects: read, or told all that is wrong. */
+/** Parses a whole set that was sent as text or as objects. */
 import type { ParsedRules, Problem, RuleSet } from '@sluice/core'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { isJsonMap } from '../../lib/json-map.js'
@@ -11,7 +11,7 @@ export interface SetInput {
   readonly routes: readonly unknown[]
   readonly strictPaths: boolean
   readonly rules: readonly RuleInput[]
-  /** What the parser made of it. */
+  /** The parsed set. */
   readonly parsed: RuleSet
 }
 
@@ -36,7 +36,7 @@ export async function readSet(
     return finish(parser.parseSet(value, { file, strict, fromHeaders }), value)
   }
   const { parsed, plain } = await parseSetText(source, options)
-  // The parser of rules says best what is wrong; what only the other finds is told after it.
+  // Errors of the rule parser are clearer, so those of the data parser come second.
   if (parsed.errors.length === 0 && plain.problems.length > 0) {
     return { input: undefined, errors: plain.problems, warnings: parsed.warnings }
   }
@@ -44,8 +44,8 @@ export async function readSet(
 }
 
 /**
- * The rules of a large set were read elsewhere, and are read here once more: one by one, so that
- * calls are decided in between. The parser does not read again what it knows.
+ * Parses the rules of a large set again, one by one, so that calls are decided in between. They were
+ * parsed in another thread, whose results this thread's parser does not have.
  */
 async function warmParser(parser: RuleParser, read: SetReadResult): Promise<SetReadResult> {
   const slices = new CooperativeYield()

@@ -1,4 +1,4 @@
-/** The set, or one rule of it, as it was at a version. */
+/** Edits that roll the set, or one of its rules, back to a version. */
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import { type EditContext, planSet, requireConfirmation } from './edit-plan.js'
 import { Draft } from './draft.js'

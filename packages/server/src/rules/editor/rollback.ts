@@ -1,4 +1,4 @@
-/** Back to how things were at a version: what changed since is undone, as a new version. */
+/** Undoes the changes since a version, as a new version. */
 import {
   type CandidateDocument,
   EMPTY_SET,
@@ -12,16 +12,16 @@ import type { PastChange, RuleStore } from '../store/rule-store.js'
 import type { Draft } from './draft.js'
 import { EditError } from './edit-errors.js'
 
-/** How records were; null: there was none. */
+/** Bodies of records at the version; null: there was none. */
 interface PastRecords {
   readonly rules: Map<string, RuleDocument | null>
   readonly candidates: Map<string, CandidateDocument | null>
   readonly overrides: Map<string, OverrideDocument | null>
-  /** Undefined: as it is. */
+  /** Undefined: unchanged. */
   set: SetDocument | null | undefined
 }
 
-/** Keys and tokens are left: what was revoked stays revoked. */
+/** Ignores keys and tokens: what was revoked stays revoked. */
 async function readPast(changes: AsyncIterable<PastChange>): Promise<PastRecords> {
   const past: PastRecords = {
     rules: new Map(),
@@ -29,7 +29,7 @@ async function readPast(changes: AsyncIterable<PastChange>): Promise<PastRecords
     overrides: new Map(),
     set: undefined,
   }
-  // Newest first, so what a record was before its oldest change is what stays.
+  // Newest first, so the body before the oldest change is the one that remains.
   for await (const { kind, id, before } of changes) {
     if (kind === 'rule') past.rules.set(id, before as RuleDocument | null)
     if (kind === 'candidate') past.candidates.set(id, before as CandidateDocument | null)
@@ -93,14 +93,11 @@ export async function rollbackOne(
   const past = await orUnknownVersion(store, version, readPast(changesAfter(store, version, id)))
   const isThere = draft.rule(id) !== undefined
   if (!isThere && past.rules.size === 0) {
-    throw new EditError(
-      'rule_unknown',
-      `there is no rule "${id}", and at version ${version} neither`,
-    )
+    throw new EditError('rule_unknown', `there is no rule "${id}", now or at version ${version}`)
   }
   putBack(draft, past)
   if (isThere || draft.rule(id) === undefined) return
-  // It comes back to its place, which only the whole history knows.
+  // Restores its place in the order, which only the whole history knows.
   const order = await orUnknownVersion(
     store,
     version,
@@ -123,7 +120,7 @@ function putBack(draft: Draft, { rules, candidates, overrides }: PastRecords): v
   }
 }
 
-/** The newest order that still had the rule. */
+/** Returns the newest order that contains the rule. */
 async function readOrder(
   changes: AsyncIterable<PastChange>,
   id: string,
@@ -136,7 +133,7 @@ async function readOrder(
   return undefined
 }
 
-/** After the nearest rule that stood before it; last, if it stood nowhere. */
+/** Inserts the rule after the nearest rule that preceded it; at the end if it had no place. */
 function insertInPlace(
   present: readonly string[],
   id: string,

@@ -1,4 +1,4 @@
-/** What handing in one rule would do, or what is wrong with it. Changes nothing. */
+/** Checks what creating or replacing one rule would do. Changes nothing. */
 import type { Problem } from '@sluice/core'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import type { RuleFollower } from '../sync/rule-follower.js'
@@ -10,7 +10,7 @@ import { EditError, makeProblem } from './edit-errors.js'
 import { named, putRule } from './rule-edits.js'
 import { readRuleText, type RuleText } from './parse-rule-text.js'
 
-/** What is warned of a rule beside others, and so is known only where the whole set is. */
+/** Warnings that depend on the other rules, so that only the whole set can confirm them. */
 const BESIDE_OTHERS: readonly Problem['code'][] = ['dodged-rule', 'tight-address-rule']
 
 type RuleChecks = Pick<Editor, 'validateRule'>
@@ -19,7 +19,7 @@ export function ruleChecks(
   { commits, callers, parser }: EditContext,
   follower: RuleFollower,
 ): RuleChecks {
-  /** A file's rules can be compared with too. */
+  /** Rules of a file can be compared with too, although they cannot be changed. */
   const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
   const plan = (catalog: RuleCatalog, rule: ParsedRule) => {
     const draft = new Draft(catalog)
@@ -56,8 +56,8 @@ async function readInput(input: unknown): Promise<RuleText> {
 }
 
 /**
- * Those of the whole set, each with its place where the text has it too. What is said of the text
- * alone may not hold: a rule that seems easy to dodge is none where another catches the call.
+ * Returns the warnings of the whole set, with their places in the text where it has them too. A
+ * warning of the text alone may be wrong: another rule may cover what seems easy to evade.
  */
 function withPlaces(ofText: readonly Problem[], ofSet: readonly Problem[]): readonly Problem[] {
   const byName = new Map(ofText.map((each) => [nameOf(each), each]))

@@ -1,26 +1,26 @@
 /**
- * Rules as people hand them in: copied so that nobody can change them later, taken apart into what
- * is filed apart, patched, and put together again.
+ * Prepares rule documents that callers send: copies them, so that later changes to the objects have
+ * no effect, separates candidate and overrides, and applies patches.
  */
 import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
 import type { RuleDocuments } from '../sync/rule-parser.js'
 
-/** Deeper and larger than what rules may be: the parser refuses what is not copied. */
+/** More than rules may have: the parser refuses what exceeds it and is not copied. */
 const COPY_DEPTH_MAX = 24
 const COPY_NODES_MAX = 1_100_000
 
-/** What the admin API adds to a rule it tells, and may get back with it. */
+/** Fields that the admin API adds to its responses, and that may be sent back with them. */
 export const RESPONSE_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
 export const RESPONSE_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
 
-/** A rule without problems, taken apart. */
+/** A valid rule, separated into its documents. */
 export interface RuleInput extends RuleDocuments {
-  /** Undefined: not given, so those that are stored stay. */
+  /** Undefined: not given, so the stored ones stay. */
   readonly overrides: readonly object[] | undefined
 }
 
-/** Lists and plain objects anew; all else, which the parser refuses or nobody can change, as is. */
+/** Copies lists and plain objects; the rest is immutable, or refused by the parser. */
 export function copyPlain(value: unknown): unknown {
   return copy(value, 1, { left: COPY_NODES_MAX })
 }
@@ -30,7 +30,7 @@ function copy(value: unknown, depth: number, nodes: { left: number }): unknown {
   if (depth > COPY_DEPTH_MAX || nodes.left-- <= 0) return value
   if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1, nodes))
   if (!isPlain(value)) return value
-  // `fromEntries` makes a field of each: `__proto__` too, which an assignment would not.
+  // `fromEntries` makes `__proto__` an own field too, unlike an assignment.
   return Object.fromEntries(
     Object.entries(value)
       .filter(([, field]) => field !== undefined)
@@ -47,13 +47,13 @@ function without(map: JsonMap, fields: readonly string[]): JsonMap {
   return Object.fromEntries(Object.entries(map).filter(([key]) => !fields.includes(key)))
 }
 
-/** A copy of what was handed in as one rule, without what only the admin API adds. */
+/** Copies a rule, without the fields that the admin API adds. */
 export function copyRule(document: unknown): unknown {
   const copied = copyPlain(document)
   return isJsonMap(copied) ? without(copied, RESPONSE_FIELDS) : copied
 }
 
-/** The same of a whole set: a list of rules, or a map with rules. */
+/** Copies a whole set, a list of rules or a map with rules, without those fields. */
 export function copySet(source: object): object {
   const copied = copyPlain(source)
   if (Array.isArray(copied)) return copied.map(dropResponseFields)
@@ -66,19 +66,19 @@ function dropResponseFields(rule: unknown): unknown {
   return isJsonMap(rule) ? without(rule, RESPONSE_FIELDS) : rule
 }
 
-/** For a rule that the parser found no problem in. */
+/** Separates a valid rule into its documents. */
 export function separateRule(rule: unknown): RuleInput {
   if (!isJsonMap(rule)) throw new TypeError('a rule without problems is a map')
   const isWhole = rule['candidate'] !== undefined || rule['overrides'] !== undefined
   return {
-    // The very object where nothing is taken from it: what was read of it is known.
+    // The same object if nothing is removed from it, since its parsed form is kept by identity.
     document: (isWhole ? without(rule, ['candidate', 'overrides']) : rule) as RuleDocument,
     candidate: rule['candidate'] as CandidateDocument | undefined,
     overrides: rule['overrides'] as readonly object[] | undefined,
   }
 }
 
-/** RFC 7396: a map is merged field by field, null removes one, anything else takes the place. */
+/** RFC 7396: maps are merged field by field, null removes a field, anything else replaces it. */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isJsonMap(patch)) return patch
   const merged = new Map(isJsonMap(target) ? Object.entries(target) : [])
@@ -91,7 +91,7 @@ export function mergePatch(target: unknown, patch: unknown): unknown {
 
 const sizes = new WeakMap<object, number>()
 
-/** Characters of a document as JSON. */
+/** Returns the length of a document as JSON. */
 export function sizeOf(document: object): number {
   let size = sizes.get(document)
   if (size === undefined) sizes.set(document, (size = JSON.stringify(document).length))

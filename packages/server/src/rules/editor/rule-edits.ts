@@ -1,4 +1,4 @@
-/** One rule: made, replaced, patched, removed. */
+/** Edits of one rule: create, replace, patch, remove. */
 import { isJsonMap, type JsonMap } from '../../lib/json-map.js'
 import { type Change, overrideKey } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
@@ -60,7 +60,7 @@ export function ruleEdits({ commits, callers, parser }: EditContext): RuleEdits 
           draft,
           readRule(parser, named(id, withoutOverrides(copied, mergePatch(present, copied)))),
         )
-        // Whoever says what the rule shall do means from now on.
+        // An explicit mode takes effect now.
         if (isJsonMap(copied) && 'mode' in copied) draft.endShadow(id)
         return planRule(draft, id, callers)
       })
@@ -75,7 +75,7 @@ export function ruleEdits({ commits, callers, parser }: EditContext): RuleEdits 
         const { changes } = validateRules(draft, callers, NO_WARNINGS)
         return { changes: changes.slice(0, COMMIT_CHANGES_MAX), result: (made) => made }
       })
-      // The rule is gone, whatever becomes of this: the next of its id would sweep too.
+      // The rule is removed even if this fails: creating a rule with its id sweeps again.
       const swept = await sweep(commits, id, meta).catch((error: unknown) => {
         if (error instanceof EditError) return undefined
         throw error
@@ -85,7 +85,7 @@ export function ruleEdits({ commits, callers, parser }: EditContext): RuleEdits 
   }
 }
 
-/** With its overrides, where it gives any. */
+/** Puts a rule, and replaces its overrides if the input has any. */
 export function putRule(draft: Draft, { parsed, input }: ParsedRule, callers: CallerOptions): void {
   draft.putRule(parsed.id, input)
   if (input.overrides === undefined) return
@@ -95,7 +95,7 @@ export function putRule(draft: Draft, { parsed, input }: ParsedRule, callers: Ca
   draft.replaceOverrides(parsed.id, documents)
 }
 
-/** Text is YAML, and its problems are told with their places. */
+/** Parses text as YAML; problems have their place in the text. */
 async function documentOf(input: unknown): Promise<unknown> {
   if (typeof input !== 'string') return input
   const { document, errors } = await readRuleText(input)
@@ -104,8 +104,9 @@ async function documentOf(input: unknown): Promise<unknown> {
 }
 
 /**
- * A rule may have more overrides than one version changes. It goes first, and what is left of them
- * means nothing any more and goes in further versions. The last one, if there was any.
+ * Removes overrides of a rule that no longer exists. A rule may have more overrides than one version
+ * can change: it is removed first, and the rest of its overrides in further versions. Resolves to
+ * the last of those versions, if any.
  */
 async function sweep(commits: Commits, id: string, meta: Meta): Promise<number | undefined> {
   const leftOf = (catalog: RuleCatalog) => {
@@ -127,7 +128,7 @@ async function sweep(commits: Commits, id: string, meta: Meta): Promise<number |
   return version
 }
 
-/** The id may be left out where the path says it, but cannot be another. */
+/** Adds the id of the path if the document has none; throws if it has another. */
 export function named(id: string, document: unknown): unknown {
   if (!isJsonMap(document)) return document
   const input = document['id']
@@ -143,9 +144,9 @@ export function named(id: string, document: unknown): unknown {
 }
 
 /**
- * In a rule, null in `match.where` means calls without the attribute; in a patch it takes a
- * condition away. Where there is none to take away, the rule was meant to match fewer calls, and
- * would match as many as before.
+ * In a rule, null in `match.where` matches calls without the attribute; in a patch it removes a
+ * condition. If there is no such condition, the caller meant to match fewer calls, and the patch
+ * would change nothing: it is refused.
  */
 function refuseAbsence(id: string, present: object, patch: unknown): void {
   const input = whereOf(patch)
@@ -158,7 +159,7 @@ function refuseAbsence(id: string, present: object, patch: unknown): void {
     code: 'bad-value',
     rule: id,
     field: `match.where.${name}`,
-    found: 'null, which in a patch takes a condition away, and there is none',
+    found: 'null, which in a patch removes a condition, and there is none',
     accepted: 'values; for calls without the attribute replace the rule with PUT',
   })
   throw invalidError('rules_invalid', [problem])
@@ -170,7 +171,7 @@ function whereOf(rule: unknown): JsonMap {
   return isJsonMap(where) ? where : {}
 }
 
-/** A patch merges lists by replacing them; null in place of the list removes what is in it. */
+/** A patch replaces lists as a whole; null in place of `overrides` removes all of them. */
 function withoutOverrides(patch: unknown, merged: unknown): unknown {
   if (!isJsonMap(patch) || !isJsonMap(merged) || patch['overrides'] !== null) return merged
   return { ...merged, overrides: [] }

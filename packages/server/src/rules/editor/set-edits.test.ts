@@ -261,7 +261,7 @@ describe('a set that is tried in shadow', () => {
     expect(failure).toMatchObject({ code: 'not_triable', status: 400 })
     expect(failure.message).toBe(
       'cannot be tried in shadow: the set: strictPaths; rule "orders": by, mode; ' +
-        'rule "login": overrides. Accepted: other limits and tiers of rules in force, and new ' +
+        'rule "login": overrides. Accepted: other limits and tiers of active rules, and new ' +
         'rules; apply the rest without shadow',
     )
     expect(contentsOf(node.catalog)).toEqual(before)

@@ -1,4 +1,4 @@
-/** The whole set: applied, tried in shadow, or only checked. */
+/** Edits of the whole set: apply, try in shadow, or only check. */
 import type { RuleCatalog } from '../sync/rule-catalog.js'
 import type { RuleFollower } from '../sync/rule-follower.js'
 import { applySet, trySet } from './apply-set.js'
@@ -26,13 +26,13 @@ export function setEdits(context: EditContext, follower: RuleFollower): SetEdits
     if (options.shadow === true) trySet(draft, input, callers)
     else applySet(draft, input, callers)
     if (options.dryRun !== true) requireConfirmation(draft, options.confirmed)
-    // What is tried is another set than the text.
+    // In shadow the resulting set differs from the text, so its warnings count.
     if (options.shadow === true) return planSet(draft, callers)
     const { changes, result } = planSet(draft, callers, NO_WARNINGS)
-    // Those of the text have their line and column.
+    // Warnings of the text have a line and column.
     return { changes, result: (version) => ({ ...result(version), warnings: read.warnings }) }
   }
-  /** For what changes nothing: a file's rules can be compared with too. */
+  /** For checks: rules of a file can be compared with too, although they cannot be changed. */
   const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
   return {
     async apply(input, meta, options) {

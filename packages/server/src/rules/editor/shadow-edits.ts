@@ -1,4 +1,4 @@
-/** Rules that refuse nobody for a while: begun, and ended before its time. */
+/** Edits of timed shadows: start, and end early. */
 import { parseDuration } from '@sluice/core'
 import {
   type ShadowDocument,
@@ -63,7 +63,7 @@ function withEntry(
   return { ...shadow, rules: { ...shadow.rules, [rule]: entry } }
 }
 
-/** Far enough in the past to be over by any clock: nothing else would ever remove them. */
+/** Removes entries that are over by any clock: nothing else would ever remove them. */
 function withoutPast({ all, rules = {} }: ShadowDocument = {}, nowMs: number): ShadowDocument {
   const isKept = ({ until }: ShadowEntry) => Date.parse(until) + SHADOW_MS_MAX > nowMs
   const kept = Object.entries(rules).filter(([, entry]) => isKept(entry))

@@ -1,4 +1,4 @@
-/** Made-up calls against limits that are nowhere in force: what each limit would say to each. */
+/** Simulates calls against limits that are not active: what each limit would decide. */
 import {
   type Algorithm,
   algorithmOf,
@@ -15,7 +15,7 @@ import { Semaphore } from '../../lib/semaphore.js'
 import { EditError, invalidError } from './edit-errors.js'
 
 export interface SimulatedCall {
-  /** From the beginning of the trial. */
+  /** From the start of the simulation. */
   readonly atMs: number
   /** @default 1 */
   readonly cost?: number | undefined
@@ -34,13 +34,13 @@ export interface LimitSimulation {
   readonly outcomes: readonly SimulatedOutcome[]
 }
 
-/** The largest takes as long as tens of thousands of decisions: one at a time. */
+/** One at a time: the largest takes as long as tens of thousands of decisions. */
 const semaphore = new Semaphore(1)
 const WAITING_MAX = 8
 
 /**
- * Each limit alone, with a counter of its own that is gone afterwards. Windows that begin by the
- * clock begin with the trial. Rejects with an `EditError` that names every problem of every limit.
+ * Simulates each limit alone, with a temporary counter. Windows that are aligned to the clock start
+ * with the simulation. Rejects with an `EditError` that names every problem of every limit.
  */
 export async function simulateLimits(
   limits: readonly unknown[],
@@ -66,9 +66,9 @@ export async function simulateLimits(
 
 type ReadLimit = { readonly spec: LimitSpec } | { readonly problems: readonly Problem[] }
 
-const RULE = 'trial'
+const RULE = 'simulation'
 
-/** As the only limit of a rule, so that it is found good or bad in the words of rules. */
+/** Parses the limit as the only one of a rule, so that problems read like those of rules. */
 function readLimit(limit: unknown, index: number): ReadLimit {
   const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }], { reuse: false })
   const spec = rules?.rules[0]?.limits[0]
@@ -77,7 +77,7 @@ function readLimit(limit: unknown, index: number): ReadLimit {
     : { spec }
 }
 
-/** The place as whoever sent the list of limits knows it. */
+/** Returns the problem with its place in the list of limits that was sent. */
 function atIndex({ rule: _rule, ...problem }: Problem, index: number): Problem {
   const field = problem.field.replace(/^limits\[0\]/, `limits[${index}]`)
   const message = problem.message
@@ -94,7 +94,7 @@ async function simulateLimit(
   const limit = defineLimit(spec)
   const algorithm = algorithmOf(limit)
   const counter = { state: undefined as unknown }
-  // A multiple of the window, and not 0: nobody's clock was ever there.
+  // A multiple of the window, but not 0, which no real clock shows.
   const beginning = 2 * limit.windowUs
   const outcomes: SimulatedOutcome[] = []
   for (const { atMs, cost = 1 } of calls) {
@@ -106,7 +106,7 @@ async function simulateLimit(
   return { limit: limitSpecText(spec), algorithm: limit.algorithm, outcomes }
 }
 
-/** What a store does with a group of one limit. */
+/** Takes one limit like a store does. */
 function takeOne(
   algorithm: Algorithm<unknown>,
   limit: Limit,

@@ -1,4 +1,4 @@
-/** Tokens of the admin API: made at random, told once, kept as a hash. */
+/** Generates tokens of the admin API. A token is returned once; the store holds its hash. */
 import {
   reportAt,
   createDiagnostics,
@@ -26,7 +26,7 @@ const ROLES: readonly Role[] = ['read', 'edit', 'admin']
 export interface NewToken {
   readonly id: string
   readonly document: TokenDocument
-  /** Told once. */
+  /** Returned only now: the store holds its hash. */
   readonly token: string
 }
 
@@ -54,7 +54,7 @@ function readToken(
 ): Pick<TokenDocument, 'name' | 'role' | 'expiresAt'> | undefined {
   const map = readMap(spot, ['name', 'role', 'expiresAt'])
   if (map === undefined) return undefined
-  const accepted = `a name for people, 1 to ${NAME_LENGTH_MAX} printable characters`
+  const accepted = `a name of 1 to ${NAME_LENGTH_MAX} printable characters`
   const name = readRequired(map, 'name', { accepted, read: (field) => readName(field, accepted) })
   const role = readRequired(map, 'role', {
     accepted: ROLES.join(', '),

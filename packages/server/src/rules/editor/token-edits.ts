@@ -1,4 +1,4 @@
-/** Tokens of the admin API: made and revoked. */
+/** Edits of admin API tokens: create, revoke. */
 import { show } from '@sluice/core'
 import type { CatalogToken, RuleCatalog } from '../sync/rule-catalog.js'
 import type { EditContext } from './edit-plan.js'
@@ -6,10 +6,10 @@ import { EditError } from './edit-errors.js'
 import type { Editor } from './editor.js'
 import { makeToken, TOKENS_MAX } from './token-creation.js'
 
-/** Those that the history has without a token of that name. */
+/** Names in the history that do not belong to a token. */
 const OWN_NAMES: readonly string[] = ['admin', 'sluice']
 
-/** The name of a token that has expired is free again. */
+/** Whether a name is in use. The name of an expired token is free again. */
 function isTaken(name: string, catalog: RuleCatalog, nowMs: number): boolean {
   const isSameName = (other: string) => other.toLowerCase() === name.toLowerCase()
   const isInUse = ({ document }: CatalogToken) =>
@@ -32,7 +32,7 @@ export function tokenEdits({ commits, clock }: EditContext): TokenEdits {
           throw new EditError('token_invalid', message)
         }
         if (isTaken(document.name, catalog, clock.now())) {
-          const message = `name: found ${show(document.name)}, which another has already; accepted: a name of its own, because the history tells by it who changed something`
+          const message = `name: found ${show(document.name)}, which is in use; accepted: a unique name, because the history identifies who made a change by it`
           throw new EditError('token_invalid', message)
         }
         return {

@@ -1,4 +1,4 @@
-/** A draft is good as a whole, or an error says all that is wrong with it. */
+/** Validates a draft as a whole. Throws an error that names every problem. */
 import {
   type ParsedRules,
   parseOverride,
@@ -22,11 +22,11 @@ import {
 } from './edit-errors.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
-/** Characters as JSON, of a rule without its overrides and of its candidate. */
+/** Length as JSON of a rule without its overrides, and of its candidate. */
 const RULE_SIZE_MAX = 64 * 1024
-/** As much as a text of rules may have. */
+/** As much as the text of a rule set may have. */
 const SET_SIZE_MAX = 16 * 1024 * 1024
-/** Of all rules together: each is some hundred bytes in the memory of every node. */
+/** Overrides of all rules together: each takes some hundred bytes of memory on every node. */
 const OVERRIDES_MAX = 200_000
 
 /** Ids of the rules whose warnings are wanted; undefined: all. Each is compared with all others. */
@@ -37,13 +37,13 @@ export const NO_WARNINGS: WarnOf = new Set()
 export interface ValidatedDraft {
   /** Without overrides. */
   readonly rules: RuleSet
-  /** Of those that were asked for. */
+  /** Warnings of the requested rules. */
   readonly warnings: readonly Problem[]
-  /** None: everything is as it was. */
+  /** Empty: nothing changes. */
   readonly changes: readonly Change[]
 }
 
-/** Files overrides anew whose rule has another `by`. Throws an `EditError`. */
+/** Also gives overrides new ids if their rule has another `by`. Throws an `EditError`. */
 export function validateDraft(
   draft: Draft,
   options: CallerOptions,
@@ -58,13 +58,13 @@ export function validateDraft(
   )
 }
 
-/** Of a draft that touches nothing but overrides, each of which was read against its rule. */
+/** Validates a draft that changes only overrides, which were checked against their rules. */
 export function validateOverrides(draft: Draft): readonly Change[] {
   checkOverrideCount(draft)
   return draft.changes()
 }
 
-/** The same for changes that may be made in several steps. */
+/** Like `validateDraft`, for changes that may be committed in several steps. */
 export function validateRules(
   draft: Draft,
   options: CallerOptions,
@@ -189,8 +189,8 @@ function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): rea
 }
 
 /**
- * Overrides that are stored must go on fitting a rule that changes. Whoever changes what a rule
- * counts by may not know of them, and nobody's own limits vanish by the way.
+ * Stored overrides have to fit a rule that changes. Whoever changes what a rule counts by may not
+ * know of them, and overrides must not disappear as a side effect.
  */
 function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
   const before = draft.catalog.rule(rule.id)
@@ -211,7 +211,7 @@ function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): reado
     else refiled.set(newId, newId === id ? document : { ...document, caller })
     if (newId !== id) draft.putOverride(rule.id, id, null)
   }
-  // After all are gone from their old place: one may take the place of another.
+  // After all old ids were removed: one override may take the id of another.
   for (const [id, document] of refiled) draft.putOverride(rule.id, id, document)
   if (unfit.length === 0) return []
   return [unfitProblem(rule, changed[0] ?? 'strictPaths', { unfit, count })]

@@ -1,6 +1,6 @@
 /**
- * Sets that take seconds and hundreds of megabytes to read: in a thread of their own, so that calls
- * are decided meanwhile, and one at a time, so that several do not take the memory of all.
+ * Parses large sets, which take seconds and hundreds of megabytes: in a worker thread, so that calls
+ * are decided meanwhile, and one at a time, to bound memory.
  */
 import { Semaphore } from '../../lib/semaphore.js'
 import {
@@ -13,10 +13,10 @@ import {
 import { RESPONSE_FIELDS, RESPONSE_SET_FIELDS } from './rule-documents.js'
 import { EditError } from './edit-errors.js'
 
-/** Each holds its text. */
+/** Sets that may wait: each keeps its text in memory. */
 const WAITING_MAX = 8
 
-/** A set that was sent as JSON and is read already, with what the admin API adds to one. */
+/** A parsed set that was sent as JSON, with the fields that the admin API adds. */
 export class LargeSet {
   readonly read: ParsedText
   readonly version: unknown
@@ -33,7 +33,7 @@ export function isLarge(text: { readonly length: number }): boolean {
   return text.length >= WORKER_LENGTH_MIN
 }
 
-/** Throws a `SyntaxError` for what is no JSON. */
+/** Rejects with a `SyntaxError` if the text is not JSON. */
 export async function parseLargeJson(text: string, options: ParseTextOptions): Promise<LargeSet> {
   const fields = { set: RESPONSE_SET_FIELDS, rule: RESPONSE_FIELDS }
   const { omitted, ...read } = await inTurn(() => parseJsonInWorker(text, fields, options))

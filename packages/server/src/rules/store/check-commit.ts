@@ -64,7 +64,7 @@ export function recordKey(kind: string, id: string): string {
 
 function checkText(what: string, text: string, bytesMax: number): void {
   if (UNSTORABLE.test(text)) {
-    throw new RangeError(`${what}: found NUL or half a character; accepted: any other text`)
+    throw new RangeError(`${what}: found NUL or a lone surrogate; accepted: any other text`)
   }
   const bytes = Buffer.byteLength(text)
   if (bytes > bytesMax) {

@@ -5,7 +5,7 @@ import { type AdminClient, createAdminClient } from '@sluice/client'
 import {
   keysFile,
   playCounters,
-} from '../../packages/limiter/src/redis/format-counters.test-helper.js'
+} from '../../packages/limiter/src/redis/protocol/format-counters.test-helper.js'
 import {
   FORMAT_CASES,
   type FormatResult,

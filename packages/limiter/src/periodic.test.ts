@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { FakeScheduler, settled } from './redis/channel.test-helper.js'
+import { FakeScheduler, settled } from './redis/connection/channel.test-helper.js'
 import { PeriodicTask } from './periodic.js'
 
 function makeTask(run: (round: number) => Promise<void>) {

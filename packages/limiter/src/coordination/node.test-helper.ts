@@ -1,7 +1,7 @@
 /** A limiter over a scripted store, with coordinated rules and all the time a test gives it. */
 import { createLimiter, type Decision, type Limiter } from '../index.js'
 import { perUser, user } from '../limiter.test-helper.js'
-import { FakeScheduler } from '../redis/channel.test-helper.js'
+import { FakeScheduler } from '../redis/connection/channel.test-helper.js'
 import { ScriptedStore } from '../scripted-store.test-helper.js'
 import type { Answer } from '../store.js'
 import type { CoordinationStats } from './node-decider.js'

@@ -1,6 +1,6 @@
 /** Counters in Redis or Valkey. */
 export { DEFAULT_DEADLINE_MS } from '../store.js'
-export type { StoreObserver } from './store-observer.js'
+export type { StoreObserver } from './pipeline/redis-observer.js'
 export {
   type Layout,
   type RedisClient,
@@ -8,11 +8,11 @@ export {
   type RedisTls,
 } from './redis-options.js'
 export { type RedisStore, redisStore } from './redis-store.js'
-export { STORE_ACL, storeAcl } from './acl.js'
+export { STORE_ACL, storeAcl } from './server/store-acl.js'
 export type {
   RedisMemoryStats,
   RedisNodeMemory,
   RedisNodeStats,
   RedisStats,
 } from './server/redis-stats.js'
-export { describeTarget, parseRedisUrl, type RedisTarget } from './connection/redis-url.js'
+export { describeTarget, parseRedisUrl, type RedisTarget } from './connection/redis-target.js'

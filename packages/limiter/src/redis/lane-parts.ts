@@ -2,7 +2,7 @@
 import type { RedisCommand } from './connection/driver.js'
 import type { ScriptPlan } from './pipeline/in-flight-batch.js'
 import type { NodePipeline } from './pipeline/node-pipeline.js'
-import type { StoreObserver } from './store-observer.js'
+import type { StoreObserver } from './pipeline/redis-observer.js'
 import type { PartitionOp } from './request/partition-op.js'
 import type { BatchCodec } from './protocol/batch-request.js'
 

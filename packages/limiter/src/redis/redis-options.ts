@@ -3,8 +3,8 @@ import { isCount, show, SluiceError } from '@sluice/core'
 import type { Clock } from '../clock.js'
 import { requireOptions } from '../limiter-options.js'
 import { DEFAULT_DEADLINE_MS } from '../store.js'
-import { requirePrefix } from './redis-keys.js'
-import type { StoreObserver } from './store-observer.js'
+import { requirePrefix } from './protocol/redis-keys.js'
+import type { StoreObserver } from './pipeline/redis-observer.js'
 
 /** Which client carries the commands; each is a package of its own that users install. */
 export const REDIS_CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const

@@ -20,7 +20,12 @@ import { ClusterTake, type ClusterTakeDeps } from './request/cluster-take.js'
 import { Deadlines } from './request/deadlines.js'
 import { RedisInspector } from './server/redis-inspector.js'
 import { LastingMarks } from './request/hold-marks.js'
-import { guardObserver, NO_ADDRESS, silentObserver, type StoreObserver } from './store-observer.js'
+import {
+  guardObserver,
+  NO_ADDRESS,
+  silentObserver,
+  type StoreObserver,
+} from './pipeline/redis-observer.js'
 import {
   type RedisStoreSettings,
   type RedisStoreOptions,
@@ -36,7 +41,7 @@ import { healthOf, type RedisStats } from './server/redis-stats.js'
 import { type GiveBack, SlotAnswers } from './request/slot-answers.js'
 import { StoreTime } from './server/store-time.js'
 import { TakeOp, TakeRequest, type TakeRequestOptions } from './request/take-request.js'
-import { parseRedisUrl } from './connection/redis-url.js'
+import { parseRedisUrl } from './connection/redis-target.js'
 import { CommandRequest } from './request/command-request.js'
 import { BatchCodec, type StoreOp } from './protocol/batch-request.js'
 import { requireAmount, requireCount } from './protocol/store-op.js'
@@ -97,8 +102,8 @@ class RedisCounterStore implements RedisStore {
   readonly #givenBackListeners: ((key: CounterKey) => void)[] = []
   readonly #clusterTake: ClusterTakeDeps
   readonly #undoQueue: PendingUndo[] = []
-  readonly #combineParts = (groups: Groups<Take>, answers: Groups<Answer>) =>
-    this.combineParts(groups, answers)
+  readonly #combineAnswers = (groups: Groups<Take>, answers: Groups<Answer>) =>
+    this.combineAnswers(groups, answers)
   #replies = 0
   #closed = false
 
@@ -249,7 +254,7 @@ class RedisCounterStore implements RedisStore {
       }
       const takeOp = new TakeOp(verb, groups, states)
       const request = new TakeRequest(
-        new TakeRequestContext(takeOp, deadlineAtMs, onLate, resolve, this.#combineParts),
+        new TakeRequestContext(takeOp, deadlineAtMs, onLate, resolve, this.#combineAnswers),
       )
       this.dispatch(router, request, groups)
       if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
@@ -262,7 +267,7 @@ class RedisCounterStore implements RedisStore {
   }
 
   /** A call that was sent as one, but had to be split up on its way. */
-  private combineParts(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
+  private combineAnswers(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
     const places = groups.map((takes) => [...takes.keys()])
     const slots = new SlotAnswers(groups, this.#options.deadlineMs)
     const isSilent = slots.record({ places, verb: 'take', marks: 'none' }, answers)
@@ -362,20 +367,20 @@ class TakeRequestContext implements TakeRequestOptions {
   readonly deadlineAtMs: number
   readonly onLate: TakeRequestOptions['onLate']
   readonly resolve: TakeRequestOptions['resolve']
-  readonly combineParts: TakeRequestOptions['combineParts']
+  readonly combineAnswers: TakeRequestOptions['combineAnswers']
 
   constructor(
     takeOp: TakeOp,
     deadlineAtMs: number,
     onLate: TakeRequestOptions['onLate'],
     resolve: TakeRequestOptions['resolve'],
-    combineParts: TakeRequestOptions['combineParts'],
+    combineParts: TakeRequestOptions['combineAnswers'],
   ) {
     this.takeOp = takeOp
     this.deadlineAtMs = deadlineAtMs
     this.onLate = onLate
     this.resolve = resolve
-    this.combineParts = combineParts
+    this.combineAnswers = combineParts
   }
 }
 

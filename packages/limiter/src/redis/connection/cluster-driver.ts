@@ -12,7 +12,7 @@ import {
   type SubscriptionEvents,
 } from './driver.js'
 import { SLOT_COUNT } from '../request/partitions.js'
-import { formatAddress, parseAddress, type RedisAddress } from './redis-url.js'
+import { formatAddress, parseAddress, type RedisAddress } from './redis-target.js'
 import { NodeConnection, type ConnectionDeps } from './node-connection.js'
 import type { HandshakeOptions } from './handshake.js'
 import { DriverListeners, unfitTarget } from './driver-listeners.js'

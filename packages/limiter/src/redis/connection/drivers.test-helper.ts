@@ -4,7 +4,7 @@ import { waitFor } from '../../../../../tools/redis/wait-for.js'
 import { wordsCommand } from './run-command.js'
 import type { RedisChannel, RedisDriver, RedisReply } from './driver.js'
 import type { RedisClient } from '../redis-options.js'
-import { parseRedisUrl } from './redis-url.js'
+import { parseRedisUrl } from './redis-target.js'
 import { type DriverOptions, openDriver } from './open-driver.js'
 
 /** For tests that count problems: a server that is kept waiting by the machine has none. */

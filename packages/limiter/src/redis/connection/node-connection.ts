@@ -8,7 +8,7 @@ import {
   RedisConnectionError,
   RedisNodeProblem,
 } from './driver.js'
-import { formatAddress, type RedisAddress } from './redis-url.js'
+import { formatAddress, type RedisAddress } from './redis-target.js'
 import { type HandshakeOptions, type HandshakeStep, handshakeSteps } from './handshake.js'
 import type { RedisSocket, OpenSocket, Settle } from './socket.js'
 import { reconnectPauseMs } from './reconnect-pause.js'

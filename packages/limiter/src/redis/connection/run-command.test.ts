@@ -8,7 +8,7 @@ import {
   textOf,
   wordsCommand,
 } from './run-command.js'
-import { FakeChannel } from '../channel.test-helper.js'
+import { FakeChannel } from './channel.test-helper.js'
 import { RedisConnectionError, RedisReplyError } from './driver.js'
 
 const TIMEOUT_MS = 300

@@ -13,7 +13,7 @@ import {
   type Subscription,
   type SubscriptionEvents,
 } from './driver.js'
-import { parseAddress, type RedisAddress, type RedisTarget } from './redis-url.js'
+import { parseAddress, type RedisAddress, type RedisTarget } from './redis-target.js'
 import { NodeConnection, type ConnectionDeps } from './node-connection.js'
 import type { HandshakeOptions } from './handshake.js'
 import { DriverListeners, unfitTarget } from './driver-listeners.js'

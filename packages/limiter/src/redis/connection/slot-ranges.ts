@@ -1,6 +1,6 @@
 import type { RedisReply } from './driver.js'
 import { SLOT_COUNT } from '../request/partitions.js'
-import { parseAddress, type RedisAddress } from './redis-url.js'
+import { parseAddress, type RedisAddress } from './redis-target.js'
 
 /** Consecutive slots and the primary that serves them. */
 export interface SlotRange {

@@ -5,7 +5,7 @@
  */
 import type { RedisCommand, RedisReply } from './driver.js'
 import type { RedisTls } from '../redis-options.js'
-import type { RedisAddress } from './redis-url.js'
+import type { RedisAddress } from './redis-target.js'
 
 export type Settle = (index: number, reply: RedisReply | Error) => void
 

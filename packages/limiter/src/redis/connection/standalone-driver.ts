@@ -1,5 +1,5 @@
 import type { RedisChannel, RedisDriver, Subscription, SubscriptionEvents } from './driver.js'
-import { type RedisAddress } from './redis-url.js'
+import { type RedisAddress } from './redis-target.js'
 import { NodeConnection, type ConnectionDeps } from './node-connection.js'
 import type { HandshakeOptions } from './handshake.js'
 import { DriverListeners } from './driver-listeners.js'

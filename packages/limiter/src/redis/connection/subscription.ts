@@ -5,7 +5,7 @@
  */
 import { RedisReplyError, type Subscription, type SubscriptionEvents } from './driver.js'
 import { PeriodicTask, systemScheduler } from '../../periodic.js'
-import { formatAddress, type RedisAddress } from './redis-url.js'
+import { formatAddress, type RedisAddress } from './redis-target.js'
 import { NodeConnection, type ConnectionDeps } from './node-connection.js'
 import type { HandshakeOptions } from './handshake.js'
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { FakeChannel } from '../channel.test-helper.js'
+import { FakeChannel } from '../connection/channel.test-helper.js'
 import { wordsCommand } from '../connection/run-command.js'
 import { RedisConnectionError, RedisReplyError } from '../connection/driver.js'
 import { NodePipeline } from './node-pipeline.js'
 import type { NodePipelineDeps } from '../lane-parts.js'
-import { silentObserver } from '../store-observer.js'
+import { silentObserver } from './redis-observer.js'
 import { PartitionOp, type OpAnswer } from '../request/partition-op.js'
 import type { BatchCodec } from '../protocol/batch-request.js'
 

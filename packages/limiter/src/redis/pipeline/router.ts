@@ -7,7 +7,7 @@ import type { ScriptPlan } from './in-flight-batch.js'
 import { groupByDeadline } from './deadline-groups.js'
 import { NodePipeline } from './node-pipeline.js'
 import type { NodePipelineDeps } from '../lane-parts.js'
-import { NO_ADDRESS } from '../store-observer.js'
+import { NO_ADDRESS } from './redis-observer.js'
 import { type PartitionOp, partitionOf } from '../request/partition-op.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
 

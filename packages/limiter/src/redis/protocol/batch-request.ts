@@ -12,7 +12,7 @@ import {
   hashNumber,
   keyHead,
   requirePrefix,
-} from '../redis-keys.js'
+} from './redis-keys.js'
 import type { Give, Groups } from '../../store.js'
 import { BatchPlan, LIMIT_NUMBERS } from './batch-plan.js'
 import { BatchCommand, CommandWriter, type EncodedBatch } from './batch-command.js'

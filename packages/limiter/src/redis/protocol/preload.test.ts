@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
-import { openChannel, type TestChannel } from '../channel.test-helper.js'
+import { openChannel, type TestChannel } from '../connection/channel.test-helper.js'
 import { runOnChannel } from '../connection/run-command.js'
 import { PRELOAD } from './preload.js'
 import { SCRIPTS } from './batch-scripts.js'

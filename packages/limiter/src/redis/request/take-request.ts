@@ -37,7 +37,7 @@ export interface TakeRequestOptions {
   readonly onLate: ((answers: Groups<Answer>) => void) | undefined
   readonly resolve: (answers: Groups<Answer>) => void
   /** Makes one answer of those to a call that was split up on its way. @default as they are */
-  readonly combineParts?:
+  readonly combineAnswers?:
     | ((groups: Groups<Take>, answers: Groups<Answer>) => Groups<Answer>)
     | undefined
 }
@@ -160,7 +160,7 @@ export class TakeRequest implements OpOwner, Expirable {
   private answer(): void {
     this.isAnswered = true
     const { verb, groups } = this.#takeOp
-    const { resolve, combineParts: takenApart } = this.#options
+    const { resolve, combineAnswers: takenApart } = this.#options
     const isSplitUp = verb === 'take' && this.#answers !== undefined
     const answers = this.knownAnswers()
     resolve(isSplitUp && takenApart !== undefined ? takenApart(groups, answers) : answers)

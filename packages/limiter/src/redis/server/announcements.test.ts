@@ -2,7 +2,7 @@ import type { CounterKey } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { decodeAnnouncement, encodeAnnouncement, KEYS_MAX } from './announcement.js'
 import { Announcements } from './announcements.js'
-import { FakeScheduler, settled } from '../channel.test-helper.js'
+import { FakeScheduler, settled } from '../connection/channel.test-helper.js'
 import {
   RedisConnectionError,
   RedisReplyError,

@@ -1,7 +1,12 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../../tools/redis/server.mjs'
 import { monotonicMs } from '../../clock.js'
-import { FakeScheduler, openChannel, settled, type TestChannel } from '../channel.test-helper.js'
+import {
+  FakeScheduler,
+  openChannel,
+  settled,
+  type TestChannel,
+} from '../connection/channel.test-helper.js'
 import {
   type HeartbeatReply,
   randomNodeId,
@@ -9,7 +14,7 @@ import {
   heartbeatSender,
 } from './fleet-membership.js'
 import { type Scheduler, systemScheduler } from '../../periodic.js'
-import { storeKeys } from '../redis-keys.js'
+import { storeKeys } from '../protocol/redis-keys.js'
 
 describe('a node of the fleet', () => {
   const answer = (nodes: number, wasKnown = true, place = 0): HeartbeatReply => ({

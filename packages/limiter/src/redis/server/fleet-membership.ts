@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
 import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
 import { type RedisReply, RedisReplyError } from '../connection/driver.js'
-import { storeKeys } from '../redis-keys.js'
+import { storeKeys } from '../protocol/redis-keys.js'
 import { PeriodicTask, type Scheduler } from '../../periodic.js'
 
 const BEAT_EVERY_MS = 500

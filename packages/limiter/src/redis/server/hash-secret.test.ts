@@ -1,10 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../../tools/redis/server.mjs'
-import { FakeScheduler, openChannel, settled, type TestChannel } from '../channel.test-helper.js'
+import {
+  FakeScheduler,
+  openChannel,
+  settled,
+  type TestChannel,
+} from '../connection/channel.test-helper.js'
 import type { RunCommand } from '../connection/run-command.js'
 import { RedisConnectionError } from '../connection/driver.js'
-import { storeKeys } from '../redis-keys.js'
+import { storeKeys } from '../protocol/redis-keys.js'
 import { agreeOnSecret, fingerprintOf, renewSecret, SecretKeeper } from './hash-secret.js'
 
 const prefix = 'sluice'

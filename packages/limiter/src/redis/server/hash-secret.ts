@@ -8,7 +8,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { SluiceError, show } from '@sluice/core'
 import { type RunCommand, textOf } from '../connection/run-command.js'
-import { HOME_TAG, storeKeys } from '../redis-keys.js'
+import { HOME_TAG, storeKeys } from '../protocol/redis-keys.js'
 import { slotOf } from '../request/partitions.js'
 import { PeriodicTask, type Scheduler } from '../../periodic.js'
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisCluster, startCluster } from '../../../../../tools/redis/cluster.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../../tools/redis/server.mjs'
-import { STORE_ACL } from '../acl.js'
+import { STORE_ACL } from './store-acl.js'
 import type { RunCommand } from '../connection/run-command.js'
 import { RedisNodeExchange } from './node-exchange.js'
 import { type RedisStore, redisStore } from '../index.js'

@@ -6,7 +6,7 @@ import { SluiceError } from '@sluice/core'
 import { monotonicMs } from '../../clock.js'
 import type { NodeExchange } from '../../store.js'
 import { type RunCommand, type CommandWord, textOf } from '../connection/run-command.js'
-import { boardKeyText, storeKeys } from '../redis-keys.js'
+import { boardKeyText, storeKeys } from '../protocol/redis-keys.js'
 
 /** How long a text stays; whoever leaves one every few seconds may fail some times in between. */
 const LIFE_MS = 15_000

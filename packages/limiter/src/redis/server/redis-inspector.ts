@@ -8,7 +8,7 @@ import type { Inspector, StoredCounter } from '../../store.js'
 import { type RunCommand, runOnSlot } from '../connection/run-command.js'
 import { type RedisDriver, RedisReplyError } from '../connection/driver.js'
 import { codeOf } from '../pipeline/error-actions.js'
-import { counterKeyText, hashField, hashFieldText, hashKeyText } from '../redis-keys.js'
+import { counterKeyText, hashField, hashFieldText, hashKeyText } from '../protocol/redis-keys.js'
 import type { Layout } from '../redis-options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
 

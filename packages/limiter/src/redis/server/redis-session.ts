@@ -22,7 +22,7 @@ import {
 import { openDriver } from '../connection/open-driver.js'
 import { actionOf, codeOf } from '../pipeline/error-actions.js'
 import { randomNodeId, FleetMembership, heartbeatSender } from './fleet-membership.js'
-import { channelText, probeKey } from '../redis-keys.js'
+import { channelText, probeKey } from '../protocol/redis-keys.js'
 import type { NodePipeline } from '../pipeline/node-pipeline.js'
 import type { RedisStoreSettings } from '../redis-options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
@@ -33,7 +33,7 @@ import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './hash-secret.js'
 import { checkStore } from './start-checks.js'
 import { nodeStats, type RedisStats } from './redis-stats.js'
 import { StoreWatch } from './store-watch.js'
-import type { RedisTarget } from '../connection/redis-url.js'
+import type { RedisTarget } from '../connection/redis-target.js'
 import { PRELOAD } from '../protocol/preload.js'
 
 export interface SessionDeps extends Omit<RouterDeps, 'random' | 'timeCommand' | 'preload'> {

@@ -3,7 +3,7 @@ import { createLimiter } from '../../index.js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
-import { STORE_ACL } from '../acl.js'
+import { STORE_ACL } from './store-acl.js'
 import { type RedisStore, redisStore } from '../index.js'
 
 const PASSWORD = 'a-password-for-tests'

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
-import { channelText, storeKeys } from '../redis-keys.js'
+import { channelText, storeKeys } from '../protocol/redis-keys.js'
 import { type RedisStore, type RedisStoreOptions, redisStore } from '../index.js'
 import { fingerprintOf } from './hash-secret.js'
 

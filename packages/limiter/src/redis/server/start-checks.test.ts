@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import type { RunCommand } from '../connection/run-command.js'
-import { openChannel, type TestChannel } from '../channel.test-helper.js'
+import { openChannel, type TestChannel } from '../connection/channel.test-helper.js'
 import { RedisConnectionError, RedisReplyError } from '../connection/driver.js'
-import { probeKey } from '../redis-keys.js'
+import { probeKey } from '../protocol/redis-keys.js'
 import { type StartCheckOptions, checkStore } from './start-checks.js'
 
 const usual = {

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
-import { FakeScheduler, openChannel, settled, type TestChannel } from '../channel.test-helper.js'
+import {
+  FakeScheduler,
+  openChannel,
+  settled,
+  type TestChannel,
+} from '../connection/channel.test-helper.js'
 import { parseInfo } from './store-info.js'
 import { RedisReplyError } from '../connection/driver.js'
 import { StoreWatch, type WatchedNode } from './store-watch.js'

@@ -1,14 +1,14 @@
 /** Channels and schedulers for tests of what the store does beside deciding. */
 import { Redis } from 'ioredis'
-import { type RunCommand, runOnChannel } from './connection/run-command.js'
+import { type RunCommand, runOnChannel } from './run-command.js'
 import {
   type RedisChannel,
   type RedisCommand,
   RedisConnectionError,
   type RedisReply,
   RedisReplyError,
-} from './connection/driver.js'
-import type { Scheduler } from '../periodic.js'
+} from './driver.js'
+import type { Scheduler } from '../../periodic.js'
 
 const ANSWER_MS_MAX = 10_000
 

@@ -6,7 +6,7 @@ import {
   parseAddress,
   parseRedisUrl,
   type RedisTarget,
-} from './redis-url.js'
+} from './redis-target.js'
 
 const PLAIN: RedisTarget = {
   topology: 'standalone',

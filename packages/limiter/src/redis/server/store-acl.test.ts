@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
-import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
-import { openChannel, type TestChannel } from './channel.test-helper.js'
-import { randomNodeId, heartbeatSender } from './server/fleet-membership.js'
-import { readLuaScript } from './connection/run-command.js'
-import { channelText, probeKey, storeKeys } from './redis-keys.js'
-import { agreeOnSecret, fingerprintOf, renewSecret } from './server/hash-secret.js'
-import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './server/check-rights.js'
-import { checkStore } from './server/start-checks.js'
+import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
+import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './store-acl.js'
+import { openChannel, type TestChannel } from '../connection/channel.test-helper.js'
+import { randomNodeId, heartbeatSender } from './fleet-membership.js'
+import { readLuaScript } from '../connection/run-command.js'
+import { channelText, probeKey, storeKeys } from '../protocol/redis-keys.js'
+import { agreeOnSecret, fingerprintOf, renewSecret } from './hash-secret.js'
+import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './check-rights.js'
+import { checkStore } from './start-checks.js'
 
-const LUA_FOLDER = new URL('../lua/', import.meta.url)
+const LUA_FOLDER = new URL('../../lua/', import.meta.url)
 
 /** The commands that a script names. */
 function commandsIn(source: string): readonly string[] {
@@ -172,7 +172,7 @@ test('before Redis 7 each command is tried, which does no harm', async () => {
 })
 
 test('the guide names exactly these rights', () => {
-  const file = new URL('../../../../docs/guides/redis.md', import.meta.url)
+  const file = new URL('../../../../../docs/guides/redis.md', import.meta.url)
   const guide = readFileSync(file, 'utf8').replaceAll(/\s+/g, ' ')
   expect(guide).toContain(`ACL SETUSER sluice on >password ${STORE_ACL}`)
 })

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { defineLimit, type Log, shortenLog } from '@sluice/core'
-import { FORMAT_SETS, NEWEST_SET, readSetFile } from '../../../../tools/formats/sets.js'
+import { FORMAT_SETS, NEWEST_SET, readSetFile } from '../../../../../tools/formats/sets.js'
 import {
   type DumpedKey,
   type DumpFile,
@@ -17,16 +17,16 @@ import {
   playCounters,
 } from './format-counters.test-helper.js'
 import { storeKeys } from './redis-keys.js'
-import { PARTITION_TAGS } from './request/partitions.js'
-import { fingerprintOf } from './server/hash-secret.js'
+import { PARTITION_TAGS } from '../request/partitions.js'
+import { fingerprintOf } from '../server/hash-secret.js'
 import {
   FORMAT_CASES,
   type FormatResult,
   peekFormat,
   playFormatCase,
   writeFormat,
-} from './protocol/format-cases.test-helper.js'
-import { type BatchRedis, LAYOUTS, startBatchRedis } from './protocol/redis.test-helper.js'
+} from './format-cases.test-helper.js'
+import { type BatchRedis, LAYOUTS, startBatchRedis } from './redis.test-helper.js'
 
 let redis: BatchRedis
 beforeAll(async () => {

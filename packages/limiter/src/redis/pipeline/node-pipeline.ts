@@ -3,9 +3,10 @@
  * leave is decided by send-policy.ts.
  */
 import { Breaker } from './breaker.js'
-import type { RedisChannel, RedisReply } from '../connection/driver.js'
+import type { RedisChannel, RedisCommand, RedisReply } from '../connection/driver.js'
 import { InFlightBatch, type ScriptPlan } from './in-flight-batch.js'
-import type { NodePipelineDeps } from '../lane-parts.js'
+import type { StoreObserver } from './redis-observer.js'
+import type { BatchCodec } from '../protocol/batch-request.js'
 import type { PartitionOp, OpHolder } from '../request/partition-op.js'
 import { OpQueue } from './op-queue.js'
 import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
@@ -19,6 +20,39 @@ const TIME_EVERY_MS = 1000
 const IDLE_CHECK_MS = TIME_EVERY_MS / 4
 /** A node that did not tell its time is asked again so much later. */
 const TIME_RETRY_MS = 250
+
+export interface NodePipelineDeps {
+  readonly nowMs: () => number
+  readonly random: () => number
+  readonly codec: BatchCodec
+  readonly timeCommand: RedisCommand
+  /** Sent on every new connection, and answered to nobody: see protocol/preload.ts. */
+  readonly preload: readonly RedisCommand[]
+  readonly deadlineMs: number
+  /** The time the script decides with; 0: the store's own. */
+  readonly scriptTime: () => number
+  readonly observer: StoreObserver
+  /** Which parts one script decides: all of them, or on a Cluster those of one partition. */
+  plan(ops: readonly PartitionOp[]): readonly ScriptPlan[]
+  /** Finds the lane of a part and adds it there. */
+  route(op: PartitionOp): void
+  /** The slot of these parts is at, or on its way to, the node of that address. */
+  redirect(ops: readonly PartitionOp[], address: string, kind: 'moved' | 'ask'): void
+  /** The slot of these parts is on its way elsewhere: they are asked counter by counter. */
+  resendPerCounter(ops: readonly PartitionOp[]): void
+  /** The server refuses a script with the counters of several partitions; some may be settled. */
+  onCrossSlot(ops: readonly PartitionOp[], address: string, message: string): void
+  /** A script of that partition, of more than one counter, was answered. */
+  onScriptPassed(partition: number): void
+  /** The topology is not what it was. */
+  refreshTopology(): void
+  /** The node answers, for the first time or again. */
+  onAnswering(pipeline: NodePipeline): void
+  /** Whether this process is too busy to blame a node for late answers. */
+  isBusy(): boolean
+  /** A reply was read. */
+  onReply(): void
+}
 
 export class NodePipeline implements OpHolder {
   readonly channel: RedisChannel

@@ -40,7 +40,7 @@ import { RedisSession, type SessionDeps } from './server/redis-session.js'
 import { healthOf, type RedisStats } from './server/redis-stats.js'
 import { type GiveBack, SlotAnswers } from './request/slot-answers.js'
 import { StoreTime } from './server/store-time.js'
-import { TakeOp, TakeRequest, type TakeRequestOptions } from './request/take-request.js'
+import { TakeOp, TakeRequest } from './request/take-request.js'
 import { parseRedisUrl } from './connection/redis-target.js'
 import { CommandRequest } from './request/command-request.js'
 import { BatchCodec, type StoreOp } from './protocol/batch-request.js'
@@ -252,10 +252,13 @@ class RedisCounterStore implements RedisStore {
         if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
         return
       }
-      const takeOp = new TakeOp(verb, groups, states)
-      const request = new TakeRequest(
-        new TakeRequestContext(takeOp, deadlineAtMs, onLate, resolve, this.#combineAnswers),
-      )
+      const request = new TakeRequest({
+        takeOp: new TakeOp(verb, groups, states),
+        deadlineAtMs,
+        onLate,
+        resolve,
+        combineAnswers: this.#combineAnswers,
+      })
       this.dispatch(router, request, groups)
       if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
     })
@@ -359,29 +362,6 @@ class RedisCounterStore implements RedisStore {
 interface PendingUndo {
   readonly gives: readonly GiveBack[]
   readonly done: () => void
-}
-
-/** Made by a class as it lives while a call waits: see Asking. */
-class TakeRequestContext implements TakeRequestOptions {
-  readonly takeOp: TakeOp
-  readonly deadlineAtMs: number
-  readonly onLate: TakeRequestOptions['onLate']
-  readonly resolve: TakeRequestOptions['resolve']
-  readonly combineAnswers: TakeRequestOptions['combineAnswers']
-
-  constructor(
-    takeOp: TakeOp,
-    deadlineAtMs: number,
-    onLate: TakeRequestOptions['onLate'],
-    resolve: TakeRequestOptions['resolve'],
-    combineParts: TakeRequestOptions['combineAnswers'],
-  ) {
-    this.takeOp = takeOp
-    this.deadlineAtMs = deadlineAtMs
-    this.onLate = onLate
-    this.resolve = resolve
-    this.combineAnswers = combineParts
-  }
 }
 
 function notRun(groups: Groups<Take>): Groups<Answer> {

@@ -46,7 +46,9 @@ export class TakeRequest implements OpOwner, Expirable {
   readonly deadlineAtMs: number
   isAnswered = false
   readonly #takeOp: TakeOp
-  readonly #options: TakeRequestOptions
+  readonly #onLate: TakeRequestOptions['onLate']
+  readonly #resolve: TakeRequestOptions['resolve']
+  readonly #combineAnswers: TakeRequestOptions['combineAnswers']
   #ops: readonly PartitionOp[] | undefined
   /** The only part, if there is one. */
   #onlyOp: PartitionOp | undefined
@@ -58,9 +60,11 @@ export class TakeRequest implements OpOwner, Expirable {
   #answers: (Answer | undefined)[][] | undefined
 
   constructor(options: TakeRequestOptions) {
-    this.#options = options
     this.#takeOp = options.takeOp
     this.deadlineAtMs = options.deadlineAtMs
+    this.#onLate = options.onLate
+    this.#resolve = options.resolve
+    this.#combineAnswers = options.combineAnswers
   }
 
   /** The call as one part, whatever its partitions. */
@@ -128,7 +132,7 @@ export class TakeRequest implements OpOwner, Expirable {
     else this.recordAnswer(op, answer)
     if (this.#openOps > 0) return
     if (!this.isAnswered) this.answer()
-    else if (!this.#isExpiring) this.#options.onLate?.(this.knownAnswers())
+    else if (!this.#isExpiring) this.#onLate?.(this.knownAnswers())
   }
 
   expire(): void {
@@ -138,7 +142,7 @@ export class TakeRequest implements OpOwner, Expirable {
     this.#onlyOp?.expire()
     for (const op of this.#ops ?? []) op.expire()
     this.#isExpiring = false
-    this.#options.resolve(this.knownAnswers())
+    this.#resolve(this.knownAnswers())
   }
 
   private useAnswers(): void {
@@ -160,10 +164,10 @@ export class TakeRequest implements OpOwner, Expirable {
   private answer(): void {
     this.isAnswered = true
     const { verb, groups } = this.#takeOp
-    const { resolve, combineAnswers: takenApart } = this.#options
     const isSplitUp = verb === 'take' && this.#answers !== undefined
     const answers = this.knownAnswers()
-    resolve(isSplitUp && takenApart !== undefined ? takenApart(groups, answers) : answers)
+    const combine = isSplitUp ? this.#combineAnswers : undefined
+    this.#resolve(combine === undefined ? answers : combine(groups, answers))
   }
 
   /** What is known now; a part that has not answered is of unknown fate. */

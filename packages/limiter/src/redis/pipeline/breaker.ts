@@ -1,18 +1,19 @@
 /**
- * The circuit breaker of one Redis node. While it is open nobody asks the node anything, so a slow
- * store costs no call its deadline; probes of our own find out when it answers in time again.
+ * The circuit breaker of one Redis node. While it is open no decision is sent to the node, so a
+ * slow store costs no call its deadline. Probes find out when the node answers in time again.
  */
 
-/** Failures in a row that open it. */
+/** Consecutive failures that open the breaker. */
 const FAILURES_MAX = 5
 /**
- * Failures so close together are one: a hiccup of the store, or of this process, makes all that is
- * under way late at the same moment, and a second without the store is no cure for 30 ms.
+ * Failures this close together count as one: a short stall of the store, or of this process, makes
+ * everything in flight late at once, and a second without the store would be too high a price for a
+ * stall of 30 ms.
  */
 const APART_MS = 20
-/** How long it stays open at least: a store that comes and goes must not be asked at each turn. */
+/** How long the breaker stays open at least, so that it does not flap with an unstable store. */
 const OPEN_MS_MIN = 1000
-/** From then on probes leave so often, and each up to as much again later, by chance. */
+/** The pause between two probes after that. A random time of up to the same length is added. */
 const PROBE_EVERY_MS = 200
 
 export class Breaker {
@@ -24,7 +25,7 @@ export class Breaker {
   #opened = 0
   #probeAtMs = 0
 
-  /** `random` gives numbers from 0 to 1, so that the nodes of a fleet do not probe together. */
+  /** `random` returns numbers from 0 to 1. It keeps the nodes of a fleet from probing together. */
   constructor(nowMs: () => number, random: () => number) {
     this.#nowMs = nowMs
     this.#random = random
@@ -34,12 +35,12 @@ export class Breaker {
     return this.#open
   }
 
-  /** How often it has opened. */
+  /** How many times the breaker has opened. */
   get opened(): number {
     return this.#opened
   }
 
-  /** Work was not answered in time. Says whether that opened it. */
+  /** Records work that was not answered in time. Returns whether that opened the breaker. */
   fail(): boolean {
     const nowMs = this.#nowMs()
     if (this.#open || nowMs - this.#failedMs < APART_MS) return false
@@ -50,29 +51,32 @@ export class Breaker {
     return true
   }
 
-  /** The node is known to be gone: opens at once. Says whether that opened it. */
+  /**
+   * Opens the breaker at once, because the node is known to be gone. Returns whether that opened
+   * it.
+   */
   trip(): boolean {
     if (this.#open) return false
     this.open()
     return true
   }
 
-  /** Work was answered in time while it was closed. */
+  /** Records work that was answered in time while the breaker was closed. */
   succeed(): void {
     this.#failures = 0
   }
 
-  /** Milliseconds until the next probe may leave. */
+  /** Milliseconds until the next probe may be sent. */
   probeInMs(): number {
     return Math.max(0, this.#probeAtMs - this.#nowMs())
   }
 
-  /** A probe leaves now: the next one not before its time. */
+  /** Called when a probe is sent; sets the time of the next one. */
   onProbe(): void {
     this.#probeAtMs = this.#nowMs() + PROBE_EVERY_MS + this.jitter()
   }
 
-  /** A probe was answered in time. */
+  /** Closes the breaker, because a probe was answered in time. */
   close(): void {
     this.#open = false
     this.#failures = 0

@@ -1,13 +1,13 @@
 /**
- * Which calls may share a script. All that is in one stops counting at one time, that of the first
- * deadline in it, so a call that may wait for long must not be with one that is nearly out of time:
- * it would be told that it is too late again and again.
+ * Groups calls that may share a script. A script runs only until the earliest deadline among its
+ * calls, so a call with much time left must not be grouped with one that is nearly out of time: it
+ * would be answered `late` again and again.
  */
 import type { PartitionOp } from '../request/partition-op.js'
 
-/** So many times the time that is left to the first may be left to the last of one script. */
+/** In one script, the most time left may be this many times the least time left. */
 const SPREAD = 4
-/** What has less time left than this is out of time, and alone with its like. */
+/** Calls with less time left than this are practically out of time and get their own group. */
 const LEAST_MS = 0.25
 
 export function groupByDeadline(
@@ -35,7 +35,7 @@ export function groupByDeadline(
   return groups
 }
 
-/** The last deadline that may be with this one. */
+/** The latest deadline that may share a script with this one. */
 function latestTogether(deadlineAtMs: number, nowMs: number): number {
   return nowMs + SPREAD * Math.max(LEAST_MS, deadlineAtMs - nowMs)
 }

@@ -1,18 +1,18 @@
 /**
- * What to do with each error that Redis replies. An error it replies was an answer: apart from one
- * that nobody knows, it says that nothing was done.
+ * What to do about each error that Redis replies. An error reply means that the command did
+ * nothing, except for unknown codes, which may come from the middle of a script.
  */
 
 /**
- * - `load`: the script is not there; the same is sent with its source.
- * - `moved`, `ask`: another node has the slot; the same is sent there.
- * - `split`: the slot is on its way to another node; the same is sent counter by counter.
- * - `partition`: a sharding proxy hides several servers; one script for each partition is sent.
- * - `again`: it may pass in a moment; the same is sent once more, within the deadline.
- * - `reconnect`: this node is no primary any more; its successor is looked for, and asked again.
- * - `posture`: waiting does not help; the rule's posture answers.
- * - `loud`: as `posture`, and a person has to act: the configuration is wrong.
- * - `unknown`: an error nobody knows; it may have been done.
+ * - `load`: the script is not loaded; send it again with its source.
+ * - `moved`, `ask`: another node has the slot; send it there.
+ * - `split`: the slot is migrating; send one script per counter.
+ * - `partition`: a sharding proxy hides several servers; send one script per partition.
+ * - `again`: the error may be transient; send it once more, within the deadline.
+ * - `reconnect`: this node is no longer the primary; find the new one and send it again.
+ * - `posture`: waiting does not help; the rule's posture decides.
+ * - `loud`: as `posture`, and the problem is logged, because the configuration is wrong.
+ * - `unknown`: an unknown error; the command may have run.
  */
 export type ErrorAction =
   | 'load'
@@ -36,7 +36,7 @@ const ERROR_ACTIONS = {
   READONLY: 'reconnect',
   MASTERDOWN: 'reconnect',
   BUSY: 'posture',
-  // A full Redis is not empty a few milliseconds later: a second try only adds to its work.
+  // Redis stays full for longer than a few milliseconds, and a second attempt only adds load.
   OOM: 'posture',
   NOREPLICAS: 'posture',
   MAXCLIENTS: 'posture',
@@ -52,10 +52,10 @@ type KnownErrorCode = keyof typeof ERROR_ACTIONS
 export type StoreErrorCode = KnownErrorCode | 'ERR'
 
 const CODES = Object.keys(ERROR_ACTIONS) as readonly KnownErrorCode[]
-/** Errors inside a script came wrapped in a text of its own before Redis 7. */
+/** Before Redis 7, errors inside a script were wrapped in another message. */
 const WRAPPED = new RegExp(`^ERR Error running script.*?[ -](${CODES.join('|')})\\b`)
 
-/** The code of an error reply, whose message begins with it; `ERR` for all that have none. */
+/** The code at the start of an error message; `ERR` if there is none or it is not known. */
 export function codeOf(message: string): StoreErrorCode {
   if (/^(?:-?ERR )?max number of clients reached/i.test(message)) return 'MAXCLIENTS'
   const word = /^[A-Z]+/.exec(message)?.[0]
@@ -68,7 +68,7 @@ export function actionOf(code: StoreErrorCode): ErrorAction {
   return code === 'ERR' ? 'unknown' : ERROR_ACTIONS[code]
 }
 
-/** Where a redirection points: `MOVED 3999 127.0.0.1:6381`; an empty host is the node itself. */
+/** Parses a redirection such as `MOVED 3999 127.0.0.1:6381`. An empty host is the node itself. */
 export function redirectionOf(message: string): { slot: number; address: string } | undefined {
   const found = /^(?:MOVED|ASK) (\d{1,5}) (\S+)$/.exec(message.trim())
   if (found === null) return undefined

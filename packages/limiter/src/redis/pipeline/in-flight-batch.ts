@@ -1,6 +1,6 @@
 /**
- * One write to one Redis node: a script, or on a Cluster one for each partition, and what becomes
- * of every part in it.
+ * One write to one Redis node: one script, or on a Cluster one per partition. Settles, resends or
+ * redirects each of its operations when the replies arrive.
  */
 import { wholeAddress } from '../connection/run-command.js'
 import type { RedisCommand, RedisReply } from '../connection/driver.js'
@@ -12,10 +12,12 @@ import { SentBatch } from './send-policy.js'
 import { decodeBatch } from '../protocol/batch-reply.js'
 import type { EncodedBatch } from '../protocol/batch-request.js'
 
-/** The parts that one script decides. */
+/** The operations of one script. */
 export interface ScriptPlan {
   readonly ops: readonly PartitionOp[]
-  /** Whether the node is told that it may answer for a slot it does not have yet. */
+  /**
+   * Whether to send ASKING first, so that the node answers for a slot that it does not have yet.
+   */
   readonly asking: boolean
 }
 
@@ -23,18 +25,18 @@ interface ScriptCall extends ScriptPlan {
   readonly batch: EncodedBatch
 }
 
-/** What was answered that it may pass in a moment is sent again once. */
+/** How many times an operation is sent again after an error that may be transient. */
 const RESENDS_MAX = 1
-/** A slot on the move may first be split up, then be asked for elsewhere, then be gone. */
+/** How many times in all: a migrating slot may first be split, then redirected, then be gone. */
 const REDIRECTIONS_MAX = 3
-/** After an error that may pass, the same is sent again so much later. */
+/** The pause before an operation is sent again after an error that may be transient. */
 const RESEND_AFTER_MS = 2
 
 export class InFlightBatch implements OpHolder {
   readonly #pipeline: NodePipeline
   readonly #deps: NodePipelineDeps
   readonly #scripts: ScriptCall[] = []
-  /** What its parts cost Redis. */
+  /** What the operations cost Redis. */
   readonly cost: number
   #open = 0
   #batch = NOT_SENT
@@ -58,7 +60,7 @@ export class InFlightBatch implements OpHolder {
   send(batch: SentBatch): void {
     this.#batch = batch
     const commands: RedisCommand[] = []
-    // Beside each command the leg that its reply is for; ASKING is for none.
+    // For each command, the script that its reply belongs to; none for ASKING.
     const scripts: (ScriptCall | undefined)[] = []
     for (let l = 0; l < this.#scripts.length; l++) {
       const script = this.#scripts[l]
@@ -87,8 +89,9 @@ export class InFlightBatch implements OpHolder {
   onDropped(): void {}
 
   /**
-   * A part of it was not answered in time, which a batch reports once. The node is blamed, once
-   * too, if it has had as long as an answer may take: the part's own deadline may be shorter.
+   * An operation of this batch was not answered in time, which is reported once per batch. The node
+   * is blamed, also once, if it has had as long as a reply may take: the deadline of the operation
+   * may have been shorter.
    */
   onMissed(): void {
     const { nowMs, deadlineMs, observer } = this.#deps
@@ -106,7 +109,7 @@ export class InFlightBatch implements OpHolder {
     for (const { owner } of ops) deadlineAtMs = Math.min(deadlineAtMs, owner.deadlineAtMs)
     const { clock } = this.#pipeline
     const now = scriptTime()
-    // A time that a test passes in has nothing to do with our clock, so nothing can be too late.
+    // A time that a test sets is unrelated to our clock, so nothing can be too late.
     const notAfter = now > 0 || !clock.isKnown ? 0 : Math.max(1, clock.earliest(deadlineAtMs))
     return codec.encode(
       ops.map(({ storeOp }) => storeOp),
@@ -129,7 +132,7 @@ export class InFlightBatch implements OpHolder {
     this.#deps.onReply()
     if (reply instanceof RedisReplyError) {
       const code = codeOf(reply.message)
-      // The script went lost: the same with its source, in the same flight.
+      // The script is not loaded: send it again with its source, as part of this batch.
       if (actionOf(code) === 'load' && !loaded && this.load(script)) {
         this.#deps.observer.error(code, this.#pipeline.channel.address)
         return
@@ -175,7 +178,7 @@ export class InFlightBatch implements OpHolder {
       this.#storeUs = decoded.storeTime
       this.#pipeline.clock.learn(sentMs, receivedMs, decoded.storeTime)
     }
-    // A node is as good as it answers, however little time a rule leaves it.
+    // A node is judged by how fast it answers, however short the deadline of a rule is.
     const isPrompt = receivedMs - sentMs <= this.#deps.deadlineMs
     if (decoded.late) {
       if (isPrompt) this.#pipeline.onSuccess()
@@ -222,9 +225,10 @@ export class InFlightBatch implements OpHolder {
       this.#pipeline.channel.reconnect()
       this.resendLater(ops, RESEND_AFTER_MS)
     } else {
-      // An error nobody knows may have come from the midst of a script.
+      // An unknown error may come from the middle of a script.
       const fate = action === 'unknown' ? 'unknown' : 'not-run'
-      if (action === 'unknown') observer.problem(`Redis ${address} answered: ${message}`)
+      if (action === 'unknown')
+        observer.problem(`Redis ${address} replied an unknown error: ${message}`)
       for (const op of ops) op.settle(fate)
     }
   }
@@ -240,7 +244,7 @@ export class InFlightBatch implements OpHolder {
     this.#deps.resendPerCounter(this.resendable(ops, REDIRECTIONS_MAX))
   }
 
-  /** Nothing of it was done, so it may be sent again, within the deadline. */
+  /** Sends operations again, within their deadlines. They did not run. */
   private resendLater(ops: readonly PartitionOp[], afterMs: number): void {
     const { nowMs } = this.#deps
     const resendable = this.resendable(ops, RESENDS_MAX, afterMs)
@@ -256,7 +260,7 @@ export class InFlightBatch implements OpHolder {
     else setTimeout(resend, afterMs)
   }
 
-  /** Those that have time left; the others were not run. */
+  /** Returns the operations that have time left, and settles the others as `not-run`. */
   private resendable(
     ops: readonly PartitionOp[],
     most: number,

@@ -1,6 +1,6 @@
 /**
- * The way to one Redis node: parts gather into batches, batches leave on one connection. When they
- * leave is decided by send-policy.ts.
+ * The pipeline to one Redis node: gathers operations into batches and sends them on one connection.
+ * `send-policy.ts` decides when a batch is sent.
  */
 import { Breaker } from './breaker.js'
 import type { RedisChannel, RedisCommand, RedisReply } from '../connection/driver.js'
@@ -12,13 +12,13 @@ import { OpQueue } from './op-queue.js'
 import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
 import { StoreClock } from '../server/store-clock.js'
 
-/** A connection that says nothing for so long, though asked, is dead without knowing. */
+/** A connection that has been silent this long although it owes a reply is considered dead. */
 const DEAD_AFTER_MS = 2000
-/** A node that nobody asks anything is asked for its time so often: clocks drift. */
+/** An idle node is asked for its time this often, because clocks drift. */
 const TIME_EVERY_MS = 1000
-/** How often that is looked at. */
+/** How often the pipeline checks whether that is due. */
 const IDLE_CHECK_MS = TIME_EVERY_MS / 4
-/** A node that did not tell its time is asked again so much later. */
+/** The pause before a node whose time is not known is asked for it again. */
 const TIME_RETRY_MS = 250
 
 export interface NodePipelineDeps {
@@ -26,31 +26,33 @@ export interface NodePipelineDeps {
   readonly random: () => number
   readonly codec: BatchCodec
   readonly timeCommand: RedisCommand
-  /** Sent on every new connection, and answered to nobody: see protocol/preload.ts. */
+  /** Sent on every new connection; the replies are ignored. See `protocol/preload.ts`. */
   readonly preload: readonly RedisCommand[]
   readonly deadlineMs: number
-  /** The time the script decides with; 0: the store's own. */
+  /** The time that the script decides with; 0 for the store's own. */
   readonly scriptTime: () => number
   readonly observer: StoreObserver
-  /** Which parts one script decides: all of them, or on a Cluster those of one partition. */
+  /** Groups operations into scripts: all in one, or on a Cluster one per partition. */
   plan(ops: readonly PartitionOp[]): readonly ScriptPlan[]
-  /** Finds the lane of a part and adds it there. */
+  /** Adds an operation to the pipeline of its node. */
   route(op: PartitionOp): void
-  /** The slot of these parts is at, or on its way to, the node of that address. */
+  /** Sends operations to the node that has their slot, or to which their slot is migrating. */
   redirect(ops: readonly PartitionOp[], address: string, kind: 'moved' | 'ask'): void
-  /** The slot of these parts is on its way elsewhere: they are asked counter by counter. */
+  /** Sends operations counter by counter, because their slot is migrating. */
   resendPerCounter(ops: readonly PartitionOp[]): void
-  /** The server refuses a script with the counters of several partitions; some may be settled. */
+  /**
+   * The server refused a script with counters of several partitions. Some of `ops` may be settled.
+   */
   onCrossSlot(ops: readonly PartitionOp[], address: string, message: string): void
-  /** A script of that partition, of more than one counter, was answered. */
+  /** A script of this partition with more than one counter was answered. */
   onScriptPassed(partition: number): void
-  /** The topology is not what it was. */
+  /** Called when a reply shows that the topology has changed. */
   refreshTopology(): void
   /** The node answers, for the first time or again. */
   onAnswering(pipeline: NodePipeline): void
-  /** Whether this process is too busy to blame a node for late answers. */
+  /** Whether this process is too busy to blame a node for late replies. */
   isBusy(): boolean
-  /** A reply was read. */
+  /** Called for each reply that was read. */
   onReply(): void
 }
 
@@ -61,7 +63,7 @@ export class NodePipeline implements OpHolder {
   readonly #deps: NodePipelineDeps
   readonly #queue = new OpQueue(BATCH_COST_MAX)
   readonly #policy = new SendPolicy()
-  /** The batch of the heavy part under way: one at a time, so that it holds up little else. */
+  /** The heavy operation in flight. There is one at a time, so that it delays little else. */
   #heavyBatch: InFlightBatch | undefined
   #scheduled = false
   readonly #flush = () => {
@@ -71,14 +73,14 @@ export class NodePipeline implements OpHolder {
     this.flushLater()
   }
   #flushTimer: ReturnType<typeof setTimeout> | undefined
-  /** Whether the node has told its time since it was connected. */
+  /** Whether the node has sent its time since it was connected. */
   #isTimeKnown = false
   #isTimeRequested = false
-  /** Since when the node owes answers and has given none. */
+  /** Since when the node owes replies and has sent none. */
   #silentSinceMs: number | undefined
   #probeTimer: ReturnType<typeof setTimeout> | undefined
   readonly #timeTimer: ReturnType<typeof setInterval>
-  /** The most that a call which came while the breaker was open would have waited. */
+  /** The longest deadline of the calls that arrived while the breaker was open. */
   #longestDeadlineMs = 0
   #closed = false
 
@@ -92,7 +94,7 @@ export class NodePipeline implements OpHolder {
     if (channel.isReady) this.onConnected()
   }
 
-  /** Whether a part that is added now would be asked about. */
+  /** Whether an operation that is added now would be sent. */
   get isAnswering(): boolean {
     return this.#isTimeKnown && !this.breaker.isOpen && this.channel.isReady
   }
@@ -101,17 +103,17 @@ export class NodePipeline implements OpHolder {
     return this.#policy.inFlight
   }
 
-  /** The cost of what waits to be sent. */
+  /** The cost of the operations that wait to be sent. */
   get queuedCost(): number {
     return this.#queue.cost
   }
 
-  /** How many parts are held back, those that wait for nothing any more included. */
+  /** The number of operations in the queue, settled ones included. */
   get queueSize(): number {
     return this.#queue.size
   }
 
-  /** The connection is ready, for the first time or again: another server may be behind it. */
+  /** The connection is ready, for the first time or again. Another server may be behind it. */
   onConnected(): void {
     this.#isTimeKnown = false
     this.#silentSinceMs = undefined
@@ -122,7 +124,7 @@ export class NodePipeline implements OpHolder {
     this.scheduleProbe()
   }
 
-  /** Takes a part into the next batch; one that cannot be asked about is not run. */
+  /** Adds an operation to the next batch; one that cannot be sent is settled as `not-run`. */
   add(op: PartitionOp): void {
     const reason = this.reasonNotToSend(op)
     if (reason !== undefined) {
@@ -143,21 +145,21 @@ export class NodePipeline implements OpHolder {
   }
 
   /**
-   * A part that waits here was not sent in time. The node is blamed for that only if it owes an
-   * answer to something that was sent, for as long as an answer may take.
+   * A waiting operation was not sent by its deadline. The node is blamed only if it has owed a
+   * reply for as long as a reply may take.
    */
   onMissed(): void {
     if (this.silenceMs() >= this.#deps.deadlineMs) this.onFailure()
   }
 
-  /** Sends parts by themselves, at once: to a node that does not have their slot yet. */
+  /** Sends operations at once, in their own batch, to a node that does not have their slot yet. */
   sendAsking(ops: readonly PartitionOp[]): void {
     this.send(ops.map((op) => ({ ops: [op], asking: true })))
   }
 
   /**
-   * Something left and was not answered in time. A busy process may have read the answer late, so
-   * the node is not blamed then; but no process is too busy to read anything for two seconds.
+   * Something was sent and not answered in time. A busy process may have read the reply late, so it
+   * does not blame the node; but no process is too busy to read anything for two seconds.
    */
   onFailure(): void {
     const isDead = this.silenceMs() > DEAD_AFTER_MS
@@ -176,12 +178,12 @@ export class NodePipeline implements OpHolder {
     if (!this.breaker.isOpen) this.breaker.succeed()
   }
 
-  /** A batch was answered; `storeUs` is when it ran, undefined where a test passes time in. */
+  /** Records an answer; `storeUs` is when the batch ran, or undefined if a test sets the time. */
   recordAnswer(batch: SentBatch, receivedMs: number, storeUs: number | undefined): void {
     this.#policy.onAnswered(batch, receivedMs, storeUs)
   }
 
-  /** A batch is settled, and makes room for the next. */
+  /** Called when a batch is settled, which makes room for the next. */
   onCompleted(inFlightBatch: InFlightBatch, batch: SentBatch): void {
     this.#policy.onCompleted(batch)
     if (inFlightBatch === this.#heavyBatch) this.#heavyBatch = undefined
@@ -203,7 +205,7 @@ export class NodePipeline implements OpHolder {
     return this.#queue.hasRoomFor(op) ? undefined : 'overload'
   }
 
-  /** A rule may wait longer than most: a probe that is in time for it is in time. */
+  /** Remembers the longest deadline: a probe answered within it counts as in time. */
   private onTurnedAway({ storeOp, owner }: PartitionOp): void {
     if (storeOp.verb !== 'take' && storeOp.verb !== 'peek') return
     this.#longestDeadlineMs = Math.max(
@@ -223,8 +225,8 @@ export class NodePipeline implements OpHolder {
       return
     }
     this.#scheduled = true
-    // With nothing on the wire at once; else at the end of this turn of the event loop, so that all
-    // that one reply brings forth leaves together.
+    // Flushes at once if nothing is in flight; otherwise at the end of this turn of the event loop,
+    // so that all operations that follow from one reply are sent together.
     if (this.#policy.inFlight === 0) queueMicrotask(this.#flush)
     else setImmediate(this.#flush)
   }
@@ -241,7 +243,7 @@ export class NodePipeline implements OpHolder {
     return this.#queue.hasHeavy && this.#heavyBatch === undefined
   }
 
-  /** Sends the first heavy part, in a script of its own. */
+  /** Sends the first heavy operation, in its own script. */
   private sendHeavy(): void {
     if (!this.maySendHeavy()) return
     const op = this.#queue.nextHeavy()
@@ -271,12 +273,15 @@ export class NodePipeline implements OpHolder {
     inFlightBatch.send(this.#policy.onSent(inFlightBatch.cost, plans.length, nowMs))
   }
 
-  /** What cannot be encoded was somebody's mistake, and must not be the end of the process. */
+  /**
+   * Encodes a batch. A batch that cannot be encoded is a bug in the caller and must not end the
+   * process.
+   */
   private batchOf(plans: readonly ScriptPlan[]): InFlightBatch | undefined {
     try {
       return new InFlightBatch(this, this.#deps, plans)
     } catch (error) {
-      this.#deps.observer.problem(`A batch cannot be sent: ${String(error)}`)
+      this.#deps.observer.problem(`A batch could not be encoded: ${String(error)}`)
       for (const { ops } of plans) giveUp(ops)
       return undefined
     }
@@ -290,7 +295,7 @@ export class NodePipeline implements OpHolder {
     this.#probeTimer.unref()
   }
 
-  /** Goes on until the node has told its time, and in time. */
+  /** Probes until the node has sent its time by the deadline. */
   private probe(): void {
     if (this.#isTimeKnown && !this.breaker.isOpen) return
     this.breaker.onProbe()
@@ -303,24 +308,23 @@ export class NodePipeline implements OpHolder {
     this.requestTimeIfIdle()
     const isWatched = !this.#isTimeKnown || this.breaker.isOpen
     if (isWatched || this.silenceMs() <= DEAD_AFTER_MS) return
-    // What arrived while this process stood still is read first.
+    // Replies that arrived while this process was blocked are read first.
     setImmediate(() => {
       if (!this.#closed && this.silenceMs() > DEAD_AFTER_MS) this.onFailure()
     })
   }
 
-  /** For how long the node has owed an answer and said nothing. */
+  /** For how long the node has owed a reply and sent nothing. */
   silenceMs(): number {
     return this.#silentSinceMs === undefined ? 0 : this.#deps.nowMs() - this.#silentSinceMs
   }
 
   private requestTimeIfIdle(): void {
-    // Told so lately that the next look is in time.
+    // The time was learnt so recently that the next check is early enough.
     const isNew = this.#deps.nowMs() - this.clock.learntMs < TIME_EVERY_MS - IDLE_CHECK_MS
     if (this.isAnswering && !this.#isTimeRequested && !isNew) this.requestTime()
   }
 
-  /** Asks the node for its time. */
   private requestTime(): void {
     const { nowMs, timeCommand, deadlineMs } = this.#deps
     const sentMs = nowMs()
@@ -350,14 +354,14 @@ export class NodePipeline implements OpHolder {
     if (!wasAnswering) this.#deps.onAnswering(this)
   }
 
-  /** The node has said something, or the connection on which it was asked is gone. */
+  /** The node has replied, or the connection that the request was sent on is gone. */
   private onHeard(): void {
     const owesMore = this.#policy.inFlight > 0 || this.#isTimeRequested
     this.#silentSinceMs = owesMore ? this.#deps.nowMs() : undefined
   }
 }
 
-/** Of parts whose weight is taken off the queue already. */
+/** Settles operations that are no longer counted in the queue. */
 function giveUp(ops: readonly PartitionOp[]): void {
   for (const op of ops) {
     op.holder = undefined

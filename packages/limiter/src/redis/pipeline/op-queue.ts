@@ -1,16 +1,16 @@
 /**
- * Parts that wait to be sent to one Redis node. Light ones leave together in batches, in the order
- * in which they came. A heavy one, which costs more than a whole batch, leaves alone, and those
- * behind it need not wait for it. Parts whose calls were answered meanwhile are forgotten, so that
- * a node that answers nothing does not make the queue grow.
+ * Operations that wait to be sent to one Redis node. Light operations are sent together in batches,
+ * in order of arrival. A heavy one, which costs more than a whole batch, is sent alone, and the
+ * light ones behind it do not wait for it. Operations whose calls were answered meanwhile are
+ * removed, so the queue does not grow while the node is silent.
  */
 import type { PartitionOp } from '../request/partition-op.js'
 
-/** The cost of the light parts that may wait; more than that is answered by posture at once. */
+/** The total cost of light operations that may wait; further ones are answered by posture. */
 const LIGHT_COST_MAX = 65_536
-/** The heavy parts that may wait. */
+/** The number of heavy operations that may wait. */
 const HEAVY_MAX = 1024
-/** A queue is cleaned when more than half of it is settled, but not for a few. */
+/** The queue is compacted when more than half of it, and at least this many, are settled. */
 const SETTLED_MIN = 64
 
 export class OpQueue {
@@ -19,19 +19,19 @@ export class OpQueue {
   #heavy: PartitionOp[] = []
   #lightCost = 0
   #heavyCost = 0
-  /** Parts in the lists that wait for nothing any more. */
+  /** Operations still in the lists although they are settled. */
   #settled = 0
 
   constructor(batchCostMax: number) {
     this.#batchCostMax = batchCostMax
   }
 
-  /** The cost of all that waits. */
+  /** The cost of all waiting operations. */
   get cost(): number {
     return this.#lightCost + this.#heavyCost
   }
 
-  /** The cost of what can leave in batches. */
+  /** The cost of the operations that can be sent in batches. */
   get lightCost(): number {
     return this.#lightCost
   }
@@ -40,7 +40,7 @@ export class OpQueue {
     return this.#heavyCost > 0
   }
 
-  /** How many parts are held, settled ones included; for tests of its bound. */
+  /** The number of operations in the lists, settled ones included; for tests of the bound. */
   get size(): number {
     return this.#light.length + this.#heavy.length
   }
@@ -60,7 +60,7 @@ export class OpQueue {
     }
   }
 
-  /** A part of the queue was settled while it waited. */
+  /** Called when an operation was settled while it waited in the queue. */
   onSettled(op: PartitionOp): void {
     if (this.isHeavy(op)) this.#heavyCost -= op.weight
     else this.#lightCost -= op.weight
@@ -71,7 +71,7 @@ export class OpQueue {
     this.#settled = 0
   }
 
-  /** Takes out the light parts of the next batch. */
+  /** Removes and returns the light operations of the next batch. */
   nextBatch(): readonly PartitionOp[] {
     const ops: PartitionOp[] = []
     let cost = 0
@@ -89,7 +89,7 @@ export class OpQueue {
     return ops
   }
 
-  /** Takes out the first heavy part. */
+  /** Removes and returns the first heavy operation. */
   nextHeavy(): PartitionOp | undefined {
     for (let op = this.#heavy.shift(); op !== undefined; op = this.#heavy.shift()) {
       if (isWaiting(op)) {
@@ -101,7 +101,7 @@ export class OpQueue {
     return undefined
   }
 
-  /** Empties the queue, and returns what waited. */
+  /** Empties the queue and returns the operations that waited. */
   clear(): readonly PartitionOp[] {
     const waiting = [...this.#light, ...this.#heavy].filter(isWaiting)
     this.#light = []

@@ -1,35 +1,34 @@
-/** What the store tells of itself as it happens, for metrics and logs. */
+/** The events of a Redis store, for metrics and logs. */
 
-/** The address in an error where no node is known that could have been asked. */
+/** The address reported with an error that happened before a node was chosen. */
 export const NO_ADDRESS = ''
 
 export interface StoreObserver {
-  /** A batch was answered: by which node, after how long, with how many takes. */
+  /** A node answered a batch: its address, the latency in seconds, and the number of takes. */
   batch(address: string, seconds: number, takes: number): void
   /**
-   * An error of Redis by its code, or one of this side: `connection` (it was lost, or there was
-   * none to send on), `breaker` (open, so nothing was sent), `deadline`, `late`, `overload`,
-   * `garbage`.
+   * An error code of Redis, or one of this process: `connection` (lost, or none to send on),
+   * `breaker` (open, so nothing was sent), `deadline`, `late`, `overload`, `garbage`.
    */
   error(code: string, address: string): void
-  /** A person has to act. */
+  /** A problem that an operator has to solve. */
   problem(message: string): void
   breakerOpened(address: string): void
   breakerClosed(address: string): void
-  /** A call was refused only by units that other calls hold while they are decided. */
+  /** A call was refused only because of units that other undecided calls hold. */
   held(): void
 }
 
 /**
- * An observer that cannot do harm: it is called in the midst of replies and timers, where what it
- * throws would leave calls without an answer.
+ * Wraps an observer so that it cannot throw. It is called while replies and timers are handled,
+ * where an exception would leave calls without an answer.
  */
 export function guardObserver(observer: Partial<StoreObserver> = {}): StoreObserver {
   const safely = (report: () => void) => {
     try {
       report()
     } catch {
-      // There is nobody left to tell.
+      // An observer that throws has no one to report to.
     }
   }
   return {

@@ -1,6 +1,7 @@
 /**
- * Which lane a part takes. Without a Cluster there is one; on a Cluster each partition has its
- * slot, and each slot its node, which may change at any time.
+ * Chooses the pipeline of each operation. Without a Cluster there is one pipeline. On a Cluster
+ * each partition lies in one slot, and each slot is served by one node, which may change at any
+ * time.
  */
 import type { RedisChannel, RedisDriver } from '../connection/driver.js'
 import type { ScriptPlan } from './in-flight-batch.js'
@@ -10,9 +11,9 @@ import { NO_ADDRESS } from './redis-observer.js'
 import { type PartitionOp, partitionOf } from '../request/partition-op.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
 
-/** How long a partition is asked counter by counter before a whole script is tried again. */
+/** How long a partition is sent counter by counter before a whole script is tried again. */
 const SINGLE_MS = 250
-/** The topology is not asked for more often than this. */
+/** The least time between two requests for a new topology. */
 const REFRESH_EVERY_MS = 100
 
 export type RouterDeps = Omit<
@@ -29,13 +30,15 @@ export type RouterDeps = Omit<
 export class Router {
   readonly #driver: RedisDriver
   readonly #pipelines = new Map<RedisChannel, NodePipeline>()
-  /** The same, made once: whoever needs the store's time asks for them all the time. */
+  /**
+   * The pipelines as a list, built once per change because reads of the store's time are frequent.
+   */
   #list: readonly NodePipeline[] = []
   readonly #deps: NodePipelineDeps
-  /** For each partition, until when it is asked counter by counter. */
+  /** For each partition, until when it is sent counter by counter. */
   readonly #singleUntilMs = new Float64Array(PARTITION_TAGS.length)
   #refreshedMs = -Infinity
-  /** Whether one address hides several servers, so that a script may have one partition only. */
+  /** Whether one address hides several servers, so that a script may use only one partition. */
   #isProxied = false
   #isClosed = false
 
@@ -61,7 +64,7 @@ export class Router {
     for (const channel of driver.channels()) this.pipelineOf(channel)
   }
 
-  /** Whether a script may have the counters of one partition only: on a Cluster, behind a proxy. */
+  /** Whether a script may use only one partition: on a Cluster, or behind a sharding proxy. */
   get isPartitioned(): boolean {
     return this.#isProxied || this.#driver.topology === 'cluster'
   }
@@ -70,7 +73,7 @@ export class Router {
     return this.#list
   }
 
-  /** Whether a slot is on its way elsewhere, so that a script may have one counter only. */
+  /** Whether a slot is migrating, so that a script may use only one counter. */
   isSingle(partition: number): boolean {
     const until = this.#singleUntilMs[partition] ?? 0
     return until > 0 && until > this.#deps.nowMs()
@@ -102,8 +105,8 @@ export class Router {
   }
 
   /**
-   * Nodes come and go; a lane whose node is not part of the topology any more goes too. Asked at
-   * every new node, and by whoever tells of nodes: the last to go is followed by no new one.
+   * Closes pipelines whose node has left the topology. Called for every new node, and by readers of
+   * node statistics, because no new node follows the last one that leaves.
    */
   removeGone(): void {
     const present = new Set(this.#driver.channels())
@@ -115,7 +118,9 @@ export class Router {
     }
   }
 
-  /** One script for all, or one for each partition where its keys must share a slot. */
+  /**
+   * Groups operations into scripts: all in one, or one per partition where keys must share a slot.
+   */
   private plan(ops: readonly PartitionOp[]): readonly ScriptPlan[] {
     if (!this.isPartitioned) return ops.length === 0 ? [] : this.groupByDeadline(ops)
     const byPartition = new Map<number, PartitionOp[]>()
@@ -154,7 +159,7 @@ export class Router {
       return
     }
     this.useSingleScripts(ops)
-    // Without its clock nothing would keep the node from deciding after the deadline.
+    // While its clock is unknown, nothing would keep the node from deciding after the deadline.
     if (!pipeline.isAnswering) {
       this.failUnreached(ops, address)
       return
@@ -176,8 +181,8 @@ export class Router {
   }
 
   /**
-   * From now on every partition has a script of its own, beginning with what was refused. What the
-   * script had is told by all its parts, also by those that are settled by now.
+   * Sends one script per partition from now on, starting with the refused operations. Whether the
+   * script had several partitions is read from all its operations, settled ones included.
    */
   private onCrossSlot(ops: readonly PartitionOp[], address: string, message: string): void {
     const { observer } = this.#deps

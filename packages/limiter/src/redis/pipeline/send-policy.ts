@@ -1,57 +1,59 @@
 /**
- * Decides when a batch leaves for one Redis node.
+ * Decides when a batch is sent to one Redis node.
  *
- * A decision leaves in the turn of the event loop in which it was asked for, with what else that
- * turn asks: waiting for the batch in flight to return would double its latency. It waits for
- * company only while Redis is the bottleneck, because then it would wait there anyway, and larger
- * batches take less of Redis' time for each decision. There are two signs of that:
+ * A decision is sent in the turn of the event loop in which it was requested, together with the
+ * others of that turn: waiting for the batch in flight to return would double its latency. It waits
+ * for others only while Redis is the bottleneck, because then it would wait in Redis anyway, and
+ * larger batches need less of Redis' time per decision. There are two signs of that:
  *
- * - Behind the batch that Redis is at lies so much more of this process that Redis has work until a
- *   reply and the next batch have travelled. So more can wait here until a reply arrives.
- * - Replies take far longer than the way and the work of this process explain: others keep Redis
- *   busy, perhaps a fleet of which every node sends single decisions. Batches then leave one after
- *   the other, and few more at once: those that are full, or that have waited for long.
+ * - So much work of this process is queued behind the batch that Redis is running that Redis stays
+ *   busy until a reply and the next batch have travelled. So more can wait here for a reply.
+ * - Replies take far longer than the network and the work of this process explain: other clients
+ *   keep Redis busy, perhaps a fleet whose nodes all send single decisions. Batches are then sent
+ *   one after the other, and only a few more at once: those that are full or have waited long.
  *
- * Times are arguments, in milliseconds of a clock that never steps.
+ * Times are arguments, in milliseconds of a monotonic clock.
  */
 
-/** What a batch may cost, in plain takes: about 0.5 ms of Redis, which serves no one else then. */
+/** The largest cost of a batch, in plain takes: about 0.5 ms in which Redis serves no one else. */
 export const BATCH_COST_MAX = 128
-/** Batches in flight at most. */
+/** The most batches in flight. */
 const IN_FLIGHT_MAX = 64
-/** A full batch leaves in any case while less than this is in flight: 2 ms of Redis. */
+/** A full batch is always sent while less cost than this is in flight: 2 ms of Redis. */
 const IN_FLIGHT_COST_MAX = 4 * BATCH_COST_MAX
 
-/** With less than this in flight each decision leaves at once. */
+/** With fewer batches in flight than this, each decision is sent at once. */
 const FEW_IN_FLIGHT = 4
-/** With no more than this in flight so many leave at once; beyond that, batches do better. */
+/**
+ * With up to this many batches in flight, so many takes are sent at once; above, batches pay off.
+ */
 const SOME_IN_FLIGHT = 16
 const CHUNK_COST = 8
 
-/** While Redis is behind: by the batches in flight, what is worth sending another. */
+/** While Redis is behind: the least cost worth sending, by the number of batches in flight. */
 const WORTH_SENDING = [1, BATCH_COST_MAX / 2, BATCH_COST_MAX, BATCH_COST_MAX] as const
-/** While Redis is behind: what has waited so long leaves although it is little. */
+/** While Redis is behind: operations that have waited this long are sent even if they are few. */
 const PATIENCE_MS = 2
 
-/** Redis is behind where replies take so much longer than twice the way. */
+/** Redis is behind if replies take this much longer than twice the network round trip. */
 const BEHIND_MS = 1
-/** So many of the last replies have to agree on that: a single one may have been delayed. */
+/** So many recent replies have to agree on that, because a single one may have been delayed. */
 const RECENT_REPLIES = 8
-/** The way is the shortest round trip of these periods: Redis may be busy for minutes. */
+/** The round trip is the shortest of these periods, because Redis may be busy for minutes. */
 const PERIODS = 10
 const PERIOD_MS = 30_000
 
-/** No way is shorter, whatever a clock says. */
+/** The shortest plausible round trip, whatever a clock says. */
 const TRIP_MS_LEAST = 0.05
 
-/** What Redis needs for a script, and for each plain take in it until that is learnt. */
+/** The time Redis needs for a script, and for each plain take until that is measured. */
 const SCRIPT_MS = 0.01
 const TAKE_MS_AT_FIRST = 0.004
 const TAKE_MS_LEAST = 0.001
 const TAKE_MS_MOST = 0.02
-/** Smaller batches say little about the time of a take. */
+/** Smaller batches are too noisy to measure the time of a take. */
 const LEARN_FROM_COST = 16
-/** A shorter time is believed at once, a longer one by this share of the difference. */
+/** A shorter time is adopted at once, a longer one by this fraction of the difference. */
 const LEARN_SLOWER = 1 / 64
 
 /** A batch in flight. */
@@ -59,7 +61,7 @@ export class SentBatch {
   readonly cost: number
   readonly scripts: number
   readonly sentMs: number
-  /** What Redis had to do before it for this process. */
+  /** The work of this process that Redis had to do before this batch. */
   readonly aheadMs: number
 
   constructor(cost: number, scripts: number, sentMs: number, aheadMs: number) {
@@ -71,15 +73,15 @@ export class SentBatch {
 }
 
 export class SendPolicy {
-  /** Oldest first, as Redis answers. */
+  /** Oldest first, which is the order of the replies. */
   readonly #inFlight: SentBatch[] = []
   #costInFlight = 0
   #scriptsInFlight = 0
   #lastSentMs = -Infinity
-  /** What the last replies took beyond the work of this process; a ring. */
+  /** Ring of how long the last replies took beyond the work of this process. */
   readonly #recentMs = new Float64Array(RECENT_REPLIES)
   #nextRecent = 0
-  /** The shortest round trip of each period; a ring. */
+  /** Ring of the shortest round trip of each period. */
   readonly #shortestMs = new Float64Array(PERIODS)
   #period = 0
   #periodEndsMs = -Infinity
@@ -99,24 +101,24 @@ export class SendPolicy {
     return this.#inFlight.length
   }
 
-  /** The shortest round trip that is remembered; infinite before the first. */
+  /** The shortest round trip of the remembered periods; infinite before the first. */
   get shortestTripMs(): number {
     return this.#shortestTripMs
   }
 
-  /** What Redis needs for a plain take, as far as is known. */
+  /** The time Redis needs for a plain take, as measured so far. */
   get takeMs(): number {
     return this.#takeMs
   }
 
-  /** Whether others keep Redis busy for far longer than the way takes. */
+  /** Whether other clients keep Redis busy for far longer than the network round trip. */
   get isBehind(): boolean {
     const most = 2 * this.#shortestTripMs + BEHIND_MS
     for (const recentMs of this.#recentMs) if (recentMs <= most) return false
     return true
   }
 
-  /** Forgets what was learnt: another server may answer from now on, in another place. */
+  /** Forgets all measurements, because another server may answer from now on. */
   reset(): void {
     this.#recentMs.fill(0)
     this.#shortestMs.fill(Infinity)
@@ -128,7 +130,7 @@ export class SendPolicy {
     this.#answeredStoreMs = NaN
   }
 
-  /** Whether a batch of what waits, of this cost, leaves now. */
+  /** Whether a batch is sent now, given the cost of the waiting operations. */
   maySend(queuedCost: number, nowMs: number): boolean {
     const inFlight = this.#inFlight.length
     if (queuedCost <= 0 || inFlight >= IN_FLIGHT_MAX) return false
@@ -142,9 +144,9 @@ export class SendPolicy {
   }
 
   /**
-   * Whether what waits leaves at once, before this turn of the event loop has ended: so that Redis
-   * works while this process still handles what one reply brought. Otherwise few callers would all
-   * end up in one batch, and this process and Redis would sleep in turn.
+   * Whether waiting operations are sent before this turn of the event loop ends, so that Redis
+   * works while this process still handles the results of one reply. Otherwise the calls of a few
+   * callers would all end up in one batch, and this process and Redis would idle in turn.
    */
   sendsAtOnce(queuedCost: number, nowMs: number): boolean {
     const isWorth =
@@ -154,15 +156,15 @@ export class SendPolicy {
   }
 
   /**
-   * After how long what waits now should be looked at again although no reply came; undefined: a
-   * reply is all there is to wait for.
+   * After how long to check the waiting operations again if no reply arrives; undefined if only a
+   * reply can change the decision.
    */
   retryInMs(nowMs: number): number | undefined {
     const isWaiting = this.isBehind && WORTH_SENDING[this.#inFlight.length] !== undefined
     return isWaiting ? this.patienceMs(nowMs) : undefined
   }
 
-  /** A batch leaves. What it returns is to be handed to `landed`. */
+  /** Records that a batch is sent. The returned batch is to be passed to `onCompleted`. */
   onSent(cost: number, scripts: number, nowMs: number): SentBatch {
     const batch = new SentBatch(cost, scripts, nowMs, this.workMs())
     this.#inFlight.push(batch)
@@ -172,7 +174,7 @@ export class SendPolicy {
     return batch
   }
 
-  /** A batch is not in flight any more, with or without an answer. */
+  /** Records that a batch is no longer in flight, answered or not. */
   onCompleted(batch: SentBatch): void {
     const place = this.#inFlight[0] === batch ? 0 : this.#inFlight.indexOf(batch)
     if (place < 0) return
@@ -182,7 +184,9 @@ export class SendPolicy {
     this.#scriptsInFlight -= batch.scripts
   }
 
-  /** A batch was answered; `storeUs` is when its script began; undefined: a test passes time in. */
+  /**
+   * Records an answer; `storeUs` is when its script began, or undefined if a test sets the time.
+   */
   onAnswered(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
     const roundTripMs = nowMs - batch.sentMs
     const ownMs = batch.aheadMs + batch.scripts * SCRIPT_MS + batch.cost * this.#takeMs
@@ -193,7 +197,7 @@ export class SendPolicy {
     this.learnTake(batch, nowMs, storeUs)
   }
 
-  /** Something that costs Redis nearly nothing, or a batch, took so long. */
+  /** Records a round trip of a batch, or of a command that costs Redis nearly nothing. */
   learnRoundTrip(roundTripMs: number, nowMs: number): void {
     if (nowMs >= this.#periodEndsMs) {
       this.#period = (this.#period + 1) % PERIODS
@@ -206,7 +210,7 @@ export class SendPolicy {
     if (roundTripMs < this.#shortestTripMs) this.#shortestTripMs = roundTripMs
   }
 
-  /** What Redis has to do for this process, as far as is known. */
+  /** The estimated work that Redis has to do for this process. */
   private workMs(): number {
     return this.#scriptsInFlight * SCRIPT_MS + this.#costInFlight * this.#takeMs
   }
@@ -218,15 +222,16 @@ export class SendPolicy {
     return this.workMs() - first.scripts * SCRIPT_MS - first.cost * this.#takeMs
   }
 
-  /** Batches leave evenly spread over the time that they are under way. */
+  /** Spreads batches evenly over the time that they are in flight. */
   private patienceMs(nowMs: number): number {
     const apartMs = Math.max(PATIENCE_MS, this.#roundTripMs / WORTH_SENDING.length)
     return this.#lastSentMs + apartMs - nowMs
   }
 
   /**
-   * Two scripts that were at Redis at the same time run one after the other, so the first took no
-   * longer than from its start to that of the second. What others do between them counts too.
+   * Learns the time of a take. Two scripts that wait in Redis at the same time run one after the
+   * other, so the first took at most the time between the two starts. Work of other clients between
+   * them is included.
    */
   private learnTake(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
     const storeMs = storeUs === undefined ? NaN : storeUs / 1000

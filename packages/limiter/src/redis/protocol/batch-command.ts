@@ -1,4 +1,4 @@
-/** A batch as the bytes of one Redis command, written by hand: clients write them as they are. */
+/** A batch as the bytes of one Redis command, which client libraries write unchanged. */
 import type { RedisCommand } from '../connection/driver.js'
 import type { BatchScript } from './batch-scripts.js'
 
@@ -13,9 +13,9 @@ const ZERO = 48
 
 /** A batch, ready to be sent. */
 export interface EncodedBatch {
-  /** By the script's hash. */
+  /** Calls the script by its hash. */
   readonly command: RedisCommand
-  /** The same with the script itself, for a Redis that does not know it. */
+  /** The same with the source of the script, for a Redis that has not loaded it. */
   readonly fallback: RedisCommand
 }
 
@@ -32,7 +32,7 @@ export class CommandWriter {
     this.#end += script.byHash.length
   }
 
-  /** A word of digits. */
+  /** Writes a decimal number as one argument. */
   number(value: number): void {
     this.reserve(2 * DIGITS_MAX)
     this.header(DOLLAR, digitsOf(value))
@@ -48,7 +48,7 @@ export class CommandWriter {
     this.lineEnd()
   }
 
-  /** A word of which `head` has all but the last digits, its length included. */
+  /** Writes an argument of which `head` has all but the last digits, its length included. */
   hex(head: Uint8Array, value: number, digits: number): void {
     this.reserve(head.length + digits + 2)
     this.#bytes.set(head, this.#end)
@@ -57,7 +57,7 @@ export class CommandWriter {
     this.lineEnd()
   }
 
-  /** The same with 16 digits of two numbers. */
+  /** The same with the 16 hex digits of two numbers. */
   hex64(head: Uint8Array, hi: number, lo: number): void {
     this.reserve(head.length + 18)
     this.#bytes.set(head, this.#end)
@@ -67,7 +67,7 @@ export class CommandWriter {
     this.lineEnd()
   }
 
-  /** A copy of what was written, for the batch to keep. */
+  /** Returns a copy of the written bytes, which the batch keeps. */
   finish(): Buffer {
     const bytes = Buffer.allocUnsafe(this.#end)
     this.#bytes.copy(bytes, 0, 0, this.#end)
@@ -122,12 +122,12 @@ function digitsOf(value: number): number {
   return digits
 }
 
-/** A batch and its own command: most batches need no more than that, so no more is made. */
+/** A batch and its own command in one object, because most batches need nothing else. */
 export class BatchCommand implements EncodedBatch, RedisCommand {
   readonly #bytes: Buffer
   readonly #script: BatchScript
 
-  /** `bytes` is the command by the script's hash. */
+  /** `bytes` is the command that calls the script by its hash. */
   constructor(bytes: Buffer, script: BatchScript) {
     this.#bytes = bytes
     this.#script = script
@@ -159,7 +159,7 @@ export class BatchCommand implements EncodedBatch, RedisCommand {
   }
 }
 
-/** The words of a command, for clients that write the bytes themselves. */
+/** Splits a command into its arguments, for clients that encode commands themselves. */
 function wordsOf(command: Buffer): readonly Buffer[] {
   const words: Buffer[] = []
   let at = command.indexOf(LF) + 1

@@ -1,14 +1,14 @@
 /**
- * Which counters and limits a batch has, each once, and under which number the script knows them:
- * counters with a value first, then logs, then those that are only forgotten. All of it lies in
- * memory that the next batch uses again.
+ * The counters and limits of a batch, each once, with the numbers by which the script knows them:
+ * first counters with a value, then logs, then those that are only reset. The memory is reused by
+ * the next batch.
  */
 import { type CounterKey, type Limit, SluiceError, show, type Take } from '@sluice/core'
 import { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
 import { requireAmount, requireCount, type StoreOp } from './store-op.js'
 
-/** How the script reads a limit, in this order. */
+/** The fields of a limit, in the order in which the script reads them. */
 const LIMIT_FIELDS = [
   'format',
   'max',
@@ -24,14 +24,14 @@ const LIMIT_FIELDS = [
 ] as const
 export const LIMIT_NUMBERS = LIMIT_FIELDS.length + 1
 
-/** Lua cannot pass more than some 8,000 values at once. */
+/** Lua cannot pass more than about 8,000 values at once. */
 const COUNTERS_MAX = 4096
 const REFERENCES_AT_FIRST = 1024
 const FORGOTTEN = 0
 const VALUE = 1
 const LOG = 2
 
-/** A limit as numbers, and where the last batch that had it knew it. */
+/** A limit as numbers, and its number in the last batch that used it. */
 interface LimitEntry {
   readonly numbers: Uint8Array
   batch: number
@@ -40,7 +40,7 @@ interface LimitEntry {
 
 export interface BatchPlanOptions {
   readonly partitions: number
-  /** Logs have keys of their own: one counter may then be two. */
+  /** Whether logs have their own keys, so that one counter may be two. */
   readonly hasSeparateLogs: boolean
 }
 
@@ -51,7 +51,7 @@ export class BatchPlan {
   #batch = 0
   #last: Limit | undefined
   #lastIndex = 0
-  /** In the order the ops name them: a counter and its limit, or the two that a reset forgets. */
+  /** In the order of the ops: a counter and its limit, or the two counters that a reset removes. */
   #references = new Int32Array(REFERENCES_AT_FIRST)
   #end = 0
   #next = 0
@@ -70,7 +70,7 @@ export class BatchPlan {
     return this.#counters
   }
 
-  /** Checks the numbers of all ops, then gives every counter its place. */
+  /** Checks the numbers of all ops, then numbers every counter. */
   make(ops: readonly StoreOp[]): void {
     this.#batch += 1
     this.#counters.start()
@@ -85,17 +85,17 @@ export class BatchPlan {
     this.place()
   }
 
-  /** The counter of the table that the script knows under a number. */
+  /** The counter of the table that the script knows by this number. */
   counterAt(number: number): number {
     return this.#order[number - 1] ?? 0
   }
 
-  /** The script's number of the next counter that the ops name. */
+  /** The script's number of the next counter in the ops. */
   nextCounter(): number {
     return this.#numbers[this.nextReference()] ?? 0
   }
 
-  /** The script's number of the limit that goes with it. */
+  /** The script's number of the limit of that counter. */
   nextLimit(): number {
     return this.nextReference()
   }
@@ -139,7 +139,7 @@ export class BatchPlan {
     this.push(this.limitIndex(limit))
   }
 
-  /** Where logs lie apart, nobody knows which of the two the counter is. */
+  /** Where logs have their own keys, a reset does not know which of the two the counter is. */
   private referForgotten(key: CounterKey): void {
     if (this.#options.hasSeparateLogs) {
       this.push(this.find(key, VALUE))
@@ -211,7 +211,9 @@ export class BatchPlan {
     if (placed < size) this.placeKind(FORGOTTEN, placed)
   }
 
-  /** How many are of a kind; their numbers follow those that are taken. */
+  /**
+   * Numbers the counters of one kind after those that are taken, and returns how many there are.
+   */
   private placeKind(kind: number, taken: number): number {
     const { size } = this.#counters
     let end = taken
@@ -225,7 +227,7 @@ export class BatchPlan {
   }
 }
 
-/** Limits are made by `defineLimit`, which has checked them; a limit of somebody's own is not. */
+/** Limits made by `defineLimit` are checked; a limit that a caller built itself is not. */
 function limitNumbers(limit: Limit): Uint8Array {
   const writer = new NumberWriter()
   for (const field of LIMIT_FIELDS) {

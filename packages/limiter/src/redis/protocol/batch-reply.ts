@@ -1,4 +1,4 @@
-/** What the script replies to a batch, as outcomes. `src/lua/batch.lua` writes it. */
+/** Decodes the reply of the script to a batch. `src/lua/batch.lua` writes it. */
 import type { Limit, Outcome, Take } from '@sluice/core'
 import type { RedisReply } from '../connection/driver.js'
 import type { Answer, Groups } from '../../store.js'
@@ -6,20 +6,20 @@ import { malformed, NumberReader } from './msgpack.js'
 import type { StoreOp } from './batch-request.js'
 
 export interface BatchReply {
-  /** The batch came after its time, and nothing was done. */
+  /** Whether the batch arrived after its deadline and did nothing. */
   readonly late: boolean
   /** The store's time in microseconds, at which everything was decided. */
   readonly storeTime: number
   /**
-   * For each op what it asked for: outcomes of a take or a peek, undefined of other verbs.
-   * `spoiled`: something of another type lies where a counter should be, and nothing was done.
+   * For each op: outcomes of a take or peek, undefined for other verbs. `spoiled` means that a
+   * counter's key holds a value of another type, and nothing was done.
    */
   readonly answers: readonly (Groups<Answer> | 'spoiled' | undefined)[]
 }
 
 /**
- * An outcome is what is left and when it is reset. Where it is not like that of most takes, a mark
- * below 0 goes before, of these bits: which numbers follow.
+ * An outcome is the units left and the time of the reset. If it has more than that, a negative mark
+ * precedes it, whose bits say which numbers follow.
  */
 const RETRY = 1
 const GRANTED = 2
@@ -27,7 +27,7 @@ const DELAY = 4
 const AT = 8
 const STATE = 16
 const SPOILED = 32
-/** A take of nothing has a first group all the same. */
+/** A take of nothing still has a first group. */
 const ONE_EMPTY_GROUP: Groups<Answer> = [[]]
 const NO_GROUPS: Groups<Answer> = []
 
@@ -77,7 +77,10 @@ function decodeGroups(
   return decoded
 }
 
-/** What most takes are told. Made by a class, as decisions that were told it live on. */
+/**
+ * The most common outcome. A class, not an object literal: V8 pretenures literals that survive a
+ * scavenge.
+ */
 class AdmittedOutcome implements Outcome {
   readonly granted: number
   readonly remaining: number

@@ -1,8 +1,8 @@
 /**
- * What a batch asks of the script: the keys of its counters, and one array of whole numbers that
+ * Encodes a batch for the script: the keys of its counters, and one array of whole numbers that
  * `src/lua/request.lua` and `src/lua/batch.lua` read:
  *
- *     not after, now, counters with a value, logs, counters only forgotten, hashes,
+ *     not after, now, counters with a value, logs, counters only reset, hashes,
  *     packed layout: the hash of each value, limits, the numbers of each, ops
  */
 import type { Take } from '@sluice/core'
@@ -38,9 +38,9 @@ export interface CodecOptions {
 }
 
 export interface BatchTimes {
-  /** The store's time after which nothing is to be done, in microseconds; 0: whenever it runs. */
+  /** The store's time after which the batch must not run, in microseconds; 0 for no bound. */
   readonly notAfter: number
-  /** The time to decide at, in microseconds; 0: the store's own. */
+  /** The time to decide at, in microseconds; 0 for the store's own. */
   readonly now: number
 }
 
@@ -49,13 +49,13 @@ const PEEK = 2
 const GIVE = 3
 const CHARGE = 4
 const RESET = 5
-/** One take alone, as most are: what it need not say is left out. */
+/** A single take, the most common op, in a shorter form. */
 const TAKE_ONE = 6
 const COUNTER_DIGITS = 16
 const FIELD_BYTES = 8
 const FIELDS_AT_FIRST = 512
 const NOTHING = new Uint8Array(0)
-/** The script, and the number of its keys. */
+/** EVALSHA, the script, and the number of its keys. */
 const WORDS_BEFORE_KEYS = 3
 
 export class BatchCodec {
@@ -65,7 +65,7 @@ export class BatchCodec {
   readonly #plan: BatchPlan
   readonly #numbers = new NumberWriter()
   readonly #command = new CommandWriter()
-  /** Packed layout: the number in the script of each hash of the batch, by where it is. */
+  /** Packed layout: the script's number of each hash in the batch, by its place. */
   readonly #hashes = new Map<number, number>()
   #fields = Buffer.allocUnsafe(FIELD_BYTES * FIELDS_AT_FIRST)
 
@@ -104,7 +104,7 @@ export class BatchCodec {
     return this.writeCommand(BATCH)
   }
 
-  /** A batch of one op, where there is a script for that. */
+  /** Encodes a batch of one op, if there is a script for it. */
   private encodeSingle(ops: readonly StoreOp[]): EncodedBatch | undefined {
     const op = ops[0]
     if (this.#isPacked || ops.length !== 1 || op === undefined) return undefined
@@ -217,7 +217,7 @@ export class BatchCodec {
     this.#numbers.write(this.#plan.nextLimit())
   }
 
-  /** How many hashes there are, then the one of each value. */
+  /** Writes how many hashes there are, then the hash of each value. */
   private writeHashes(): void {
     const { counters, values } = this.#plan
     const hashes = this.#hashes
@@ -253,7 +253,7 @@ export class BatchCodec {
     return new BatchCommand(command.finish(), script)
   }
 
-  /** In the order of the values, the name of each in its hash. */
+  /** The field names of the values in their hashes, in order. */
   private fields(): Uint8Array {
     const { counters, values } = this.#plan
     const size = FIELD_BYTES * values
@@ -268,7 +268,7 @@ export class BatchCodec {
   }
 }
 
-/** The take of a call that has one limit; undefined: it has more, or may take less than it asks. */
+/** The take of a call with one limit that takes all or nothing; undefined for any other call. */
 function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   const takes = groups[0]
   const take = takes?.[0]
@@ -276,12 +276,12 @@ function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   return take
 }
 
-/** Every hash of a prefix has a number. */
+/** The number of a counter's hash within the prefix. */
 function placeOf(counters: CounterTable, counter: number): number {
   return counters.partition(counter) * HASHES_PER_PARTITION + hashNumber(counters.lo(counter))
 }
 
-/** The length of a word in the protocol, and all of the word but its last digits. */
+/** The length of an argument in the protocol, and all of it but the last digits. */
 function wordHead(head: string, digits: number): Uint8Array {
   return Buffer.from(`$${head.length + digits}\r\n${head}`)
 }

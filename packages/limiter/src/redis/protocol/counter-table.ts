@@ -1,6 +1,6 @@
 /**
- * The distinct counters of one batch, numbered from 0 on in the order they are first named. Found
- * by their hash in memory that is used again for every batch: no text, and no object per counter.
+ * The distinct counters of one batch, numbered from 0 in order of appearance. A hash table in
+ * memory that every batch reuses, without a string or an object per counter.
  */
 import type { CounterKey } from '@sluice/core'
 
@@ -10,10 +10,10 @@ const SPREAD = 0x9e3779b1
 export class CounterTable {
   #hi = new Int32Array(CAPACITY_AT_FIRST)
   #lo = new Int32Array(CAPACITY_AT_FIRST)
-  /** The partition, and whether the counter is a log where logs lie apart. */
+  /** The partition, and whether the counter is a log with its own key. */
   #homes = new Int32Array(CAPACITY_AT_FIRST)
   #uses = new Int32Array(CAPACITY_AT_FIRST)
-  /** Twice as many slots as counters; one is taken where its stamp is that of the batch. */
+  /** Twice as many slots as counters; a slot is used if its stamp is that of the batch. */
   #slots = new Int32Array(2 * CAPACITY_AT_FIRST)
   #stamps = new Int32Array(2 * CAPACITY_AT_FIRST)
   #stamp = 0
@@ -31,7 +31,10 @@ export class CounterTable {
     this.#stamp = 1
   }
 
-  /** The number of a counter, made if it is new. `kind` is 0 or 1: two kinds are two counters. */
+  /**
+   * Returns the number of a counter, adding it if it is new. `kind` is 0 or 1; two kinds are two
+   * counters.
+   */
   find(key: CounterKey, kind: number): number {
     const hi = key.hi | 0
     const lo = key.lo | 0
@@ -60,7 +63,7 @@ export class CounterTable {
     return made
   }
 
-  /** Adds to the bits that say what the batch does with a counter. */
+  /** Sets bits that say what the batch does with a counter. */
   use(counter: number, bits: number): void {
     this.#uses[counter] = this.uses(counter) | bits
   }

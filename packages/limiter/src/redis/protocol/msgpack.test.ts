@@ -61,14 +61,14 @@ test('many numbers are one array, and memory grows as it must', () => {
 describe('what is no array of whole numbers is refused', () => {
   test.each([
     ['', 'an array that ends early'],
-    ['0101', 'more than an array of numbers'],
-    ['01cd01', 'more than an array of numbers'],
+    ['0101', 'bytes after its numbers'],
+    ['01cd01', 'bytes after its numbers'],
     ['a3616263', 'no array of numbers'],
     ['92', 'an array that ends early'],
     ['91cd01', 'an array that ends early'],
-    ['91cb3ff0000000000000', 'something marked 203'],
-    ['91c0', 'something marked 192'],
-    ['910102', 'more than an array of numbers'],
+    ['91cb3ff0000000000000', 'the type byte 203'],
+    ['91c0', 'the type byte 192'],
+    ['910102', 'bytes after its numbers'],
     ['920102', 'too many numbers'],
     ['90', 'too few numbers'],
   ])('%s', (hex, found) => {

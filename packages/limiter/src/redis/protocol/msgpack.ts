@@ -1,15 +1,15 @@
 /**
- * Whole numbers in MessagePack, and nothing else: what a batch asks, and what the script replies.
- * No digit is lost, neither here nor in Lua, as all stay within 2^53.
+ * Whole numbers in MessagePack, and nothing else: the requests and replies of a batch. All stay
+ * within 2^53, so none loses a digit, neither here nor in Lua.
  */
 import { SluiceError } from '@sluice/core'
 
 const SIZE_AT_FIRST = 4096
-/** A number never takes more. */
+/** The most bytes of one number. */
 const NUMBER_BYTES = 9
-/** The mark of an array and how many numbers it has. */
+/** The type byte of an array and its length. */
 const ARRAY_BYTES = 5
-/** Lua returns at most 8,000 values at once; that costs it half as much as to read an array. */
+/** Lua returns at most 8,000 values at once, which costs it half as much as an array. */
 const FLAT_MAX = 4000
 const WORD = 2 ** 32
 
@@ -24,7 +24,7 @@ export class NumberWriter {
     this.#count = 0
   }
 
-  /** `value` is whole and from 0 to 2^53. */
+  /** `value` must be whole and from 0 to 2^53. */
   write(value: number): void {
     if (this.#end + NUMBER_BYTES > this.#bytes.length) this.grow(NUMBER_BYTES)
     const bytes = this.#bytes
@@ -54,7 +54,7 @@ export class NumberWriter {
     }
   }
 
-  /** Numbers that were written before, by another writer. */
+  /** Appends numbers that another writer encoded. */
   append(numbers: Uint8Array, count: number): void {
     if (this.#end + numbers.length > this.#bytes.length) this.grow(numbers.length)
     this.#bytes.set(numbers, this.#end)
@@ -62,7 +62,10 @@ export class NumberWriter {
     this.#count += count
   }
 
-  /** One number after the other, or an array of them where they are many. Valid until the next. */
+  /**
+   * Returns the numbers one after the other, or as an array if they are many. Valid until the next
+   * list.
+   */
   finish(): Uint8Array {
     if (this.#count <= FLAT_MAX) return this.#bytes.subarray(ARRAY_BYTES, this.#end)
     this.#bytes[0] = 0xdd
@@ -86,8 +89,7 @@ export class NumberWriter {
 }
 
 /**
- * Reads whole numbers, in one array or one after the other; throws STORE_FAILED where it is
- * something else.
+ * Reads whole numbers, in one array or one after the other. Throws STORE_FAILED for anything else.
  */
 export class NumberReader {
   readonly #bytes: Uint8Array
@@ -100,12 +102,12 @@ export class NumberReader {
     this.#left = this.readLength()
   }
 
-  /** How many numbers are still to be read. */
+  /** An upper bound of the numbers that are still to be read. */
   get left(): number {
     return this.#left
   }
 
-  /** A whole number; one of the script is exact. */
+  /** Reads a whole number; those of the script are exact. */
   read(): number {
     if (this.#left <= 0) throw malformed('too few numbers')
     this.#left -= 1
@@ -115,7 +117,7 @@ export class NumberReader {
     return this.readWide(mark)
   }
 
-  /** The same, not below 0. */
+  /** Reads a whole number that is not below 0. */
   readCount(): number {
     const value = this.read()
     if (value < 0) throw malformed(`the number ${value}`)
@@ -124,10 +126,10 @@ export class NumberReader {
 
   finish(): void {
     if (this.#isArray && this.#left > 0) throw malformed('too many numbers')
-    if (this.#at < this.#bytes.length) throw malformed('more than an array of numbers')
+    if (this.#at < this.#bytes.length) throw malformed('bytes after its numbers')
   }
 
-  /** Of numbers one after the other nobody knows how many there are, but each takes a byte. */
+  /** The count of numbers without an array is unknown, but each takes at least a byte. */
   private readLength(): number {
     const mark = this.byte()
     if (mark < 0x80) {
@@ -150,7 +152,7 @@ export class NumberReader {
     if (mark === 0xd1) return (this.unsigned(2) << 16) >> 16
     if (mark === 0xd2) return this.unsigned(4) | 0
     if (mark === 0xd3) return (this.unsigned(4) | 0) * WORD + this.unsigned(4)
-    throw malformed(`something marked ${mark}`)
+    throw malformed(`the type byte ${mark}`)
   }
 
   private unsigned(size: 2 | 4): number {

@@ -1,18 +1,20 @@
 /**
- * The names of everything that Sluice keeps in Redis; no other file spells one. A name begins with
+ * The name of every key that Sluice keeps in Redis; no other file spells one. A name begins with
  * the prefix and a hash tag, so that on a Cluster the tag alone chooses the slot.
  */
 import { type CounterKey, formatHash, SluiceError, show } from '@sluice/core'
 
-/** Hashes of the packed layout in each partition; fixed for ever, like the partitions. */
+/**
+ * The number of hashes per partition in the packed layout; like the partitions, it never changes.
+ */
 export const HASHES_PER_PARTITION = 1024
-/** A hash's number is spelled in so many hex digits. */
+/** The hex digits of a hash's number. */
 export const HASH_DIGITS = 3
 const PREFIX = /^[A-Za-z0-9:_.-]{1,64}$/
 
 /**
- * Its slot holds nothing else: a Cluster moves it in one go, where a slot full of counters would
- * keep scripts of two keys waiting.
+ * The tag of keys that are no counters. Its slot holds nothing else, so a Cluster migrates it in
+ * one step; a slot full of counters would delay scripts with two keys.
  */
 export const HOME_TAG = 'home'
 
@@ -24,7 +26,7 @@ export function requirePrefix(prefix: string): string {
   )
 }
 
-/** What the keys of a partition begin with. */
+/** The start of every key of a partition. */
 export function keyHead(prefix: string, tag: string): string {
   return `${prefix}:{${tag}}:`
 }
@@ -34,7 +36,7 @@ export function counterKeyText(prefix: string, tag: string, key: CounterKey): st
   return keyHead(prefix, tag) + formatHash(key)
 }
 
-/** Which hash of its partition a counter lies in; its field there is the 8 bytes of its hash. */
+/** The number of the hash in its partition that holds a counter. */
 export function hashNumber(lo: number): number {
   return lo & (HASHES_PER_PARTITION - 1)
 }
@@ -44,12 +46,12 @@ export function hashKeyText(prefix: string, tag: string, key: CounterKey): strin
   return `${keyHead(prefix, tag)}p${number}`
 }
 
-/** The field of a counter in its hash. */
+/** The field of a counter in its hash: the 8 bytes of its own hash. */
 export function hashField(key: CounterKey): Buffer {
   return Buffer.from(formatHash(key), 'hex')
 }
 
-/** A counter of the packed layout as people read it: its hash, and its field in hex. */
+/** A counter of the packed layout in readable form: its hash, and its field in hex. */
 export function hashFieldText(prefix: string, tag: string, key: CounterKey): string {
   return `${hashKeyText(prefix, tag, key)} field ${formatHash(key)}`
 }
@@ -72,17 +74,17 @@ export function storeKeys(prefix: string): StoreKeys {
   }
 }
 
-/** No key, but the channel on which nodes announce to each other what must be known at once. */
+/** The pub/sub channel on which nodes announce refunds and resets to each other. */
 export function channelText(prefix: string): string {
   return `${keyHead(prefix, HOME_TAG)}announcements`
 }
 
-/** What a node left on the board, by its id in the fleet. */
+/** The key of a node's snapshot, by its id in the fleet. */
 export function boardKeyText(prefix: string, node: string): string {
   return `${keyHead(prefix, HOME_TAG)}board:${node}`
 }
 
-/** A key that only the start checks write, in the slot of a tag. */
+/** The key that start checks write to, in the slot of a tag. */
 export function probeKey(prefix: string, tag: string): string {
   return `${keyHead(prefix, tag)}probe`
 }

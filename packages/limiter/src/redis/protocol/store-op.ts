@@ -1,4 +1,4 @@
-/** What a store asks of Redis, one op per call: several are one batch. */
+/** An operation of the store in Redis. Several are sent as one batch. */
 import { type CounterKey, isCount, SluiceError, show, type Take } from '@sluice/core'
 import type { Charge, Give, Groups } from '../../store.js'
 
@@ -6,7 +6,7 @@ export type StoreOp =
   | {
       readonly verb: 'take' | 'peek'
       readonly groups: Groups<Take>
-      /** Whether every outcome is to carry the counter's state. */
+      /** Whether every outcome includes the counter's state. */
       readonly states: boolean
     }
   | { readonly verb: 'give'; readonly give: Give }

@@ -1,11 +1,11 @@
 /**
  * Decides one call on a Redis Cluster, where a script sees one slot only.
  *
- * All slots are asked at once, so most calls take one round trip. If one refuses, what the others
- * took is given back. A refusal by units that another call only holds (see holds.ts) is not final:
- * the call asks again, slot after slot in a fixed order, and keeps what it has while it waits for
- * the next. As all calls wait in the same order, and a first attempt never waits, of calls that
- * hold each other's units one always gets on.
+ * All slots are asked at once, so most calls need one round trip. If one refuses, the units that
+ * the others took are given back. A refusal caused by units that another call only holds (see
+ * hold-marks.ts) is not final: the call tries again, slot by slot in a fixed order, and keeps what
+ * it has while it waits for the next. Because all calls wait in the same order, and a first attempt
+ * never waits, one of several calls that hold each other's units always makes progress.
  */
 import type { CounterKey, Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../../store.js'
@@ -22,25 +22,25 @@ import {
 import { type Attempt, type GiveBack, isRefusal, SlotAnswers } from './slot-answers.js'
 import { TakeOp, TakeRequest } from './take-request.js'
 
-/** The first pause before a slot is asked again; each is twice the one before. */
+/** The first pause before a slot is tried again; each pause is twice the one before. */
 const PAUSE_MS = 1
 const PAUSE_MAX_MS = 16
-/** With less time left than this nothing is asked again. */
+/** With less time left than this nothing is tried again. */
 const LEAST_LEFT_MS = 2
 
 export interface ClusterTakeDeps {
   readonly nowMs: () => number
-  /** Whether a slot is on its way to another node, so that a script may have one counter only. */
+  /** Whether a slot is migrating, so that a script may use only one counter. */
   readonly isSingle: (partition: number) => boolean
-  /** Sends the parts of an attempt. */
+  /** Sends the operations of an attempt. */
   readonly dispatch: (attempt: TakeRequest, groups: Groups<Take>) => void
-  /** Gives back in this order what a refused call took; resolves when that is done, or lost. */
+  /** Gives back, in this order, what a refused call took. Resolves when that is done or lost. */
   readonly undo: (gives: readonly GiveBack[]) => Promise<void>
-  /** Takes the marks of a call off that is decided. */
+  /** Removes the marks of a decided call. */
   readonly unmark: (gives: readonly Give[]) => void
-  /** A call was refused by units that others hold, and by nothing else. */
+  /** A call was refused only because of units that other calls hold. */
   readonly onHeldRefusal: () => void
-  /** Counters of which it is not worth asking again at once. */
+  /** Counters that are not worth trying again at once. */
   readonly lastingMarks: LastingMarks
 }
 
@@ -62,14 +62,14 @@ export class ClusterTake implements Expirable {
   readonly #all: TakePlaces
   /** Whether one script sees the whole call. */
   readonly #isWhole: boolean
-  /** Whether several scripts decide the enforced limits, so that some may be taken in vain. */
+  /** Whether several scripts decide the enforced limits, so that units may be taken in vain. */
   readonly #isSpread: boolean
   readonly #answers: SlotAnswers
   #running: TakeRequest | undefined
   #tripMs = 0
   #pauseMs = PAUSE_MS
   #timer: ReturnType<typeof setTimeout> | undefined
-  /** Whether the answer was silence: what comes late is for the caller of the store. */
+  /** Whether the answer was silence. A late answer is then passed on to the caller of the store. */
   #isSilent = false
 
   constructor(deps: ClusterTakeDeps, options: ClusterTakeOptions) {
@@ -108,7 +108,9 @@ export class ClusterTake implements Expirable {
     )
   }
 
-  /** The deadline has passed: what runs is answered with silence, what waits is refused. */
+  /**
+   * The deadline has passed: a running attempt is answered with silence, a waiting call is refused.
+   */
   expire(): void {
     if (this.isAnswered) return
     if (this.#running === undefined) this.refuse()
@@ -142,7 +144,7 @@ export class ClusterTake implements Expirable {
     this.#deps.dispatch(running, attemptTakes)
   }
 
-  /** An attempt was answered whole after its deadline; `known` is what it was answered in time. */
+  /** An attempt was answered in full after its deadline. `known` is what was answered in time. */
   private onLate(attempt: Attempt, answers: Groups<Answer>, known: Groups<Answer>): void {
     this.#answers.record(attempt, answers, known)
     if (this.#isSilent) {
@@ -153,7 +155,7 @@ export class ClusterTake implements Expirable {
     }
   }
 
-  /** A refusal by held units is asked again while there is time; any other stands. */
+  /** Tries again after a refusal by held units while there is time; any other refusal is final. */
   private reconsider(): void {
     const isCharged = this.#options.groups[0]?.some(isCharging) === true
     const verdict = this.#answers.verdict(this.#all[0] ?? [])
@@ -163,7 +165,7 @@ export class ClusterTake implements Expirable {
     else this.peekMarks()
   }
 
-  /** Whether none of the counters that refused has marks that outlasted another call. */
+  /** Whether none of the counters that refused have marks that outlasted another call. */
   private mayRetry(): boolean {
     const { lastingMarks, nowMs } = this.#deps
     const atMs = nowMs()
@@ -176,7 +178,7 @@ export class ClusterTake implements Expirable {
     return takes.filter((_, i) => this.#answers.hasRefused([i])).map(({ key }) => key)
   }
 
-  /** The refusal is paid for already: only whether it was due to held units is left to learn. */
+  /** The refusal is charged already. Only whether held units caused it is still to be learnt. */
   private peekMarks(): void {
     const before = this.#answers.enforcedAnswers()
     const places = this.#all.map((indices, g) => (g === 0 ? indices : []))
@@ -191,7 +193,7 @@ export class ClusterTake implements Expirable {
     return leftMs >= Math.max(LEAST_LEFT_MS, this.#tripMs)
   }
 
-  /** Gives back everything, then asks slot after slot. */
+  /** Gives back everything, then tries slot by slot. */
   private attemptInOrder(): void {
     const undone = this.undo(this.#all, false)
     if (this.#isWhole) this.attemptNext([this.#all], 0)
@@ -199,7 +201,7 @@ export class ClusterTake implements Expirable {
     else this.peekInOrder(placesBySlot(this.#options.groups), 0, undone)
   }
 
-  /** Looks whether the slots from `index` on have room, and goes on in order if they have. */
+  /** Peeks whether the slots from `index` on have room, and continues in order if they have. */
   private peekInOrder(slots: readonly TakePlaces[], index: number, undone: Promise<void>): void {
     const rest = slots.slice(index).flatMap(([indices = []]) => indices)
     const enforced = rest.toSorted((a, b) => a - b)
@@ -234,7 +236,7 @@ export class ClusterTake implements Expirable {
           this.#pauseMs = PAUSE_MS
           this.attemptNext(slots, index + 1)
         } else {
-          // A slot that is on its way to another node has one script for each counter.
+          // A migrating slot has one script per counter, so some may have taken units.
           const undone = this.undo(places, false)
           this.wait(enforced, () => {
             if (this.#isSpread) this.peekInOrder(slots, index, undone)
@@ -245,13 +247,13 @@ export class ClusterTake implements Expirable {
     )
   }
 
-  /** A slot was silent: what refused the call before does so still. */
+  /** A slot did not answer, so what refused the call before still does. */
   private onUnanswered(before: readonly (Answer | undefined)[]): void {
     this.#answers.restoreRefusal(before)
     this.refuse()
   }
 
-  /** Waits until others may be decided, or refuses where that would not help or take too long. */
+  /** Waits until other calls may be decided, or refuses if that would not help or take too long. */
   private wait(enforced: readonly number[], then: () => void): void {
     const stands = this.#answers.verdict(enforced) === 'stands'
     if (stands || !this.hasTime(this.#pauseMs)) {
@@ -266,7 +268,7 @@ export class ClusterTake implements Expirable {
     this.#pauseMs = Math.min(PAUSE_MAX_MS, 2 * this.#pauseMs)
   }
 
-  /** The call has passed: its units are not held any more but used. */
+  /** The call has passed: its units are no longer held but used. */
   private admit(): void {
     this.#deps.unmark(this.#answers.takeMarks())
     const places = this.#answers.openPlaces()
@@ -304,7 +306,7 @@ export class ClusterTake implements Expirable {
   private answerSilence(): void {
     this.#isSilent = true
     this.answer(this.#answers.silentAnswers())
-    // A mark goes after the units that it is for.
+    // A mark is removed after the units that it is for.
     setImmediate(() => this.#deps.unmark(this.#answers.takeMarks()))
   }
 

@@ -39,13 +39,13 @@ export class CommandRequest implements OpOwner, Expirable {
     if (this.isAnswered) return
     this.op?.expire()
     if (this.isAnswered) return
-    // It left, so it may still be done, and nobody will know.
+    // It was sent, so it may still run, without this process learning of it.
     this.isAnswered = true
     this.#reject(notDone(this.#verb, 'unknown'))
   }
 }
 
-/** `silence` says whether it may be told again: what may have been done must not be done twice. */
+/** `silence` decides whether the caller may retry: what may have run must not run twice. */
 function notDone(verb: string, silence: Silence): SluiceError & { readonly silence: Silence } {
   const what = silence === 'not-run' ? 'was not done' : 'may or may not have been done'
   const error = new SluiceError('STORE_FAILED', `The store did not answer: the ${verb} ${what}`)

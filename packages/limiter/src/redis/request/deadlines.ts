@@ -1,29 +1,29 @@
 /**
- * The deadline of every decision, kept by a timer of our own: no client keeps one once the bytes
- * are on the socket.
+ * Enforces the deadline of every decision with its own timers, because no client library does so
+ * once a command is written to the socket.
  *
- * It counts the store's time, not ours. One read of the sockets always comes between the deadline
- * and the fallback, however late the timer runs because this process was busy. As long as reads
- * bring replies there are more of them, up to a hard cap.
+ * A deadline limits the time of the store, not of this process. The sockets are always read once
+ * between the deadline and the fallback, however late the timer fires because this process was
+ * busy. As long as reads bring replies they are repeated, up to a hard cap.
  */
 
 export interface Expirable {
-  /** By the clock that never steps. */
+  /** In milliseconds of the monotonic clock. */
   readonly deadlineAtMs: number
   readonly isAnswered: boolean
   expire(): void
 }
 
-/** So long after the deadline an answer is given, whatever may still be read. */
+/** How long after its deadline a call is answered at the latest, whatever may still be read. */
 const CAP_MS = 25
-/** A timer that rings so much too late rang in a process that has more to do than it can. */
+/** A timer that fires this late shows that this process is overloaded. */
 const BUSY_MS = 10
-/** Places of a new queue; it doubles when it is full. */
+/** The capacity of a new queue; it doubles when the queue is full. */
 const PLACES = 256
 
 /**
- * Calls of one deadline, which therefore end in the order in which they came. A ring: a call that
- * was answered is let go of at once, or the dead would be kept among the living until the deadline.
+ * Calls with the same deadline, which therefore expire in order of arrival. A ring buffer, so
+ * answered calls are released immediately instead of being retained until their deadline.
  */
 class DeadlineQueue {
   #ring: (Expirable | undefined)[] = emptyRing(PLACES)
@@ -31,14 +31,14 @@ class DeadlineQueue {
   #size = 0
 
   push(call: Expirable): void {
-    // Most are answered long before: two go for each that comes, so that none piles up.
+    // Most calls are answered long before. Two are dropped for each new one, so none pile up.
     if (this.dropAnswered()) this.dropAnswered()
     if (this.#size === this.#ring.length) this.grow()
     this.#ring[(this.#head + this.#size) & (this.#ring.length - 1)] = call
     this.#size += 1
   }
 
-  /** The first that is not answered; those before it are forgotten. */
+  /** The first unanswered call; answered ones before it are released. */
   first(): Expirable | undefined {
     while (this.dropAnswered());
     return this.#ring[this.#head]
@@ -61,14 +61,14 @@ class DeadlineQueue {
   }
 }
 
-/** Its length is a power of two. */
+/** The length must be a power of two. */
 function emptyRing(length: number): (Expirable | undefined)[] {
   return Array.from<Expirable | undefined>({ length }).fill(undefined)
 }
 
 export class Deadlines {
   readonly #nowMs: () => number
-  /** How many replies were read so far: while it rises, more may be waiting in the socket. */
+  /** The number of replies read so far. While it rises, more may be waiting in the socket. */
   readonly #replies: () => number
   readonly #queues = new Map<number, DeadlineQueue>()
   readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
@@ -78,8 +78,8 @@ export class Deadlines {
   #lateMs = 0
 
   /**
-   * `afterRead` runs something after the next read of all sockets. Node's event loop runs timers,
-   * then reads every socket that has data, then runs what `setImmediate` was given.
+   * `afterRead` runs a function after the next read of all sockets. Node's event loop runs timers,
+   * then reads every socket that has data, then runs `setImmediate` callbacks.
    */
   constructor(
     nowMs: () => number,
@@ -91,7 +91,10 @@ export class Deadlines {
     this.#afterRead = afterRead
   }
 
-  /** Whether the last deadline was looked at late: then it is we who are slow, not the store. */
+  /**
+   * Whether the last deadline was handled late, which means that this process is slow, not the
+   * store.
+   */
   get isBusy(): boolean {
     return this.#lateMs > BUSY_MS
   }
@@ -103,7 +106,7 @@ export class Deadlines {
     this.arm(deadlineMs, queue, deadlineMs)
   }
 
-  /** Nothing will be answered any more: what still waits ends now, and no timer is left. */
+  /** Expires everything that still waits and stops all timers. */
   close(): void {
     for (const [deadlineMs, queue] of this.#queues) {
       clearTimeout(this.#armed.get(deadlineMs))
@@ -141,8 +144,8 @@ export class Deadlines {
   }
 
   /**
-   * Reads the sockets once, whatever the time is: what arrived while this process stood still was
-   * in time. Reads again as long as that brings replies, up to the cap.
+   * Reads the sockets once, whatever the time is: a reply that arrived while this process was
+   * blocked was in time. Reads again as long as that brings replies, up to the cap.
    */
   private readFirst(deadlineMs: number, queue: DeadlineQueue, capMs: number): void {
     const before = this.#replies()
@@ -155,8 +158,9 @@ export class Deadlines {
   }
 
   /**
-   * Ends the calls whose deadline had passed when the last read began. A later deadline may have
-   * passed since, in a turn that took long; its reply may have arrived after the read of that turn.
+   * Expires the calls whose deadline had passed when the last read began. A later deadline may have
+   * passed since, in a long turn of the event loop; its reply may have arrived after the read of
+   * that turn.
    */
   private expireAll(deadlineMs: number, queue: DeadlineQueue, readFromMs: number): void {
     for (

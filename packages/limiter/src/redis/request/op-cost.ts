@@ -12,10 +12,12 @@ const LOG_COST = 8
 const LOG_STATE_COST = 24
 /** Records of a log that Redis rewrites in the time of one take. */
 const LOG_RECORDS_PER_COST = 8
-/** No Redis admits more than this to one log in a millisecond; measured: 200. */
+/** More than Redis admits to one log in a millisecond; 200 were measured. */
 const LOG_RECORDS_PER_MS = 250
 
-/** The cost of a take or peek with all its groups; at least 1, as every script costs something. */
+/**
+ * The cost of a take or peek with all its groups; at least 1, because every script costs something.
+ */
 export function costOfTakes(groups: Groups<Take>, states: boolean): number {
   let cost = 0
   for (let g = 0; g < groups.length; g++) {
@@ -30,9 +32,9 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
 }
 
 /**
- * The cost of a give or charge of units that were taken at `at`, in microseconds. In a log all that
- * was admitted after them is rewritten, which is at most the whole log, and at most what Redis can
- * have admitted since. Without `at` the oldest units are returned, which rewrites nothing.
+ * The cost of a give or charge of units that were taken at `at`, in microseconds. In a log, all
+ * records after them are rewritten: at most the whole log, and at most what Redis can have admitted
+ * since. Without `at` the oldest units are returned, which rewrites nothing.
  */
 export function costOfChange(limit: Limit, at: number | undefined, storeUs: number): number {
   if (limit.algorithm !== 'sliding-window-log') return 1

@@ -1,45 +1,45 @@
 /**
- * What is on its way to the store. A part is what one script decides: a whole call, or on a Cluster
- * what of it lies in one partition.
+ * An operation of the store on its way to Redis. One script decides it whole: it is a whole call,
+ * or on a Cluster the takes of a call that lie in one partition.
  */
 import type { CounterKey, Take } from '@sluice/core'
 import type { Answer, Groups, Silence } from '../../store.js'
 import type { StoreOp } from '../protocol/batch-request.js'
 
-/** What became of a part; undefined where the verb has no answer but that it was done. */
+/** The answer to an operation; undefined for a give, charge or reset that was done. */
 export type OpAnswer = Groups<Answer> | Silence | undefined
 
 export interface OpOwner {
   readonly deadlineAtMs: number
-  /** Whether the caller has its answer already. */
+  /** Whether the caller has been answered already. */
   readonly isAnswered: boolean
   settle(op: PartitionOp, answer: OpAnswer): void
-  /** The same counter by counter, for a slot that is on its way to another node. */
+  /** Splits an operation counter by counter, because its slot is migrating. */
   opsPerCounter(op: PartitionOp): readonly PartitionOp[]
 }
 
 export interface OpHolder {
-  /** The part needs no answer any more; it had not left. */
+  /** An operation that had not been sent needs no answer any more. */
   onDropped(op: PartitionOp): void
-  /** Its deadline passed without an answer. */
+  /** The deadline of an operation passed without an answer. */
   onMissed(): void
 }
 
-/** Where a part is: nowhere yet, waiting for a batch, on the wire, or done with. */
+/** Not routed yet, waiting for a batch, sent to Redis, or answered. */
 type Stage = 'new' | 'queued' | 'sent' | 'settled'
 
 export class PartitionOp {
   readonly owner: OpOwner
   readonly storeOp: StoreOp
   readonly partition: number
-  /** What it costs Redis, for the size of a batch: see op-cost.ts. */
+  /** What it costs Redis, which limits the size of a batch: see op-cost.ts. */
   readonly weight: number
-  /** For each group, which of the call's takes these are; undefined: all of them. */
+  /** For each group, the indices of these takes in the call; undefined for all of them. */
   readonly places: readonly (readonly number[])[] | undefined
   stage: Stage = 'new'
-  /** How often it was sent again after an answer that says it was not done. */
+  /** How many times it was sent again after a reply that it had not run. */
   resends = 0
-  /** What holds it while it waits or is on the wire. */
+  /** The queue or batch that holds it. */
   holder: OpHolder | undefined
 
   constructor(
@@ -56,7 +56,10 @@ export class PartitionOp {
     this.places = places
   }
 
-  /** Its deadline has passed. One that never left cannot run any more; one that did may have. */
+  /**
+   * Called when the deadline has passed. An operation that was never sent can no longer run; one
+   * that was sent may have run.
+   */
   expire(): void {
     if (this.stage === 'settled') return
     this.holder?.onMissed()
@@ -79,12 +82,12 @@ export function countTakes(groups: Groups<Take>): number {
   return takes
 }
 
-/** How many takes an operation has; of other verbs one. */
+/** The number of takes of an operation; 1 for other verbs. */
 export function countTakesOf(storeOp: StoreOp): number {
   return storeOp.verb === 'take' || storeOp.verb === 'peek' ? countTakes(storeOp.groups) : 1
 }
 
-/** The partition of every take, or undefined where they lie in several. */
+/** The partition of all takes, or undefined if they lie in several. */
 export function commonPartition(groups: Groups<Take>): number | undefined {
   let common: number | undefined
   for (const takes of groups) {
@@ -96,7 +99,7 @@ export function commonPartition(groups: Groups<Take>): number | undefined {
   return common ?? 0
 }
 
-/** The partition of an operation's counters; undefined where they lie in several. */
+/** The partition of an operation's counters, or undefined if they lie in several. */
 export function partitionOf(storeOp: StoreOp): number | undefined {
   switch (storeOp.verb) {
     case 'take':
@@ -117,7 +120,9 @@ export interface Slice {
   readonly places: readonly (readonly number[])[]
 }
 
-/** The takes of a call cut by `nameOf` their counters; each slice keeps the call's groups. */
+/**
+ * Splits the takes of a call by the `nameOf` their counters. Each slice keeps the call's groups.
+ */
 export function sliceTakes<Name>(
   groups: Groups<Take>,
   nameOf: (key: CounterKey) => Name,

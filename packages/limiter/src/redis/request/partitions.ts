@@ -1,17 +1,17 @@
 /**
  * The partitions of a prefix, and the slots of a Redis Cluster they lie in. A partition is a hash
- * tag, so all of its keys share one slot; on a Redis without a Cluster a tag is just part of a key.
+ * tag, so all of its keys share one slot. Without a Cluster a tag is just text in a key.
  */
 
-/** The slots of every Redis Cluster. */
+/** The number of slots of every Redis Cluster. */
 export const SLOT_COUNT = 16_384
 const POLYNOMIAL = 0x1021
 
 /**
- * One tag for each partition, fixed for ever: another list would be other keys, and every counter
- * would begin anew. Tag i is the first text of digits and small letters, the shortest first, whose
- * slot is the middle of the i-th of 128 equal ranges. So any division of the slots into consecutive
- * equal shards gives each shard the same number of partitions, give or take one.
+ * One tag per partition. The list never changes: another list would mean other keys, and every
+ * counter would start again. Tag i is the first text of digits and lower-case letters, the shortest
+ * first, whose slot is the middle of the i-th of 128 equal ranges. So any division of the slots
+ * into consecutive equal shards gives each shard the same number of partitions, plus or minus one.
  */
 export const PARTITION_TAGS: readonly string[] = Object.freeze(
   `5n3 d5m 7me 3xc a2j 0i4 cu4 2jb 5js 92e bcu fvs 4xr 0mt cqt x3 dhn 530 3ah 70f 047 4e9 ex 6fo
@@ -22,12 +22,12 @@ daw 6ov la afp 846 7y7 3l1 5za 1og 6k6 g0h ab0 09n 35r jg4 l5l hdb 1b 62u 8i5 i2
 gmk 665 0dm 45c`.split(/\s/),
 )
 
-/** For each partition, the slot that its keys lie in. */
+/** For each partition, the slot of its keys. */
 export const PARTITION_SLOTS: readonly number[] = Object.freeze(PARTITION_TAGS.map(slotOf))
 
 /**
- * The slot of a key. Only the part between the first `{` and the `}` after it is hashed, if there
- * is such a part and it is not empty.
+ * The slot of a key. Only the text between the first `{` and the `}` after it is hashed, unless
+ * there is none or it is empty.
  */
 export function slotOf(key: string): number {
   return crc16(Buffer.from(taggedPart(key))) % SLOT_COUNT
@@ -40,7 +40,7 @@ function taggedPart(key: string): string {
   return to === -1 || to === from + 1 ? key : key.slice(from + 1, to)
 }
 
-/** CRC-16/XMODEM. Bit by bit: it runs once for each partition, and on keys of a human's making. */
+/** CRC-16/XMODEM, bit by bit: it runs once per partition, and for keys that an operator names. */
 function crc16(bytes: Uint8Array): number {
   let crc = 0
   for (const byte of bytes) {

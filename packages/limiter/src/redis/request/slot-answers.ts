@@ -1,10 +1,12 @@
-/** What the slots of a Redis Cluster answered to one call, and what of it the call still has. */
+/**
+ * The answers of the slots of a Redis Cluster to one call, and the units that the call still holds.
+ */
 import type { Outcome, Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../../store.js'
 import { isMarked, markOf } from './hold-marks.js'
 import { isCharging, type TakePlaces } from './take-places.js'
 
-/** What was asked of some slots. */
+/** A take or peek that was sent to some slots. */
 export interface Attempt {
   readonly places: TakePlaces
   readonly verb: 'take' | 'peek'
@@ -15,24 +17,24 @@ export interface Attempt {
 /** Units to give back. */
 export interface GiveBack extends Give {
   /**
-   * What the limit charges for the refusal after that, down to empty. A call that would have waited
-   * was lent more than that, and one Redis lends nothing to a call that it refuses.
+   * What the limit then charges for the refusal, down to empty. A call that would have waited
+   * borrowed more than that, and a single Redis lends nothing to a call that it refuses.
    */
   readonly penalty?: number
 }
 
-/** What is known of a refusal: it stands, it is due to held units, or nobody has looked. */
+/** Whether a refusal is final, was caused by held units, or was not checked for marks. */
 export type HoldVerdict = 'stands' | 'held' | 'unknown'
 
 type Row = (Answer | undefined)[]
 
 export class SlotAnswers {
   readonly #groups: Groups<Take>
-  /** How long a call may hold what it took. */
+  /** How long a call may hold the units it took. */
   readonly #holdMs: number
-  /** The last answer to each take; undefined: it was not asked for yet. */
+  /** The last answer to each take; undefined if it was not asked for yet. */
   readonly #rows: Row[]
-  /** For each enforced take, what its marks said when it was last asked for. */
+  /** For each enforced take, the marks at its last attempt. */
   readonly #marks: (Outcome | undefined)[]
 
   constructor(groups: Groups<Take>, holdMs: number) {
@@ -43,8 +45,9 @@ export class SlotAnswers {
   }
 
   /**
-   * Keeps what an attempt was answered; returns whether some of it was not. What `known` says of
-   * the same attempt was kept before, and may have been given back since: it is not kept again.
+   * Records the answers to an attempt; returns whether some are missing. Answers in `known` were
+   * recorded before, and their units may have been given back since, so they are not recorded
+   * again.
    */
   record(
     { places, verb, marks }: Attempt,
@@ -71,7 +74,7 @@ export class SlotAnswers {
     return isSilent
   }
 
-  /** The answers to the enforced takes as they are now, to go back to. */
+  /** A copy of the answers to the enforced takes, for `restore`. */
   enforcedAnswers(): readonly (Answer | undefined)[] {
     return [...this.enforced]
   }
@@ -80,7 +83,7 @@ export class SlotAnswers {
     this.enforced.splice(0, before.length, ...before)
   }
 
-  /** Where there is silence now, what refused the call before does so still. */
+  /** Where a slot is silent now, what refused the call before still does. */
   restoreRefusal(before: readonly (Answer | undefined)[]): void {
     const known = this.enforced.map((now, i) => (typeof now === 'string' ? before[i] : now))
     if (known.some(isRefusal)) this.restore(known)
@@ -101,7 +104,7 @@ export class SlotAnswers {
       if (!isRefusal(answer)) continue
       const mark = this.#marks[i]
       if (answer.retryAfterMs === null || (mark !== undefined && !isMarked(mark))) return 'stands'
-      // Held, but what the limit asks to wait is no longer than a call may hold.
+      // Held units, but the limit's own wait is no longer than a call may hold them.
       if (mark !== undefined && answer.retryAfterMs <= this.#holdMs) return 'stands'
       if (mark === undefined) verdict = 'unknown'
       else if (verdict === 'stands') verdict = 'held'
@@ -109,12 +112,12 @@ export class SlotAnswers {
     return verdict
   }
 
-  /** The enforced takes that were not asked for yet. */
+  /** The enforced takes that were not sent yet. */
   openEnforced(): readonly number[] {
     return [...this.enforced.keys()].filter((i) => this.enforced[i] === undefined)
   }
 
-  /** All takes that were not asked for yet. */
+  /** All takes that were not sent yet. */
   openPlaces(): TakePlaces | undefined {
     const places = this.#rows.map((row, g) => {
       if (g === 0) return this.openEnforced()
@@ -123,15 +126,15 @@ export class SlotAnswers {
     return places.some((indices) => indices.length > 0) ? places : undefined
   }
 
-  /** The shadow groups are to be asked once more. */
+  /** Makes the shadow groups be sent once more. */
   forgetShadows(): void {
     for (const row of this.#rows.slice(1)) row.fill(undefined)
   }
 
   /**
-   * What was taken in these places, which is no longer the call's: units first, then their marks. A
-   * limit that charges for a refusal keeps what it took, if its group was refused for good; not in
-   * a shadow group that the enforced one kept shut.
+   * Gives up the units that were taken in these places: returns the units first, then their marks.
+   * A limit that charges for refusals keeps what it took if its group was finally refused, unless
+   * it is in a shadow group that the enforced group kept from being reached.
    */
   takeBack(places: TakePlaces, isFinal: boolean): readonly GiveBack[] {
     const isOpen = this.isPassed()
@@ -159,7 +162,7 @@ export class SlotAnswers {
     return [...gives, ...this.takeMarks(places[0] ?? [])]
   }
 
-  /** What shadow groups took that were refused as a whole. */
+  /** Gives up the units of shadow groups that were refused as a whole. */
   takeBackShadows(): readonly GiveBack[] {
     const refused = this.#rows.map((row, g) =>
       g > 0 && row.some(isRefusal) ? [...row.keys()] : [],
@@ -167,7 +170,7 @@ export class SlotAnswers {
     return this.takeBack(refused, true)
   }
 
-  /** The marks that the call has set, which are no longer its own. */
+  /** Gives up the marks that the call has set. */
   takeMarks(indices: readonly number[] = [...this.enforced.keys()]): readonly Give[] {
     const gives: Give[] = []
     for (const i of indices) {
@@ -195,7 +198,7 @@ export class SlotAnswers {
     )
   }
 
-  /** What was given back meanwhile, or only looked at, was not run. */
+  /** The answers so far; takes that were given back or only peeked at count as `not-run`. */
   silentAnswers(): Groups<Answer> {
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
@@ -211,8 +214,8 @@ export class SlotAnswers {
   }
 
   /**
-   * A refusal that units may have caused which are only held: the wait is as long as a hold. Where
-   * another limit refuses the call for ever, waiting so long would not help, and the wait stays.
+   * Shortens the wait of a refusal that held units may have caused to the length of a hold. If
+   * another limit refuses the call for ever, trying that early would not help, and the wait stays.
    */
   private withHold(answer: Answer, i: number, isFinal: boolean): Answer {
     if (!isRefusal(answer) || answer.retryAfterMs === null) return answer
@@ -227,7 +230,7 @@ export function isRefusal(answer: Answer | undefined): answer is Exclude<Answer,
   return typeof answer === 'object' && answer.retryAfterMs !== 0
 }
 
-/** A limit that a refused call did not get to. */
+/** The outcome of a limit that a refused call did not reach. */
 function notReached(take: Take | undefined): Answer {
   const remaining = take?.limit.capacity ?? 0
   return { granted: 0, remaining, resetAfterMs: 0, retryAfterMs: 0, delayMs: 0, at: 0 }

@@ -1,4 +1,4 @@
-/** Which takes of a call lie where, and in which order their slots are asked. */
+/** Which takes of a call lie in which slot, and in which order the slots are tried. */
 import type { Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { commonPartition } from './partition-op.js'
@@ -6,7 +6,7 @@ import { commonPartition } from './partition-op.js'
 /** Some takes of a call: for each group their indices, in order. */
 export type TakePlaces = readonly (readonly number[])[]
 
-/** Whether one script may decide them all. */
+/** Whether one script may decide all of them. */
 export function isOneScript(
   groups: Groups<Take>,
   isSingle: (partition: number) => boolean,
@@ -26,7 +26,7 @@ export function pick(takes: readonly Take[], indices: readonly number[] = []): r
   return indices.flatMap((i) => takes[i] ?? [])
 }
 
-/** The enforced takes, slot after slot, in the order in which every call waits for them. */
+/** The enforced takes, slot by slot, in the order in which every call waits for them. */
 export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
   const slots = new Map<number, number[]>()
   for (const [i, { key }] of (groups[0] ?? []).entries()) {
@@ -39,10 +39,10 @@ export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
 }
 
 /**
- * The takes of a call over several slots that are asked for at once. The others wait until these
- * have passed: a shadow group that charges for its refusal would be charged by calls that never
- * reach it, and the slot that a leaky bucket gave to a refused call is only free again if no later
- * one was taken meanwhile.
+ * The takes of a call over several slots that are sent at once. The others wait until these have
+ * passed: a shadow group that charges for its refusal would be charged by calls that never reach
+ * it, and the slot that a leaky bucket gave to a refused call is free again only if no later one
+ * was taken meanwhile.
  */
 export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces {
   return groups.map((takes, g) => {
@@ -53,7 +53,7 @@ export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces
   })
 }
 
-/** A leaky bucket; one that charges for refusals is to be asked whatever the others say. */
+/** Whether a take is of a leaky bucket. One that charges for refusals is always sent at once. */
 function isQueue(take: Take | undefined): boolean {
   return take?.limit.algorithm === 'leaky-bucket' && !isCharging(take)
 }

@@ -1,6 +1,6 @@
 /**
- * One call of the store that waits for its answer: which parts it has, what they said, and what is
- * told to whom when the deadline passes before all have answered.
+ * One take or peek that waits for its answer. Splits it into operations, collects their answers,
+ * and answers with what is known if the deadline passes first.
  */
 import type { Take } from '@sluice/core'
 import type { Answer, Groups, Silence } from '../../store.js'
@@ -16,8 +16,8 @@ import {
 } from './partition-op.js'
 
 /**
- * What is asked of the store. Made by a class, as is all that lives while a call waits: V8 would
- * take a literal that many waiting calls have for one that lives long, and put it among the old.
+ * The groups of one take or peek. A class, not an object literal: V8 pretenures literals that
+ * survive a scavenge, and these live while a call waits.
  */
 export class TakeOp {
   readonly verb: 'take' | 'peek'
@@ -36,7 +36,7 @@ export interface TakeRequestOptions {
   readonly deadlineAtMs: number
   readonly onLate: ((answers: Groups<Answer>) => void) | undefined
   readonly resolve: (answers: Groups<Answer>) => void
-  /** Makes one answer of those to a call that was split up on its way. @default as they are */
+  /** Combines the answers to a call that had to be split on its way. @default unchanged */
   readonly combineAnswers?:
     | ((groups: Groups<Take>, answers: Groups<Answer>) => Groups<Answer>)
     | undefined
@@ -50,13 +50,13 @@ export class TakeRequest implements OpOwner, Expirable {
   readonly #resolve: TakeRequestOptions['resolve']
   readonly #combineAnswers: TakeRequestOptions['combineAnswers']
   #ops: readonly PartitionOp[] | undefined
-  /** The only part, if there is one. */
+  /** The operation, if there is only one. */
   #onlyOp: PartitionOp | undefined
   #openOps = 0
   #isExpiring = false
-  /** The answer of the only part. */
+  /** The answer of the only operation. */
   #onlyAnswer: OpAnswer
-  /** The answers of several parts, in the places of their takes. */
+  /** The answers of several operations, by group and take. */
   #answers: (Answer | undefined)[][] | undefined
 
   constructor(options: TakeRequestOptions) {
@@ -67,7 +67,7 @@ export class TakeRequest implements OpOwner, Expirable {
     this.#combineAnswers = options.combineAnswers
   }
 
-  /** The call as one part, whatever its partitions. */
+  /** Returns the call as one operation, whatever its partitions. */
   asOneOp(partition: number): PartitionOp {
     const { groups, states } = this.#takeOp
     const op = new PartitionOp(this, this.#takeOp, partition, costOfTakes(groups, states))
@@ -76,7 +76,7 @@ export class TakeRequest implements OpOwner, Expirable {
     return op
   }
 
-  /** The call as a part for each partition, or for each counter of those that `isSingle`. */
+  /** Returns one operation per partition, or one per counter in partitions for which `isSingle`. */
   asPartitionOps(isSingle: (partition: number) => boolean): readonly PartitionOp[] {
     const { verb, groups, states } = this.#takeOp
     const slices = sliceTakes(groups, ({ hi, lo, partition }) =>
@@ -170,7 +170,7 @@ export class TakeRequest implements OpOwner, Expirable {
     this.#resolve(combine === undefined ? answers : combine(groups, answers))
   }
 
-  /** What is known now; a part that has not answered is of unknown fate. */
+  /** The answers so far; `unknown` for an operation that has not answered. */
   private knownAnswers(): Groups<Answer> {
     if (this.#answers !== undefined) {
       return this.#answers.map((row) => row.map((answer) => answer ?? 'unknown'))

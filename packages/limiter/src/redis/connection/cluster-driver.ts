@@ -1,7 +1,7 @@
 /**
- * A Redis Cluster: one connection to each primary, and which of them serves which slot. What the
- * nodes say of that is asked for again and again: every few seconds while all is well, several
- * times a second while a primary is missing, and at once when a redirection said that it changed.
+ * A Redis Cluster: one connection to each primary, and a map from slots to primaries. The topology
+ * is polled every few seconds while all is well, several times a second while a primary is missing,
+ * and at once after a redirection.
  */
 import { wordsCommand } from './run-command.js'
 import {
@@ -25,18 +25,18 @@ const CLUSTER_SLOTS = wordsCommand(['CLUSTER', 'SLOTS'])
 
 /** Redis recommends at most 1,000 nodes for a Cluster. */
 const CONNECTIONS_MAX = 1024
-/** A node that does not answer for so long is not waited for alone: the next is asked too. */
+/** After this time without an answer the next node is asked too. */
 const NEXT_AFTER_MS = 150
-/** A node that serves no slot is left after so many answers in a row that do not name it, */
+/** A node without slots is dropped after this many consecutive answers that do not name it. */
 const ABSENCES_MAX = 3
-/** and after so many although it has not answered everything. */
+/** The same for a node that still owes replies. */
 const SILENT_ABSENCES_MAX = 12
 
 interface ClusterNode {
   readonly connection: NodeConnection
-  /** How many answers in a row did not name it as a primary, since it was last used. */
+  /** Consecutive answers that did not name it as a primary, since it was last used. */
   absences: number
-  /** Whether it was asked for the slots and has not answered; it is not asked twice. */
+  /** Whether it owes an answer about the slots; it is not asked again until then. */
   isPolled: boolean
 }
 
@@ -125,7 +125,7 @@ export class ClusterDriver implements RedisDriver {
     const connection = new NodeConnection(endpoint, this.#handshake, this.#deps, {
       ready: (ready) => {
         if (this.#primaries.has(ready)) this.#listeners.ready(ready)
-        // It may be the first that can be asked.
+        // It may be the first node that can be asked.
         if (!this.#isWhole) this.#topologyPoll.pollSoon()
       },
       lost: () => this.#topologyPoll.pollSoon(),
@@ -136,7 +136,9 @@ export class ClusterDriver implements RedisDriver {
     return node
   }
 
-  /** Asks one node after the other until one answers; all of them at once would be a storm. */
+  /**
+   * Asks one node after the other until one answers; all of them at once would be too much load.
+   */
   private pollTopology(done: () => void): void {
     const nodes = this.pollable()
     if (nodes.length === 0) this.openSeeds()
@@ -157,7 +159,7 @@ export class ClusterDriver implements RedisDriver {
       this.#nextTimer = setTimeout(tryNext, NEXT_AFTER_MS)
       this.requestSlots(node, (ranges) => {
         if (isDone || this.#isClosed) return
-        // A node that was just reset knows of nobody.
+        // A node that was just reset knows no other node.
         if (ranges === undefined || ranges.length === 0) tryNext()
         else {
           this.learn(ranges)
@@ -168,7 +170,9 @@ export class ClusterDriver implements RedisDriver {
     tryNext()
   }
 
-  /** In an order of chance: one of them may be cut off from the others and know old things only. */
+  /**
+   * In random order, because one of them may be cut off from the others and know an old topology.
+   */
   private pollable(): ClusterNode[] {
     return [...this.#nodes.values()]
       .filter(({ connection, isPolled }) => connection.isReady && !isPolled)
@@ -190,7 +194,7 @@ export class ClusterDriver implements RedisDriver {
     if (!node.isPolled) then(undefined)
   }
 
-  /** Told once: a node that is none of a Cluster says the same each time. */
+  /** Reported once: a server that is not part of a Cluster sends the same error each time. */
   private reportRefusal(address: string, cause: RedisReplyError): void {
     const { message } = cause
     if (this.#reportedRefusal === message) return
@@ -226,8 +230,9 @@ export class ClusterDriver implements RedisDriver {
   }
 
   /**
-   * Replicas and nodes that left are not needed; one that gave its slots away still has replies to
-   * give, and one that is to get slots is asked before it has them.
+   * Closes connections to replicas and to nodes that left. A node that gave its slots away still
+   * owes replies, and a node that will receive slots is asked before it has them, so both stay a
+   * while.
    */
   private closeAbsent(): void {
     for (const [address, node] of this.#nodes) {

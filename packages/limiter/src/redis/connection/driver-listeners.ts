@@ -1,12 +1,12 @@
 import { SluiceError } from '@sluice/core'
 import type { RedisChannel, RedisDriver } from './driver.js'
 
-/** What answers is not what the URL says; waiting does not cure that. */
+/** The error for a server that is not what the URL says; waiting does not help. */
 export function unfitTarget(address: string, problem: string, accepted: string): SluiceError {
   return new SluiceError('STORE_UNFIT', `Redis at ${address}: ${problem}; accepted: ${accepted}`)
 }
 
-/** Who is told of what happens to a driver. */
+/** The listeners of a driver. */
 export class DriverListeners {
   readonly #ready: Parameters<RedisDriver['onReady']>[0][] = []
   readonly #problem: Parameters<RedisDriver['onProblem']>[0][] = []
@@ -19,7 +19,7 @@ export class DriverListeners {
     this.#problem.push(listener)
   }
 
-  /** A listener that throws must not keep the driver from its work, nor end the process. */
+  /** A listener that throws must not stop the driver or end the process. */
   ready(channel: RedisChannel): void {
     for (const listener of this.#ready) {
       try {
@@ -35,7 +35,7 @@ export class DriverListeners {
       try {
         listener(problem)
       } catch {
-        // There is nobody left to tell.
+        // A listener that throws has no one to report to.
       }
     }
   }

@@ -1,17 +1,17 @@
 /**
- * What the store needs of a Redis client, and all it needs: bytes, TLS and the protocol are the
- * client's; reconnecting, topology, deadlines, batches, retries and the choice of a node are ours.
+ * Everything that the store needs from a Redis client. The client does bytes, TLS and the protocol;
+ * reconnecting, topology, deadlines, batches, retries and the choice of a node are done here.
  */
 
 /** One command. A driver uses whichever form its client can send. */
 export interface RedisCommand {
-  /** As it goes over the wire. */
+  /** The encoded command. */
   bytes(): Uint8Array
-  /** Its words, the command's name first. */
+  /** Its arguments, the command's name first. */
   words(): readonly (string | Buffer)[]
 }
 
-/** Texts and bulk strings arrive as bytes, numbers as numbers, in RESP2 shapes. */
+/** Strings arrive as bytes, numbers as numbers, in RESP2 shapes. */
 export type RedisReply = Buffer | number | null | readonly RedisReply[]
 
 /** An error that Redis itself replied: the command was read and answered. */
@@ -19,12 +19,12 @@ export class RedisReplyError extends Error {
   override readonly name = 'RedisReplyError'
 }
 
-/** The connection ended before the reply: whether the command ran is not known. */
+/** The connection ended before the reply, so it is unknown whether the command ran. */
 export class RedisConnectionError extends Error {
   override readonly name = 'RedisConnectionError'
 }
 
-/** What is wrong with the connection to one node; `cause` is what was answered or failed. */
+/** A problem with the connection to one node; `cause` is the error that was replied or thrown. */
 export class RedisNodeProblem extends Error {
   override readonly name = 'RedisNodeProblem'
   /** `host:port`. */
@@ -38,9 +38,9 @@ export class RedisNodeProblem extends Error {
 
 export interface SubscriptionEvents {
   message(message: Buffer): void
-  /** From now on messages arrive. */
+  /** Messages arrive from now on. */
   subscribed(): void
-  /** Redis answered, and does not let this user subscribe; it is tried again now and then. */
+  /** Redis does not allow this user to subscribe. The subscription is retried from time to time. */
   refused(error: Error): void
 }
 
@@ -52,7 +52,7 @@ export interface Subscription {
 export interface RedisChannel {
   /** `host:port` of the node, for messages and metrics. */
   readonly address: string
-  /** Whether a command would leave at once; nothing is ever queued while it is not. */
+  /** Whether a command would be sent at once; nothing is queued while it is false. */
   readonly isReady: boolean
   /**
    * Writes all commands at once, in order. `settle` is called exactly once for each, with its reply
@@ -62,31 +62,31 @@ export interface RedisChannel {
     commands: readonly RedisCommand[],
     settle: (index: number, reply: RedisReply | Error) => void,
   ): boolean
-  /** Drops the connection, which may be dead without knowing, and connects anew. */
+  /** Drops the connection, which may be dead without notice, and opens a new one. */
   reconnect(): void
 }
 
 export interface RedisDriver {
   readonly topology: 'standalone' | 'sentinel' | 'cluster'
   /**
-   * The channel of the primary that serves a slot now; undefined while nobody is known to. Without
-   * a Cluster it is the same for every slot.
+   * The channel of the primary that serves a slot now; undefined while none is known. Without a
+   * Cluster it is the same for every slot.
    */
   channelOf(slot: number): RedisChannel | undefined
-  /** The channel of a node that a redirection named, `host:port`; undefined if it is not known. */
+  /** The channel of the node `host:port` that a redirection named; undefined if it is not known. */
   channelAt(address: string): RedisChannel | undefined
-  /** Every primary that is known now. */
+  /** Every known primary. */
   channels(): readonly RedisChannel[]
-  /** Asks the client to learn the topology anew; a redirection said that it changed. */
+  /** Requests a new topology, because a redirection showed that it changed. */
   refresh(): void
   /** Called whenever a connection becomes ready, also again after it was lost. */
   onReady(listener: (channel: RedisChannel) => void): void
   /**
-   * Hears what is published on a channel, at the node that serves a slot, on a connection of its
-   * own. On a Cluster every node hears what any node is told to publish.
+   * Subscribes to a channel at the node that serves a slot, on a connection of its own. On a
+   * Cluster, messages that are published at any node reach every node.
    */
   subscribe(slot: number, channel: string, events: SubscriptionEvents): Subscription
-  /** What the client complains of between commands; for the log. */
+  /** Reports connection problems that belong to no command, for the log. */
   onProblem(listener: (problem: Error) => void): void
   close(): Promise<void>
 }

@@ -1,7 +1,7 @@
 /**
- * What is said on a new connection, all in one write: who we are, which database, and whether the
- * node is fit to be asked. Said by us and not by the libraries, because their errors carry the
- * words of the command that failed, and with AUTH that is the password.
+ * The commands sent on a new connection, all in one write: authentication, the database, and
+ * whether the node can be used. The client libraries do not send them, because their errors contain
+ * the failed command, and with AUTH that is the password.
  */
 import { wordsCommand } from './run-command.js'
 import { type RedisCommand, type RedisReply, RedisReplyError } from './driver.js'
@@ -10,13 +10,13 @@ export interface HandshakeOptions {
   readonly username: string | undefined
   readonly password: string | undefined
   readonly db: number
-  /** Whether a node that is no primary is not fit. */
+  /** Whether only a primary can be used. */
   readonly mustBePrimary: boolean
-  /** Whether a password that the server does not take is no matter, if it asks for none. */
+  /** Whether a wrong password is ignored if the server requires none. */
   readonly isPasswordOptional?: boolean | undefined
 }
 
-/** `fit`; `not-yet`, so ask the same connection again; or what is wrong. */
+/** `fit`, `not-yet` (ask again on the same connection), or what is wrong. */
 export type HandshakeVerdict = 'fit' | 'not-yet' | Error
 
 export interface HandshakeStep {
@@ -38,7 +38,7 @@ export function handshakeSteps(options: HandshakeOptions): readonly HandshakeSte
   return steps
 }
 
-/** A password that nobody asked for is odd, and may be a mistake, but lets us in. */
+/** A password that the server does not require may be a mistake, but does not prevent use. */
 function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): HandshakeVerdict {
   const isNeedless = /no password is set|without any password configured/
   if (!(reply instanceof RedisReplyError) || !isNeedless.test(reply.message)) {
@@ -49,8 +49,8 @@ function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): H
 }
 
 /**
- * A password of somebody else: a sentinel may have the same, another or none. Whether it lets us in
- * without one is what PING finds out.
+ * Judges the password of the nodes that was offered to a sentinel, which may have the same, another
+ * or none. PING then shows whether it was needed.
  */
 function judgeOffer(reply: RedisReply | Error): HandshakeVerdict {
   return reply instanceof RedisReplyError ? 'fit' : judgePlainly(reply)
@@ -60,19 +60,19 @@ function judgePlainly(reply: RedisReply | Error): HandshakeVerdict {
   return reply instanceof Error ? reply : 'fit'
 }
 
-/** It reads its data, or is a replica without a primary: both pass. */
+/** It loads its data, or is a replica without a primary; both states end by themselves. */
 const PASSING = /^(?:LOADING|MASTERDOWN) /
 /** It will not serve this connection. */
 const CLOSED_TO_US = /^(?:NOAUTH|WRONGPASS|DENIED) |max number of clients/
 
-/** Any other error is an answer too: what it means for a command is for the store to say. */
+/** Any other error is an answer too; the store decides what it means for a command. */
 function judgePing(reply: RedisReply | Error): HandshakeVerdict {
   if (!(reply instanceof RedisReplyError)) return judgePlainly(reply)
   if (PASSING.test(reply.message)) return 'not-yet'
   return CLOSED_TO_US.test(reply.message) ? reply : 'fit'
 }
 
-/** Whoever may not ask for the role finds out by the first write. */
+/** A user without the right to ROLE learns at the first write whether the node is a primary. */
 function judgeRole(reply: RedisReply | Error): HandshakeVerdict {
   if (reply instanceof RedisReplyError) return 'fit'
   if (reply instanceof Error) return reply

@@ -15,7 +15,7 @@ import {
   tlsOf,
 } from './socket.js'
 
-/** The part of ioredis that is used; its own types would make it a dependency of ours. */
+/** The part of ioredis that is used. Its own types would make it a dependency of this package. */
 export interface IoredisModule {
   readonly Redis: new (options: Readonly<Record<string, unknown>>) => IoredisClient
   readonly Command: new (
@@ -51,7 +51,7 @@ interface IoredisCommand {
   toWritable(): unknown
 }
 
-/** How ioredis is kept from doing anything by itself. */
+/** Options that keep ioredis from reconnecting, queueing or retrying by itself. */
 const PASSIVE = {
   lazyConnect: true,
   retryStrategy: null,
@@ -79,10 +79,10 @@ export function ioredisSockets(module: IoredisModule, options: RedisSocketOption
     redis.on('end', () => events.ended(reason))
     redis.on('error', (error) => {
       reason = error
-      // It may stay connected after this, with replies and commands out of step.
+      // ioredis may stay connected after this, with replies and commands out of step.
       events.ended(error)
     })
-    // What is wrong is told by the events.
+    // Errors arrive through the events.
     redis.connect().catch(() => {})
     return new IoredisSocket(redis, RawCommand)
   }
@@ -106,8 +106,8 @@ class IoredisSocket implements RedisSocket {
   send(commands: readonly RedisCommand[], settle: Settle): void {
     const Command = this.#command
     const { stream } = this.#redis
-    // All of it is one write, and a write is what costs most. It leaves now, so that Redis works
-    // while this process goes on.
+    // One write for all commands, because a write is the largest cost. It is sent now, so that
+    // Redis works while this process continues.
     if (commands.length > 1) stream?.cork()
     try {
       for (let index = 0; index < commands.length; index++) {
@@ -130,14 +130,14 @@ class IoredisSocket implements RedisSocket {
 
   destroy(): void {
     this.#redis.disconnect()
-    // Without this it would wait two seconds for the other side, which may be gone.
+    // Otherwise ioredis would wait two seconds for the server, which may be gone.
     this.#redis.stream?.destroy()
   }
 }
 
 /**
- * A command that is written as it was encoded, and whose reply goes straight to us: a promise for
- * each, and strings made of replies, would cost more than the rest of the work.
+ * A command that is written as encoded, and whose reply is passed on directly. A promise per
+ * command, and strings made of replies, would cost more than the rest of the work.
  */
 function rawCommandOf({ Command }: IoredisModule): RawCommand {
   return class Raw extends Command {
@@ -145,7 +145,7 @@ function rawCommandOf({ Command }: IoredisModule): RawCommand {
     #settle: Settle | undefined
 
     constructor(command: RedisCommand, index: number, settle: Settle) {
-      // Any name that is none of Redis, so that ioredis has no special treatment for it.
+      // Any name that is not a Redis command, so that ioredis does not treat it specially.
       super('raw', NO_WORDS, AS_BYTES)
       this.#bytes = command.bytes()
       this.#settle = settle
@@ -155,7 +155,7 @@ function rawCommandOf({ Command }: IoredisModule): RawCommand {
       this.reject = (error) => this.release()?.(index, errorOf(error))
     }
 
-    /** A promise that nobody waits for would cost as much as the rest of a command. */
+    /** A promise that is never awaited would cost as much as the rest of a command. */
     initPromise(): void {}
 
     override toWritable(): unknown {
@@ -165,9 +165,8 @@ function rawCommandOf({ Command }: IoredisModule): RawCommand {
     }
 
     /**
-     * Lets go of whoever waits. ioredis links each command to the next, so that one that has grown
-     * old keeps all that came after it until the whole heap is searched: half of our CPU went
-     * there.
+     * Releases the callback. ioredis links each command to the next, so one in the old generation
+     * retains all later ones until a major garbage collection, which took half of the CPU.
      */
     private release(): Settle | undefined {
       const settle = this.#settle

@@ -1,6 +1,6 @@
 /**
- * The way to one node that stays, while the connections on it come and go: opens one, greets the
- * node, and after its end opens the next.
+ * A lasting connection to one node: opens a socket, does the handshake, and opens the next socket
+ * when that one ends.
  */
 import {
   type RedisChannel,
@@ -16,7 +16,7 @@ import { PendingReplies, type PendingRepliesEvents } from './pending-replies.js'
 
 export interface NodeConnectionEvents {
   ready(connection: NodeConnection): void
-  /** It was ready, and is not any more. */
+  /** The connection was ready and no longer is. */
   lost(connection: NodeConnection): void
   problem(problem: Error): void
 }
@@ -27,11 +27,11 @@ export interface ConnectionDeps {
   readonly random: () => number
 }
 
-/** Writes whose replies are outstanding; whoever sends has a smaller bound of its own. */
+/** The most writes with outstanding replies; senders have smaller bounds of their own. */
 const PENDING_MAX = 1024
-/** How often a node that is not fit yet is asked whether it is. */
+/** The pause before a node that cannot be used yet is asked again. */
 const HANDSHAKE_RETRY_MS = 100
-/** The same problem is told once until the node was ready again, and so many different ones. */
+/** How many different problems are reported until the node is ready again, each once. */
 const PROBLEMS_MAX = 8
 
 export class NodeConnection implements RedisChannel {
@@ -40,9 +40,8 @@ export class NodeConnection implements RedisChannel {
   readonly #replyEvents: PendingRepliesEvents
   readonly #steps: readonly HandshakeStep[]
   /**
-   * In no order: each knows its place, and the last takes the place of one that is done. A Set
-   * would keep tables that it has outgrown, and with them young objects, until the whole heap is
-   * searched.
+   * In no order: each knows its index, and the last one replaces one that is done. A Set would keep
+   * outgrown tables, and with them young objects, until a major garbage collection.
    */
   readonly #pendingReplies: PendingReplies[] = []
   readonly #problems = new Set<string>()
@@ -51,9 +50,9 @@ export class NodeConnection implements RedisChannel {
   #socket: RedisSocket | undefined
   #isFit = false
   #isClosed = false
-  /** Signs of life while connecting, and of its end. */
+  /** Counts events while connecting, including the end of the connection. */
   #lifeSigns = 0
-  /** One at a time: of the pause, of the try, or of the next question whether the node is fit. */
+  /** One timer at a time: for the pause, the connect timeout, or the next handshake. */
   #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(
@@ -72,7 +71,7 @@ export class NodeConnection implements RedisChannel {
       onListenerError: (error) =>
         events.problem(new Error('A listener of a reply threw', { cause: error })),
     }
-    // Whoever made it has listeners to add first.
+    // Deferred, so that the owner can add its listeners first.
     this.setTimer(0, () => this.open())
   }
 
@@ -104,7 +103,7 @@ export class NodeConnection implements RedisChannel {
     return true
   }
 
-  /** On this connection, until it ends; after `ready` it has to be asked for again. */
+  /** Subscribes on this connection until it ends; after `ready` it has to be called again. */
   subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void> {
     const socket = this.#socket
     if (socket !== undefined && this.isReady) return socket.subscribe(channel, onMessage)
@@ -112,11 +111,11 @@ export class NodeConnection implements RedisChannel {
   }
 
   reconnect(): void {
-    // One that is just being opened is not older than the wish for a new one.
+    // A socket that is just being opened is new enough.
     if (this.#isFit) this.drop(new Error('It was given up'), false)
   }
 
-  /** The same way to another node: the old one is not the primary any more. */
+  /** Connects to another node instead, because the old one is no longer the primary. */
   redirect(endpoint: RedisAddress): void {
     const address = formatAddress(endpoint)
     if (this.#isClosed || address === this.#address) return
@@ -145,13 +144,13 @@ export class NodeConnection implements RedisChannel {
     this.#socket = socket
   }
 
-  /** Started anew with every sign of life, so a slow node is waited for and a dead one is not. */
+  /** Restarted by every sign of life, so a slow node is waited for and a dead one is not. */
   private restartTimeout(): void {
     const { connectTimeoutMs } = this.#deps
     this.#lifeSigns += 1
     const signs = this.#lifeSigns
     this.setTimer(connectTimeoutMs, () => {
-      // If this process was too busy to read, what has arrived meanwhile is read first.
+      // If this process was too busy to read, replies that arrived meanwhile are read first.
       setImmediate(() => {
         if (signs !== this.#lifeSigns) return
         this.drop(new Error(`No answer within ${connectTimeoutMs} ms`), true)
@@ -193,12 +192,13 @@ export class NodeConnection implements RedisChannel {
     try {
       socket.send(commands, (index, reply) => sent.settle(index, reply))
     } catch (error) {
-      // Half of a command may be on its way: nothing that follows on this connection makes sense.
+      // Half of a command may have been written, so nothing that follows on this socket makes
+      // sense.
       this.drop(error instanceof Error ? error : new Error(String(error)), false)
     }
   }
 
-  /** Ends the present connection, if there is one, and opens the next after a pause. */
+  /** Ends the current socket, if there is one, and opens the next after a pause. */
   private drop(reason: Error, timedOut: boolean): void {
     const wasFit = this.#isFit
     const socket = this.#socket
@@ -215,7 +215,7 @@ export class NodeConnection implements RedisChannel {
     if (wasFit) this.#events.lost(this)
   }
 
-  /** In a turn of its own: whoever asked for a new connection is not called back meanwhile. */
+  /** Deferred, so that a caller of `reconnect` is not called back from within that call. */
   private abandon(why: string): void {
     if (this.#pendingReplies.length === 0) return
     const outstanding = this.#pendingReplies.splice(0)

@@ -16,7 +16,9 @@ import {
   tlsOf,
 } from './socket.js'
 
-/** The part of @redis/client that is used; its own types would make it a dependency of ours. */
+/**
+ * The part of @redis/client that is used. Its own types would make it a dependency of this package.
+ */
 export interface NodeRedisModule {
   createClient(options: Readonly<Record<string, unknown>>): NodeRedisClient
   readonly ErrorReply: new (message: string) => Error
@@ -41,7 +43,8 @@ export function nodeRedisSockets(module: NodeRedisModule, options: RedisSocketOp
     disableClientInfo: true,
     maintNotifications: 'disabled',
     commandOptions: {
-      // Its own timeouts cost more than all else it does, and end no command that is written.
+      // Its own timeouts cost more than everything else it does, and end no command that is
+      // written.
       timeout: undefined,
       typeMapping: { [BLOB_STRING]: Buffer, [SIMPLE_STRING]: Buffer },
     },
@@ -77,10 +80,10 @@ class NodeRedisSocket implements RedisSocket {
       if (this.#isDestroyed) client.destroy()
       else events.opened()
     })
-    // After a protocol error it would stay, with replies and commands out of step.
+    // After a protocol error it would stay connected, with replies and commands out of step.
     client.on('error', (error) => events.ended(error))
     client.on('end', () => events.ended(new Error('Closed by the other side')))
-    // Not at once: with a certificate that is none it would fail before anybody has this link.
+    // Deferred: with an invalid certificate it would fail before the caller has this socket.
     queueMicrotask(() => {
       if (this.#isDestroyed) return
       client.connect().catch((error: unknown) => {
@@ -94,7 +97,7 @@ class NodeRedisSocket implements RedisSocket {
   }
 
   send(commands: readonly RedisCommand[], settle: Settle): void {
-    // It writes at the end of this turn of the event loop, all commands at once.
+    // The client writes all commands at once, at the end of this turn of the event loop.
     for (const [index, command] of commands.entries()) {
       this.#client.sendCommand(command.words()).then(
         (reply) => settle(index, reply as RedisReply),

@@ -1,4 +1,4 @@
-/** Drivers for the Redis clients that users may have. */
+/** Opens a driver with the Redis client that is installed. */
 import { readFileSync } from 'node:fs'
 import { show, SluiceError } from '@sluice/core'
 import type { RedisDriver } from './driver.js'
@@ -17,15 +17,15 @@ import { StandaloneDriver } from './standalone-driver.js'
 export interface DriverOptions {
   readonly target: RedisTarget
   readonly client: RedisClient
-  /** How TLS is done, where the URL asks for it. */
+  /** The TLS options, for a URL that uses TLS. */
   readonly tls?: RedisTls | undefined
-  /** How long a node may be silent while it is being connected to. @default 750 */
+  /** How long a node may be silent while connecting. @default 750 */
   readonly connectTimeoutMs?: number | undefined
-  /** Draws from 0 to 1. @default Math.random */
+  /** Returns numbers from 0 to 1. @default Math.random */
   readonly random?: (() => number) | undefined
 }
 
-/** Resolves before anything is connected; rejects if the client's package is not there. */
+/** Resolves before anything is connected; rejects if the client's package cannot be loaded. */
 export async function openDriver(options: DriverOptions): Promise<RedisDriver> {
   const { target, client, tls, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options
   if (tls !== undefined && !target.tls) {
@@ -65,7 +65,9 @@ function driverOf(target: RedisTarget, deps: ConnectionDeps): RedisDriver {
   }
 }
 
-/** With their own user where the URL names one; else that of the nodes is offered to them. */
+/**
+ * The sentinels' own user if the URL names one; otherwise the user of the nodes is offered to them.
+ */
 function sentinelHandshake({ username, password, sentinel }: RedisTarget): HandshakeOptions {
   if (sentinel !== undefined) return { ...NO_CREDENTIALS, ...sentinel }
   return { ...NO_CREDENTIALS, username, password, isPasswordOptional: true }
@@ -104,7 +106,7 @@ export function requireIoredis(version: string | undefined): void {
     .exec(version ?? '')
     ?.slice(1)
     .map(Number)
-  // One that cannot be read, as in a bundle, is nobody's mistake.
+  // The version cannot be read in a bundle, which is no mistake.
   if (numbers === undefined) return
   const differing = IOREDIS_MIN.findIndex((least, place) => numbers[place] !== least)
   if (differing === -1 || (numbers[differing] ?? 0) > (IOREDIS_MIN[differing] ?? 0)) return
@@ -113,7 +115,7 @@ export function requireIoredis(version: string | undefined): void {
   throw new SluiceError('OPTION_INVALID', message)
 }
 
-/** Undefined where it cannot be found out. */
+/** The version of an installed package; undefined if it cannot be read. */
 export function installedVersion(name: string): string | undefined {
   try {
     const file = new URL(import.meta.resolve(`${name}/package.json`))

@@ -2,19 +2,22 @@ import { RedisConnectionError, type RedisReply } from './driver.js'
 import type { Settle } from './socket.js'
 
 export interface PendingRepliesEvents {
-  /** All of it is settled. */
+  /** Called when all commands are settled. */
   onDone(pending: PendingReplies): void
-  /** The caller's `settle` threw. It is told here: above it is a parser in the midst of a reply. */
+  /**
+   * The caller's `settle` threw. The error must not reach the parser, which is in the middle of a
+   * reply.
+   */
   onListenerError(error: unknown): void
 }
 
-/** One write: settles each of its commands exactly once, whatever becomes of the connection. */
+/** One write: settles each of its commands exactly once, whatever happens to the connection. */
 export class PendingReplies {
-  /** Where its connection keeps it; below 0: nowhere. */
+  /** Its index in the list of its connection; negative if it is not in the list. */
   place = -1
   readonly #settle: Settle
   readonly #events: PendingRepliesEvents
-  /** Of several commands, which have no reply yet; nearly always there is one. */
+  /** For several commands, which of them have no reply yet; most writes have only one. */
   readonly #isOpen: boolean[] | undefined
   #open: number
 
@@ -37,7 +40,7 @@ export class PendingReplies {
     }
   }
 
-  /** The connection ended: what has no reply gets none. */
+  /** The connection ended, so commands without a reply get none. */
   abort(why: string): void {
     const count = this.#isOpen?.length ?? 1
     for (let index = 0; index < count; index++) {

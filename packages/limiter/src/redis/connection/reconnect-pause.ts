@@ -1,6 +1,6 @@
-/** When a lost connection is tried again. Together with the timeout of a try, below a second. */
+/** When a lost connection is retried: within a second, including the timeout of an attempt. */
 
-/** From the first byte asked for to the next that comes; a node that takes longer is given up. */
+/** The time between two signs of life of a node while connecting, after which it is given up. */
 export const CONNECT_TIMEOUT_MS = 750
 
 const PAUSE_MS_MIN = 50
@@ -8,9 +8,8 @@ const PAUSE_MS_MAX = 500
 const PAUSE_AFTER_TIMEOUT_MS_MAX = 150
 
 /**
- * The pause before the next try. It is drawn anew each time, so that all the nodes which lost the
- * same Redis in the same moment do not come back in the same moment. A try that timed out has
- * waited already.
+ * The pause before the next attempt. It is random, so that nodes which lost the same Redis at the
+ * same moment do not return at the same moment. An attempt that timed out has waited already.
  */
 export function reconnectPauseMs(timedOut: boolean, random: () => number): number {
   const most = timedOut ? PAUSE_AFTER_TIMEOUT_MS_MAX : PAUSE_MS_MAX

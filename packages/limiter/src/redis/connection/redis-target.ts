@@ -1,4 +1,4 @@
-/** Where Redis is, read from one text. No message shows a password. */
+/** Parses the URL of a Redis. No message shows a password. */
 import { show, SluiceError } from '@sluice/core'
 
 export interface RedisAddress {
@@ -17,12 +17,14 @@ export interface RedisTarget {
   readonly tls: boolean
   /** The node itself, some nodes of the Cluster, or the sentinels. */
   readonly addresses: readonly RedisAddress[]
-  /** What the sentinels call the primary; empty without sentinels. */
+  /** The name of the primary in Sentinel; empty without sentinels. */
   readonly name: string
-  /** Of the nodes; also of sentinels that ask for a password, unless they have their own. */
+  /**
+   * The user of the nodes, and of sentinels that require a password and have no user of their own.
+   */
   readonly username: string | undefined
   readonly password: string | undefined
-  /** Of the sentinels, where it is not that of the nodes. */
+  /** The user of the sentinels, if it is not that of the nodes. */
   readonly sentinel?: RedisUser | undefined
   readonly db: number
 }
@@ -44,19 +46,19 @@ const SHOWN_LENGTH_MAX = 128
 
 const WHOLE = /^([a-z+]+):\/\/(?:([^/]*)@)?([^/]*)((?:\/.*)?)$/is
 const SCHEME = /^(?:redis|valkey)(s?)(?:\+(cluster|sentinel))?$/
-// Compose and Kubernetes have names with underscores.
+// Names in Compose and Kubernetes may have underscores.
 const HOST = /^(?:[a-z0-9_-]+\.)*[a-z0-9_-]+\.?$/i
 const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(?:%[a-z0-9._-]+)?$/i
 const NAME = /^[a-z0-9._-]+$/i
 const NUMBER = /^\d{1,5}$/
 
-/** Throws OPTION_INVALID, with `place` in front, if the text is none of the accepted forms. */
+/** Throws OPTION_INVALID, with `place` in front, if the text has none of the accepted forms. */
 export function parseRedisUrl(url: string, place = 'url'): RedisTarget {
   const refuse = (why: string) => {
     const message = `${place}: found ${shownUrl(url)}, ${why}; accepted: ${ACCEPTED}`
     return new SluiceError('OPTION_INVALID', message)
   }
-  // Programs without types, too, deserve a message rather than a TypeError.
+  // Callers without types get a message instead of a TypeError.
   if (typeof url !== 'string') throw refuse('which is no text')
   if (url.length > URL_LENGTH_MAX) throw refuse(`which is longer than ${URL_LENGTH_MAX} letters`)
   const { plain, parameters } = readParameters(url, refuse)
@@ -85,7 +87,7 @@ interface UrlParts {
   readonly parameters: string | undefined
 }
 
-/** Only what stands behind everything else: a ? in a password is a mistake, and no parameter. */
+/** Only after everything else: a ? in a password is a mistake and starts no parameters. */
 function readParameters(url: string, refuse: Refuse): UrlParts {
   const at = url.indexOf('?')
   const parameters = at === -1 ? undefined : url.slice(at + 1)
@@ -95,7 +97,7 @@ function readParameters(url: string, refuse: Refuse): UrlParts {
   return { plain: at === -1 ? url : url.slice(0, at), parameters }
 }
 
-/** `sentinelUser=...&sentinelPassword=...`; a + is a +, as in the password of the nodes. */
+/** Reads `sentinelUser=...&sentinelPassword=...`. A + is a +, as in the password of the nodes. */
 function readSentinelUser(parameters: string, refuse: Refuse): RedisUser {
   const found = new Map<string, string>()
   for (const pair of parameters.split('&')) {
@@ -137,14 +139,14 @@ function readHosts(hosts: string, topology: Topology, refuse: Refuse): readonly 
   })
 }
 
-/** What stands there may be the rest of a password with a `/` in it: it is counted, not shown. */
+/** The text may be the rest of a password with a `/` in it, so its position is shown instead. */
 function ordinal(texts: readonly string[], text: string): string {
   return texts.length === 1 ? 'the host' : `host ${texts.indexOf(text) + 1} of ${texts.length}`
 }
 
 function readAddress(text: string, defaultPort: number): RedisAddress | undefined {
   const [, bracketed, plain, port] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? []
-  // The zone of a link-local address stands behind a %, which in a URL is %25.
+  // The zone of a link-local address follows a %, which in a URL is %25.
   const host = bracketed?.replace('%25', '%') ?? plain ?? ''
   if (!(bracketed === undefined ? isName(host) : IPV6.test(host))) return undefined
   if (port === undefined) return { host, port: defaultPort }
@@ -183,8 +185,8 @@ function readUser(userinfo: string | undefined, refuse: Refuse): User {
 }
 
 /**
- * What may be a password is not shown: all up to the last @, what stands where a port should, and
- * parameters. Of what is no URL at all, nothing is.
+ * Hides what may be a password: everything up to the last @, an invalid port, and parameters. A
+ * text that is not a URL is hidden completely.
  */
 function shownUrl(url: unknown): string {
   if (typeof url !== 'string') return show(url)
@@ -197,7 +199,7 @@ function shownUrl(url: unknown): string {
   return show(`${scheme}${at === -1 ? '' : '***@'}${tail}${parameters}`, SHOWN_LENGTH_MAX)
 }
 
-/** For logs: everything but the password. */
+/** Everything but the password, for logs. */
 export function describeTarget(target: RedisTarget): string {
   const { topology, tls, addresses, name, username, password, db } = target
   const scheme = `redis${tls ? 's' : ''}${topology === 'standalone' ? '' : `+${topology}`}`
@@ -212,7 +214,9 @@ export function formatAddress({ host, port }: RedisAddress): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
-/** `host:port` as a server writes it, IPv6 with brackets or without; undefined if it is none. */
+/**
+ * Parses `host:port` as a server writes it, IPv6 with or without brackets; undefined if invalid.
+ */
 export function parseAddress(text: string): RedisAddress | undefined {
   const colon = text.lastIndexOf(':')
   const [host, port] = [text.slice(0, Math.max(colon, 0)), text.slice(colon + 1)]

@@ -1,7 +1,7 @@
 /**
- * A primary that sentinels watch over. They are asked again and again where it is, all of them: one
- * that was cut off still names the old primary, and the number of the last failover tells who knows
- * best. The channel is the same before and after a failover, only its address changes.
+ * A primary that sentinels watch over. All sentinels are polled for its address: one that was cut
+ * off still names the old primary, so the one that knows of the latest failover is believed. The
+ * channel stays the same through a failover; only its address changes.
  */
 import { wordsCommand } from './run-command.js'
 import {
@@ -21,14 +21,14 @@ import { FollowingSubscription } from './subscription.js'
 import { TopologyPoll } from './topology-poll.js'
 import { waitForSockets } from './standalone-driver.js'
 
-/** Asking costs sentinels next to nothing, and one question may be what ends an outage. */
+/** A poll costs a sentinel next to nothing, and may be what ends an outage. */
 const HEALTHY_MS = 1000
-/** A sentinel that has not answered by then is not waited for. */
+/** How long a poll waits for the answer of a sentinel. */
 const ANSWER_MS = 250
-/** A sentinel that is silent for so many rounds may be dead without knowing. */
+/** A sentinel that is silent for this many rounds is reconnected, because it may be dead. */
 const SILENCES_MAX = 4
 
-/** What one sentinel says. */
+/** The answer of one sentinel. */
 interface PrimaryReport {
   readonly primary: RedisAddress
   /** The number of the failover that made it the primary. */
@@ -37,7 +37,7 @@ interface PrimaryReport {
 
 interface Sentinel {
   readonly connection: NodeConnection
-  /** In how many rounds it had not answered the last question. */
+  /** Consecutive rounds in which it still owed an answer. */
   silences: number
 }
 
@@ -57,7 +57,7 @@ export class SentinelDriver implements RedisDriver {
   #timer: ReturnType<typeof setTimeout> | undefined
   #isClosed = false
 
-  /** `sentinelGreeting` is for the sentinels, `greeting` for the primary. */
+  /** `sentinelHandshake` is for the sentinels, `handshake` for the primary. */
   constructor(
     target: Pick<RedisTarget, 'name' | 'addresses'>,
     sentinelHandshake: HandshakeOptions,
@@ -68,7 +68,7 @@ export class SentinelDriver implements RedisDriver {
     this.#handshake = { ...handshake, mustBePrimary: true }
     this.#deps = deps
     this.#commands = [
-      // The address first: during a failover it is ahead of the other.
+      // The address first, because during a failover it is updated before the other.
       wordsCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', target.name]),
       wordsCommand(['SENTINEL', 'MASTER', target.name]),
     ]
@@ -166,7 +166,7 @@ export class SentinelDriver implements RedisDriver {
     else this.#timer = setTimeout(finish, ANSWER_MS)
   }
 
-  /** One that has not answered is not asked again, but given up after a while. */
+  /** A sentinel that owes an answer is not asked again, but reconnected after a while. */
   private pollable(): readonly Sentinel[] {
     return this.#sentinels.filter((sentinel) => {
       const { connection } = sentinel
@@ -178,7 +178,7 @@ export class SentinelDriver implements RedisDriver {
 
   private adopt(reports: readonly PrimaryReport[]): void {
     const [best] = reports.toSorted((a, b) => b.epoch - a.epoch)
-    // Who knows less than we were told before is believed only where there is nothing to lose.
+    // An older failover than the known one is believed only if there is no primary to lose.
     if (best === undefined || (best.epoch < this.#epoch && this.#primary?.isReady)) return
     this.#epoch = best.epoch
     if (this.#primary !== undefined) {
@@ -221,7 +221,7 @@ function readPrimaryReport([address, fields]: readonly (RedisReply | Error)[]):
   const primary = parseAddress(`${String(address[0])}:${String(address[1])}`)
   if (primary === undefined) return undefined
   const texts = Array.isArray(fields) ? fields.map(String) : []
-  // Field and value take turns. A sentinel that we may not ask for more knows least.
+  // Fields and values alternate. A sentinel that refuses the second command counts as oldest.
   const at = texts.findIndex((text, index) => index % 2 === 0 && text === 'config-epoch')
   const epoch = at === -1 ? 0 : Number(texts[at + 1])
   return { primary, epoch: Number.isSafeInteger(epoch) ? epoch : 0 }

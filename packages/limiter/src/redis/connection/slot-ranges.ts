@@ -10,9 +10,9 @@ export interface SlotRange {
 }
 
 /**
- * Reads a reply to CLUSTER SLOTS; undefined if it is none. A node that does not know its own host
- * leaves it out, and means the one it was asked at. Ranges whose primary has no address that could
- * be dialled are left out too: nobody is known to serve them.
+ * Reads a reply to CLUSTER SLOTS; undefined if it is something else. A node that does not know its
+ * own host leaves it empty and means the host it was asked at. Ranges whose primary has no usable
+ * address are left out, because no node is known to serve them.
  */
 export function readSlotRanges(
   reply: RedisReply | Error,

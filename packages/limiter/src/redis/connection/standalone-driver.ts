@@ -34,7 +34,7 @@ export class StandaloneDriver implements RedisDriver {
   }
 
   refresh(): void {
-    // There is nothing to learn.
+    // One node has no topology.
   }
 
   subscribe(_slot: number, channel: string, events: SubscriptionEvents): Subscription {
@@ -55,7 +55,7 @@ export class StandaloneDriver implements RedisDriver {
   }
 }
 
-/** A socket that is destroyed is gone one turn of the event loop later. */
+/** A destroyed socket is gone one turn of the event loop later. */
 export function waitForSockets(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)

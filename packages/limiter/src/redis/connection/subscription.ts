@@ -1,7 +1,7 @@
 /**
- * Hears what is published on one channel, on a connection of its own, because one that subscribes
- * can do nothing else. It follows its node through failovers; what is published while it is not
- * connected is lost.
+ * Subscribes to one channel on a connection of its own, because a subscribed connection can do
+ * nothing else. It follows its node through failovers. Messages published while it is not connected
+ * are lost.
  */
 import { RedisReplyError, type Subscription, type SubscriptionEvents } from './driver.js'
 import { PeriodicTask, systemScheduler } from '../../periodic.js'
@@ -9,9 +9,9 @@ import { formatAddress, type RedisAddress } from './redis-target.js'
 import { NodeConnection, type ConnectionDeps } from './node-connection.js'
 import type { HandshakeOptions } from './handshake.js'
 
-/** How often it is looked whether the node is another one now. */
+/** How often to check whether another node serves the slot. */
 const FOLLOW_EVERY_MS = 1000
-/** A user that may not subscribe is tried again after so many of these: rights change too. */
+/** A user that may not subscribe is retried after this many checks, because rights may change. */
 const REFUSED_ROUNDS = 30
 
 export interface SubscriptionDeps {
@@ -54,7 +54,7 @@ export class FollowingSubscription implements Subscription {
     this.#connection = new NodeConnection(endpoint, handshake, deps, {
       ready: (connection) => this.subscribe(connection),
       lost: () => {},
-      // The connections of decisions meet the same problems, and report them.
+      // The connections for decisions have the same problems and report them.
       problem: () => {},
     })
   }

@@ -1,16 +1,16 @@
-/** When those who know the topology are asked about it: one round after the other, for ever. */
+/** Decides when the topology is polled: one round after the other, until it is closed. */
 
 const HEALTHY_MS = 5000
 const UNHEALTHY_MS = 250
-/** However many want to know, so long passes between one round and the next. */
+/** The least time between two rounds, however many callers request one. */
 const SOON_MS = 25
-/** A round that nobody ends is over after so long. */
+/** A round that is not finished by then is over. */
 const ROUND_MS_MAX = 1000
 
 export interface TopologyPollDeps {
-  /** Asks, and calls `done` when it knows more, or when nobody answers. */
+  /** Polls, and calls `done` when it has learnt more or when no node answers. */
   poll(done: () => void): void
-  /** Whether nothing is missing, so that there is time until the next round. */
+  /** Whether nothing is missing, so that the next round may wait. */
   isHealthy(): boolean
 }
 
@@ -30,7 +30,7 @@ export class TopologyPoll {
     this.#healthyMs = healthyMs
   }
 
-  /** Somebody has reason to believe that things have changed. */
+  /** Requests a round soon, because the topology may have changed. */
   pollSoon(): void {
     if (this.#isClosed || this.#isHurried) return
     this.#isHurried = true
@@ -62,7 +62,7 @@ export class TopologyPoll {
   private onPolled(): void {
     this.#isPolling = false
     const usual = this.#deps.isHealthy() ? this.#healthyMs : UNHEALTHY_MS
-    // Nodes that saw the same change must not ask at the same moments ever after.
+    // Jitter, so that nodes which noticed the same change do not poll in step ever after.
     this.next(this.#isHurried ? SOON_MS : usual * (0.75 + this.#random() / 2))
   }
 }

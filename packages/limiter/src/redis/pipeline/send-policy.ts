@@ -22,11 +22,9 @@ const IN_FLIGHT_MAX = 64
 /** A full batch is always sent while less cost than this is in flight: 2 ms of Redis. */
 const IN_FLIGHT_COST_MAX = 4 * BATCH_COST_MAX
 
-/** With fewer batches in flight than this, each decision is sent at once. */
+/** With less cost in flight than this, each decision is sent at once. */
 const FEW_IN_FLIGHT = 4
-/**
- * With up to this many batches in flight, so many takes are sent at once; above, batches pay off.
- */
+/** With up to this cost in flight, chunks of this cost are sent at once; above, batches pay off. */
 const SOME_IN_FLIGHT = 16
 const CHUNK_COST = 8
 

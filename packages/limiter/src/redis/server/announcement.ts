@@ -1,11 +1,11 @@
 /**
- * What nodes announce to each other, as bytes: a kind, the sender, and for `returned` the hashes of
- * counters. Nothing in it is a secret, and nothing in it is believed further than that something
- * known here is to be forgotten or written again.
+ * The messages that nodes announce to each other, as bytes: a kind, the sender, and for `returned`
+ * the hashes of counters. They contain no secret, and a forged one can only make a node forget a
+ * remembered refusal or write its secret again.
  */
 import type { CounterKey } from '@sluice/core'
 
-/** `returned`: something was given back to these counters. `restore`: a secret is missing. */
+/** `returned`: units were given back to these counters. `restore`: the secret is missing. */
 export type Announcement =
   | { readonly kind: 'returned'; readonly sender: string; readonly keys: readonly CounterKey[] }
   | { readonly kind: 'restore'; readonly sender: string }
@@ -15,7 +15,7 @@ const RESTORE = 2
 const SENDER_BYTES = 8
 const HEAD_BYTES = 1 + SENDER_BYTES
 const KEY_BYTES = 8
-/** A message stays near 4 kB: Redis writes it to every node. */
+/** Keeps a message near 4 kB, because Redis writes it to every node. */
 export const KEYS_MAX = 512
 
 /** `sender` is 16 hex digits. At most `KEYS_MAX` keys. */
@@ -31,7 +31,7 @@ export function encodeAnnouncement(announcement: Announcement): Buffer {
   return bytes
 }
 
-/** Undefined where it is none, whoever wrote it: a later version may announce more. */
+/** Undefined for anything else, because a later version may announce more. */
 export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
   if (bytes.length < HEAD_BYTES) return undefined
   const kind = bytes.readUInt8(0)
@@ -43,7 +43,7 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
   const keys = Array.from({ length: count }, (_, i) => {
     const at = HEAD_BYTES + i * KEY_BYTES
     const lo = bytes.readInt32BE(at + KEY_BYTES / 2)
-    // Where it is stored does not matter to what is known here of it.
+    // The deny cache does not use the partition.
     return { hi: bytes.readInt32BE(at), lo, partition: 0 }
   })
   return { kind: 'returned', sender, keys }

@@ -1,9 +1,10 @@
 /**
- * Announces refunds and resets of this node to the others, and hears theirs, over the Redis that
- * they share: a refusal that another node remembers would otherwise outlive them by up to a second.
+ * Announces refunds and resets of this node to the other nodes, and receives theirs, through the
+ * Redis that they share. Otherwise a refusal that another node remembers would outlive them by up
+ * to a second.
  *
- * Nothing waits for it. What cannot be announced (no rights, no connection, too much at once) is
- * dropped, because what others remember dies by itself within that second.
+ * Nothing waits for it. An announcement that cannot be sent (no rights, no connection, too many at
+ * once) is dropped, because the other nodes forget refusals within that second anyway.
  */
 import type { CounterKey } from '@sluice/core'
 import type { Scheduler } from '../../periodic.js'
@@ -18,32 +19,32 @@ import {
 } from '../connection/driver.js'
 import { codeOf } from '../pipeline/error-actions.js'
 
-/** Counters that wait to be announced; further ones are dropped. */
+/** The most counters that wait to be announced; further ones are dropped. */
 const WAITING_MAX = 4096
-/** The least time between two messages of a node; what comes meanwhile leaves together. */
+/** The least time between two messages of a node; counters that are added meanwhile share one. */
 const EVERY_MS_MIN = 5
 const EVERY_MS_MAX = 250
-/** Redis writes each message to each node: all nodes together ask for so many writes a second. */
+/** The most writes per second for all nodes together; Redis writes each message to each node. */
 const WRITES_PER_SECOND_MAX = 10_000
-/** A user that may not publish is not tried again for so long: rights change too. */
+/** How long a user that may not publish is not retried; rights may change. */
 const REFUSED_MS = 30_000
-/** A start does not wait longer than this until it hears the others. */
+/** How long a start waits for the subscription. */
 const SUBSCRIBED_MS_MAX = 250
-/** Requests for a missing secret are heeded no more often than this. */
+/** The least time between two reactions to requests for a missing secret. */
 const RESTORE_EVERY_MS = 250
 
 export interface AnnouncementsDeps {
-  /** No key, but what Redis calls a channel. */
+  /** The name of a pub/sub channel, not a key. */
   readonly channel: string
-  /** Of this process, 16 hex digits. */
+  /** The id of this process, 16 hex digits. */
   readonly sender: string
-  /** Asks the node at which all subscribe. */
+  /** Runs a command on the node at which all nodes subscribe. */
   readonly run: RunCommand
   readonly subscribe: (events: SubscriptionEvents) => ReturnType<RedisDriver['subscribe']>
   readonly nowMs: () => number
   readonly scheduler: Scheduler
   readonly fleetSize: () => number
-  /** Something was given back to this counter by another node. */
+  /** Another node gave units back to this counter. */
   readonly onReturned: (key: CounterKey) => void
   /** Another node has found that the secret is missing. */
   readonly onRestore: () => void
@@ -66,7 +67,7 @@ export class Announcements {
     this.#deps = deps
   }
 
-  /** Resolves when the others are heard, or when it is clear that this takes longer. */
+  /** Resolves when subscribed, refused, or after a short wait. */
   start(): Promise<void> {
     if (this.#isClosed) return Promise.resolve()
     return new Promise((resolve) => {
@@ -82,7 +83,7 @@ export class Announcements {
     })
   }
 
-  /** Something was given back to this counter here: other nodes are to forget what they know. */
+  /** Announces that units were given back to this counter, so that other nodes forget refusals. */
   announce(key: CounterKey): void {
     const isRefused = this.#deps.nowMs() < this.#refusedUntilMs
     if (this.#isClosed || isRefused || this.#waiting.size >= WAITING_MAX) return
@@ -91,8 +92,8 @@ export class Announcements {
   }
 
   /**
-   * Asks all nodes that hold the secret to write it again. Resolves to how many heard it; rejects
-   * where that cannot be known.
+   * Asks all nodes that hold the secret to write it again. Resolves to how many received it;
+   * rejects if that is not known.
    */
   async requestSecret(): Promise<number> {
     const { sender } = this.#deps
@@ -100,7 +101,7 @@ export class Announcements {
     return typeof receivers === 'number' ? receivers : 0
   }
 
-  /** What still waits leaves. Never rejects. */
+  /** Sends what still waits. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancel?.()
@@ -130,7 +131,7 @@ export class Announcements {
     })
   }
 
-  /** The more nodes there are, the more each message costs, and the fewer each may send. */
+  /** The more nodes there are, the more each message costs, and the fewer each node may send. */
   private everyMs(): number {
     const nodes = this.#deps.fleetSize()
     const fairMs = (nodes * nodes * 1000) / WRITES_PER_SECOND_MAX
@@ -147,7 +148,7 @@ export class Announcements {
     try {
       await this.publish(encodeAnnouncement({ kind: 'returned', sender, keys }))
     } catch {
-      // The others see it within a second.
+      // Other nodes notice within a second.
     } finally {
       this.#isPublishing = false
     }
@@ -168,7 +169,7 @@ export class Announcements {
     }
   }
 
-  /** Once: a user that may not publish may not subscribe either, most likely. */
+  /** Reported once, because a user that may not publish most likely may not subscribe either. */
   private reportRefusal(error: Error): void {
     if (this.#isRefusalReported) return
     this.#isRefusalReported = true
@@ -179,7 +180,7 @@ export class Announcements {
   }
 }
 
-/** A right that is missing, or a server without the command; not what may pass. */
+/** A missing right, or a server without the command; not a transient error. */
 function isRefusal({ message }: RedisReplyError): boolean {
   const code = codeOf(message)
   return code === 'NOPERM' || code === 'ERR'

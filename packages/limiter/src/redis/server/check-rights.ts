@@ -1,6 +1,6 @@
 /**
- * Checks at the start that the user of Redis has every right the store needs. Without it a missing
- * one would show later, and far from its cause: calls by posture, or a fleet that knows nobody.
+ * Checks at the start that the Redis user has every right the store needs. Otherwise a missing
+ * right would show later and far from its cause: as calls decided by posture, or as a fleet of one.
  */
 import { SluiceError } from '@sluice/core'
 import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
@@ -10,7 +10,7 @@ import type { Layout } from '../redis-options.js'
 
 const SCRIPT = readLuaScript('rights')
 
-/** Harmless one after the other on a key that is not there, which stands for `K`. */
+/** Harmless in this order on a key that does not exist, which replaces `K`. */
 export const PLAIN_COMMANDS: readonly string[] = [
   'time',
   'get K',
@@ -29,7 +29,7 @@ export const PLAIN_COMMANDS: readonly string[] = [
   'zremrangebyscore K 0 0',
   'del K',
 ]
-/** Used by the packed layout alone. */
+/** Used by the packed layout only. */
 export const PACKED_COMMANDS: readonly string[] = [
   'hget K 0',
   'hgetall K',
@@ -45,7 +45,7 @@ export interface RightsOptions {
   /** `host:port`, for messages. */
   readonly address: string
   readonly layout: Layout
-  /** A key in a slot of this node; undefined: it has none, so there is nothing to run. */
+  /** A key in a slot of this node; undefined if it has no slot, so there is nothing to run. */
   readonly probeKey: string | undefined
 }
 
@@ -74,7 +74,7 @@ async function findRefused(
     return [...new Set(names)]
   } catch (error) {
     if (!(error instanceof RedisReplyError)) throw error
-    // A slot that is just moving, for one: that must not keep a node from starting.
+    // A transient error, for example of a migrating slot, must not keep a node from starting.
     if (codeOf(error.message) !== 'NOPERM') return []
     return /can't access|key/.test(error.message) ? ['scripts on its keys'] : ['evalsha and eval']
   }

@@ -5,7 +5,7 @@ interface Deferred<Value> {
   readonly reject: (error: Error) => void
 }
 
-/** One that nobody waits for fails in silence, and does not end the process. */
+/** Creates one whose rejection does not end the process if it is never awaited. */
 export function deferred<Value>(): Deferred<Value> {
   let resolve: (value: Value) => void = () => {}
   let reject: (error: Error) => void = () => {}

@@ -1,7 +1,7 @@
 /**
- * Which nodes live: each beats on the store and is gone 1.5 s after its last beat. A node that
- * loses the store shares limits by the last number it saw, so the number errs upwards: a share too
- * small refuses early, a share too large admits too much.
+ * Counts the live nodes: each sends heartbeats to the store and is gone 1.5 s after its last one. A
+ * node that loses the store splits limits by the last number it saw, so the number errs upwards: a
+ * share that is too small refuses early, one that is too large admits too much.
  */
 import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
@@ -11,27 +11,27 @@ import { storeKeys } from '../protocol/redis-keys.js'
 import { PeriodicTask, type Scheduler } from '../../periodic.js'
 
 const BEAT_EVERY_MS = 500
-/** A node may miss two beats; the others see its end within 2 s. */
+/** A node may miss two heartbeats; the others notice its end within 2 s. */
 const LIFE_MS = 1500
 const NODE_ID_BYTES = 8
 
 const SCRIPT = readLuaScript('fleet')
 
 export interface HeartbeatReply {
-  /** Live nodes, this one among them. */
+  /** Live nodes, including this one. */
   readonly nodes: number
-  /** Whether the store still knew this node when it beat. */
+  /** Whether the store still knew this node at this heartbeat. */
   readonly wasKnown: boolean
-  /** Of the key secret; undefined: none is stored. */
+  /** The fingerprint of the key secret; undefined if none is stored. */
   readonly fingerprint: string | undefined
-  /** How many of the live nodes have a lesser id: the same until one of those comes or goes. */
+  /** How many live nodes have a smaller id. It only changes when one of those joins or leaves. */
   readonly place: number
 }
 
-/** One beat: this node lives for so many milliseconds more; 0: it leaves. */
+/** Sends one heartbeat: this node lives for so many milliseconds more; 0 to leave. */
 export type SendHeartbeat = (lifeMs: number) => Promise<HeartbeatReply>
 
-/** 64 random bits: no two nodes share one, and nothing is to be learnt from it. */
+/** 64 random bits, which are unique and reveal nothing. */
 export function randomNodeId(): string {
   return randomBytes(NODE_ID_BYTES).toString('hex')
 }
@@ -56,14 +56,14 @@ function readHeartbeatReply(reply: RedisReply): HeartbeatReply {
 
 export interface FleetMembershipOptions {
   readonly sendHeartbeat: SendHeartbeat
-  /** Milliseconds by a clock that never steps. */
+  /** Milliseconds of a monotonic clock. */
   readonly nowMs: () => number
   readonly scheduler: Scheduler
-  /** How many nodes there are before the first beat. @default 1 */
+  /** The number of nodes before the first heartbeat. @default 1 */
   readonly fleetSize?: number | undefined
-  /** Called with the answer to each beat. */
+  /** Called with the reply to each heartbeat. */
   readonly onHeartbeat?: ((reply: HeartbeatReply) => void) | undefined
-  /** Called once per change: Redis refuses the beats, or takes them again. */
+  /** Called once per change: Redis refuses the heartbeats, or accepts them again. */
   readonly onProblem?: ((text: string) => void) | undefined
 }
 
@@ -87,17 +87,20 @@ export class FleetMembership {
     )
   }
 
-  /** Live nodes, this one among them, as last seen. */
+  /** Live nodes, including this one, as last seen. */
   size(): number {
     return this.#size
   }
 
-  /** This node's place among them, from 0 on: no two have the same once all have seen the same. */
+  /**
+   * The place of this node among them, from 0. It is unique once all nodes have seen the same
+   * fleet.
+   */
   place(): number {
     return this.#place
   }
 
-  /** How long ago the store said so, in milliseconds; Infinity before the first time. */
+  /** How long ago the store replied, in milliseconds; Infinity before the first time. */
   ageMs(): number {
     return this.#options.nowMs() - this.#heartbeatMs
   }
@@ -108,7 +111,7 @@ export class FleetMembership {
     this.#heartbeats.start()
   }
 
-  /** Tells the others at once; they would notice anyway, so a store that is gone is no matter. */
+  /** Leaves the fleet at once. The others would notice anyway, so errors do not matter. */
   async leave(): Promise<void> {
     if (this.#hasLeft) return
     this.#hasLeft = true
@@ -119,7 +122,7 @@ export class FleetMembership {
     } catch {}
   }
 
-  /** Rejects where a beat fails; the last seen number stays. */
+  /** Rejects if the heartbeat fails; the last seen number stays. */
   private async sendHeartbeat(): Promise<void> {
     const { sendHeartbeat, nowMs, onHeartbeat } = this.#options
     const sentMs = nowMs()
@@ -127,9 +130,9 @@ export class FleetMembership {
     if (this.#hasLeft) return
     this.onRecovered()
     this.#heartbeatMs = sentMs
-    // If this node had been forgotten (a flush, a failover, a clock that stepped, a long pause),
-    // so may others have been that live: a smaller number is then believed at the next beat only,
-    // and a place among so few as well.
+    // If this node had been forgotten (by a flush, a failover, a clock step, a long pause), other
+    // live nodes may have been too. A smaller number, and the place among so few, is then believed
+    // only at the next heartbeat.
     if (reply.wasKnown || reply.nodes > this.#size) {
       this.#size = Math.max(1, reply.nodes)
       this.#place = Math.min(reply.place, this.#size - 1)
@@ -137,7 +140,7 @@ export class FleetMembership {
     onHeartbeat?.(reply)
   }
 
-  /** A Redis that cannot be reached is reported by those who ask it more often. */
+  /** An unreachable Redis is reported by more frequent users of it. */
   private onFailed(error: unknown): never {
     const isRefused = error instanceof RedisReplyError && error.message !== this.#refusal
     if (isRefused && !this.#hasLeft) {

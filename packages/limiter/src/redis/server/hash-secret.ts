@@ -1,9 +1,10 @@
 /**
- * The secret of the key hash, one for all nodes of a prefix.
+ * The secret of the key hash, which all nodes of a prefix share.
  *
- * A node that was given none keeps it in Redis, where the first one writes it. Beside it lies a
- * fingerprint, also where every node was given the secret: nodes with two secrets count apart, and
- * every limit would silently be two. Both live 400 days and are renewed while nodes run.
+ * If a node is configured with none, it is stored in Redis, where the first node writes it. A
+ * fingerprint is stored beside it, also if every node was configured with the secret: nodes with
+ * different secrets would use separate counters, and every limit would silently exist twice. Both
+ * keys live 400 days and are renewed while nodes run.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { SluiceError, show } from '@sluice/core'
@@ -16,17 +17,17 @@ const SECRET_BYTES = 16
 const FINGERPRINT_BYTES = 8
 const LIFE_S = 400 * 86_400
 const RENEW_EVERY_MS = 86_400_000
-/** How often a key may vanish between writing and reading it, before we believe it never stays. */
+/** How many times a key may vanish between write and read before that is an error. */
 const TRIES_MAX = 3
-/** Running nodes notice within one beat, half a second, that their secret is gone. */
+/** Running nodes notice within one heartbeat, half a second, that their secret is gone. */
 const OTHERS_MS = 1500
 const OTHERS_POLL_MS = 25
 const PURPOSE = 'sluice: fingerprint of the key secret\n'
 
-/** The slot that the keys of every prefix lie in, apart from its counters. */
+/** The slot of the keys of every prefix that are no counters. */
 export const HOME_SLOT = slotOf(HOME_TAG)
 
-/** 16 hex digits that tell two secrets apart and nothing of either. */
+/** 16 hex digits that tell two secrets apart and reveal nothing of either. */
 export function fingerprintOf(secret: Uint8Array): string {
   const hash = createHash('sha256').update(PURPOSE).update(secret).digest()
   return hash.toString('hex', 0, FINGERPRINT_BYTES)
@@ -34,20 +35,20 @@ export function fingerprintOf(secret: Uint8Array): string {
 
 export interface AgreeOptions {
   readonly prefix: string
-  /** 16 bytes; undefined: the secret is kept in Redis. */
+  /** 16 bytes; undefined if the secret is kept in Redis. */
   readonly configured?: Uint8Array | undefined
-  /** The one that Redis kept when this node last saw it: put back where it was lost. */
+  /** The secret that Redis kept when this node last read it, which is restored if Redis lost it. */
   readonly lastKnown?: Uint8Array | undefined
   /**
-   * Asks the nodes that hold the secret to write it again, and resolves to how many heard it.
-   * Rejects where nobody knows whether there are any. @default there are none
+   * Asks the nodes that hold the secret to write it again, and resolves to how many received it.
+   * Rejects if that is not known. @default there are none
    */
   readonly requestSecret?: (() => Promise<number>) | undefined
 }
 
 /**
- * The secret of a prefix, 16 bytes. Rejects with KEY_SECRET_DIFFERS if its counters were begun with
- * another one.
+ * Returns the secret of a prefix, 16 bytes. Rejects with KEY_SECRET_DIFFERS if its counters were
+ * made with another one.
  */
 export async function agreeOnSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
   const { prefix, configured } = options
@@ -57,8 +58,8 @@ export async function agreeOnSecret(run: RunCommand, options: AgreeOptions): Pro
 }
 
 /**
- * The kept secret, written by us if there is none. Always written before its fingerprint, and read
- * after it: a fingerprint without a secret is that of nodes which were given theirs.
+ * Reads the stored secret, and writes it if there is none. It is always written before its
+ * fingerprint and read after it: a fingerprint without a secret belongs to configured nodes.
  */
 async function findSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
   const { prefix, lastKnown } = options
@@ -68,27 +69,27 @@ async function findSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8
   if (kept !== undefined) return parseSecret(kept, keys.secret)
   const isLast = lastKnown !== undefined && fingerprint === fingerprintOf(lastKnown)
   if (fingerprint !== undefined && !isLast) throw secretMissing(prefix, fingerprint)
-  // Also with one that was kept here: it may be older than that of the nodes that run.
+  // Also with a secret kept on this node: it may be older than that of the running nodes.
   if (fingerprint === undefined) await waitForOthers(run, options)
   const offered = Buffer.from(lastKnown ?? randomBytes(SECRET_BYTES))
   return parseSecret(await claim(run, keys.secret, offered.toString('hex')), keys.secret)
 }
 
 /**
- * Gives nodes that run the time to put their secret back. A Redis that was just emptied looks like
- * a new one: a node that starts then would draw another secret, and count apart from the others.
+ * Gives running nodes the time to restore their secret. A Redis that was just flushed is like a new
+ * one: a starting node would draw another secret and use separate counters.
  */
 async function waitForOthers(run: RunCommand, options: AgreeOptions): Promise<void> {
   const { prefix, requestSecret } = options
   if (requestSecret === undefined) return
-  // Where it is not known whether there are others, there may be.
+  // If it is not known whether there are others, there may be.
   const receivers = await requestSecret().catch(() => 1)
   if (receivers === 0) return
   const { secret, fingerprint } = storeKeys(prefix)
   for (let waitedMs = 0; waitedMs < OTHERS_MS; waitedMs += OTHERS_POLL_MS) {
     const [found, foundPrint] = [await run(['GET', secret]), await run(['GET', fingerprint])]
     if (found !== null) return
-    // Nodes that were given theirs put back only this; the next try finds that out.
+    // Configured nodes restore only the fingerprint, which the next attempt finds.
     if (foundPrint !== null) {
       throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
     }
@@ -111,7 +112,7 @@ function parseSecret(text: string, key: string): Uint8Array {
   )
 }
 
-/** Writes a key unless it is there, and returns what is there then. */
+/** Writes a key unless it exists, and returns its value. */
 async function claim(run: RunCommand, key: string, value: string): Promise<string> {
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     await run(['SET', key, value, 'NX', 'EX', LIFE_S])
@@ -124,13 +125,13 @@ async function claim(run: RunCommand, key: string, value: string): Promise<strin
 export interface NodeSecret {
   readonly prefix: string
   readonly secret: Uint8Array
-  /** Whether it came from outside, and so must not be written into Redis. */
+  /** Whether it was configured, and so must not be written to Redis. */
   readonly isConfigured: boolean
 }
 
 /**
- * Renews both keys, and puts back what was flushed. Rejects with KEY_SECRET_DIFFERS if another
- * secret has taken its place meanwhile.
+ * Renews both keys and restores those that were flushed. Rejects with KEY_SECRET_DIFFERS if another
+ * secret has replaced it.
  */
 export async function renewSecret(run: RunCommand, nodeSecret: NodeSecret): Promise<void> {
   const keys = storeKeys(nodeSecret.prefix)
@@ -142,7 +143,7 @@ export async function renewSecret(run: RunCommand, nodeSecret: NodeSecret): Prom
   }
   const theirs = await claim(run, keys.fingerprint, ours)
   if (theirs !== ours) throw secretDiffers(nodeSecret.prefix, ours, theirs)
-  // The secret last: it must not end before its fingerprint.
+  // The secret last, because it must not expire before its fingerprint.
   await run(['EXPIRE', keys.fingerprint, LIFE_S])
   if (!nodeSecret.isConfigured) await run(['EXPIRE', keys.secret, LIFE_S])
 }
@@ -177,11 +178,11 @@ export interface SecretKeeperOptions extends NodeSecret {
   readonly scheduler: Scheduler
   /** Called once per change: another secret was found, or ours is back. */
   readonly onProblem: (text: string) => void
-  /** Called with each of these: whether what is in Redis is the secret of other nodes. */
+  /** Called after each check with whether Redis has the secret of other nodes. */
   readonly onDiffers?: ((differs: boolean) => void) | undefined
 }
 
-/** Renews the secret once a day, and at once when a beat of the fleet finds it gone. */
+/** Renews the secret once a day, and at once when a heartbeat finds it missing. */
 export class SecretKeeper {
   readonly #options: SecretKeeperOptions
   readonly #fingerprint: string
@@ -203,12 +204,12 @@ export class SecretKeeper {
     this.#renewal.stop()
   }
 
-  /** Another node has found that the secret is gone. */
+  /** Restores the secret, because another node has found that it is missing. */
   restore(): void {
     void this.renew()
   }
 
-  /** What lies in Redis now; undefined: nothing does. */
+  /** Checks the fingerprint that is in Redis now; undefined if there is none. */
   onFingerprint(fingerprint: string | undefined): void {
     if (fingerprint === undefined) {
       void this.renew()
@@ -219,7 +220,7 @@ export class SecretKeeper {
     }
   }
 
-  /** Never rejects. A store that does not answer is reported by those who ask it more often. */
+  /** Never rejects. A store that does not answer is reported by more frequent users of it. */
   private async renew(): Promise<void> {
     if (this.#isRenewing) return
     this.#isRenewing = true

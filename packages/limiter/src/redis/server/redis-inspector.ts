@@ -1,7 +1,7 @@
 /**
- * One counter as it lies in Redis, for people. It asks beside the lanes, as nothing waits for it,
- * and only what a user of the least rights may ask; how much memory a key takes is asked as well,
- * and done without where that is not allowed.
+ * Reads one counter as it is stored in Redis, for the admin API. It does not use the pipelines,
+ * because no decision waits for it, and needs no rights beyond STORE_ACL; the memory of a key is
+ * left out if the user may not ask for it.
  */
 import { type CounterKey, type Limit, SluiceError } from '@sluice/core'
 import type { Inspector, StoredCounter } from '../../store.js'
@@ -12,7 +12,7 @@ import { counterKeyText, hashField, hashFieldText, hashKeyText } from '../protoc
 import type { Layout } from '../redis-options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
 
-/** What one question may take, in milliseconds. */
+/** The timeout of one command, in milliseconds. */
 const COMMAND_TIMEOUT_MS = 1000
 
 type Sizes = Pick<StoredCounter, 'ttlMs' | 'bytes'>
@@ -26,7 +26,7 @@ export class RedisInspector implements Inspector {
   #mayMeasure = true
 
   constructor(
-    /** Undefined while nothing may be asked. */
+    /** Undefined while the store is not ready. */
     driver: () => RedisDriver | undefined,
     { prefix, layout }: { readonly prefix: string; readonly layout: Layout },
   ) {
@@ -43,7 +43,7 @@ export class RedisInspector implements Inspector {
       throw new SluiceError('STORE_FAILED', 'The store has not started: nothing is known')
     }
     const run = runOnSlot(driver, slot, COMMAND_TIMEOUT_MS)
-    // A log has a key of its own in either layout.
+    // A log has its own key in either layout.
     const isPacked = this.#layout === 'packed' && limit.algorithm !== 'sliding-window-log'
     const name = isPacked
       ? hashFieldText(this.#prefix, tag, key)
@@ -51,7 +51,7 @@ export class RedisInspector implements Inspector {
     const sizes = isPacked
       ? await this.inspectField(run, hashKeyText(this.#prefix, tag, key), hashField(key))
       : await this.inspectKey(run, name)
-    // Read last: a redirection may have told of another node meanwhile.
+    // Read last, because a redirection may have changed the node meanwhile.
     return { key: name, node: driver.channelOf(slot)?.address ?? null, ...sizes }
   }
 
@@ -62,7 +62,7 @@ export class RedisInspector implements Inspector {
     return { ttlMs, bytes: typeof bytes === 'number' && bytes > 0 ? bytes : null }
   }
 
-  /** A field has no TTL of its own; of the memory it has its share. */
+  /** A field has no TTL of its own, and its memory is its share of the hash. */
   private async inspectField(run: RunCommand, hash: string, field: Buffer): Promise<Sizes> {
     const value = await run(['HGET', hash, field])
     const ttlMs = timeLeft(await run(['PTTL', hash]))
@@ -73,7 +73,7 @@ export class RedisInspector implements Inspector {
     return { ttlMs, bytes: isShared ? Math.ceil(whole / fields) : field.length + value.length }
   }
 
-  /** The memory of a key; undefined where the user may not ask, which it does once. */
+  /** The memory of a key; undefined if the user may not ask, which is tried once. */
   private async measure(run: RunCommand, key: string): Promise<number | undefined> {
     if (!this.#mayMeasure) return undefined
     try {
@@ -87,7 +87,7 @@ export class RedisInspector implements Inspector {
   }
 }
 
-/** Null: it stays until somebody removes it. Undefined: it is not there. */
+/** Null if it never expires, undefined if it does not exist. */
 function timeLeft(reply: unknown): number | null | undefined {
   if (typeof reply !== 'number' || reply === -2) return undefined
   return reply < 0 ? null : reply

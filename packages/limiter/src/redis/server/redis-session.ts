@@ -1,6 +1,6 @@
 /**
- * The store's standing with Redis: connected, looked at, agreed on a secret, counted in the fleet.
- * Until then nothing is asked, and every rule answers by its posture.
+ * The session of the store with Redis: connects, runs the start checks, agrees on the secret and
+ * joins the fleet. Until then nothing is sent, and every rule is decided by its posture.
  */
 import { randomInt } from 'node:crypto'
 import { type CounterKey, SluiceError } from '@sluice/core'
@@ -37,22 +37,25 @@ import type { RedisTarget } from '../connection/redis-target.js'
 import { PRELOAD } from '../protocol/preload.js'
 
 export interface SessionDeps extends Omit<RouterDeps, 'random' | 'timeCommand' | 'preload'> {
-  /** Another node gave back to a counter. */
+  /** Another node gave units back to a counter. */
   readonly onGivenBack: (key: CounterKey) => void
 }
 
-/** What is asked beside decisions may take so long; less than a node lives without a beat. */
+/**
+ * The timeout of a command that no decision waits for; shorter than a node lives without
+ * heartbeats.
+ */
 const COMMAND_TIMEOUT_MS = 1000
-/** The last word to the others must not hold up the end of a process. */
+/** Leaving the fleet must not delay the end of the process by more than this. */
 const LEAVE_MS = 250
-/** After a start that failed halfway, the next try. */
+/** The pause after a failed start. */
 const START_RETRY_MS = 250
-/** How long a start waits for nodes that do not answer, though others do. */
+/** How long a start waits for nodes that do not answer although others do. */
 const ALL_ANSWER_MS = 1000
 const POLL_MS = 2
-/** The next try with a Redis that answers and refuses this node. */
+/** The pause before the next attempt if Redis refuses this node. */
 const REFUSED_RETRY_MS = 1000
-/** Where there are several nodes, one that refuses is not the last word for so long. */
+/** If there are several nodes, how long to try the others after one has refused. */
 const OTHER_NODES_MS = 1000
 
 type State = RedisStats['state']
@@ -67,7 +70,7 @@ export class RedisSession {
   #driver: RedisDriver | undefined
   #router: Router | undefined
   #fleet: FleetMembership | undefined
-  /** Its id in the fleet. */
+  /** The id of this node in the fleet. */
   #node: string | undefined
   #keeper: SecretKeeper | undefined
   #watch: StoreWatch | undefined
@@ -75,20 +78,20 @@ export class RedisSession {
   #closed = false
   #isStarting = false
   #hasStarted = false
-  /** Whether Redis has another secret than this node counts with. */
+  /** Whether Redis has another secret than this node. */
   #isSecretDifferent = false
-  /** Whether Redis was not there when this node came, so that other nodes may have lost it too. */
+  /** Whether Redis was not reachable at first, so that other nodes may have lost it too. */
   #hadToWait = false
-  /** Why Redis refuses this node, as it was reported last. */
+  /** Why Redis refuses this node, as last reported. */
   #refusal = ''
-  /** By address, what a node answers that does not let this one connect, since the start. */
+  /** By address, the errors of nodes that have refused a connection since the start. */
   readonly #refusals = new Map<string, string>()
   #refusalTimer: ReturnType<typeof setTimeout> | undefined
   #startTimer: ReturnType<typeof setTimeout> | undefined
   readonly #settle: {
     secret: (secret: Uint8Array) => void
     ready: () => void
-    /** Of `ready` alone: the secret may still come. */
+    /** Rejects `ready` only, because the secret may still arrive. */
     refuse: (error: Error) => void
     fail: (error: Error) => void
   }
@@ -98,7 +101,8 @@ export class RedisSession {
     this.#deps = deps
     const secret = deferred<Uint8Array>()
     const ready = deferred<void>()
-    // Also where it was given: whoever waits for it waits for the start, which may fail.
+    // Also if the secret is configured: callers that wait for it wait for the start, which may
+    // fail.
     this.secret = secret.promise
     this.ready = ready.promise
     this.#settle = {
@@ -124,12 +128,12 @@ export class RedisSession {
     )
   }
 
-  /** Where decisions go; undefined while nothing may be asked. */
+  /** The router of decisions; undefined while nothing may be sent. */
   get router(): Router | undefined {
     return this.#state === 'ready' ? this.#router : undefined
   }
 
-  /** For what is asked beside decisions; undefined while nothing may be asked. */
+  /** The driver for commands that no decision waits for; undefined while nothing may be sent. */
   get driver(): RedisDriver | undefined {
     return this.#state === 'ready' ? this.#driver : undefined
   }
@@ -142,12 +146,12 @@ export class RedisSession {
     return this.#fleet?.place() ?? 0
   }
 
-  /** The ways to all nodes that are known. */
+  /** The pipelines of all known nodes. */
   pipelines(): readonly NodePipeline[] {
     return this.#router?.pipelines() ?? NO_PIPELINES
   }
 
-  /** Those of nodes that are part of the topology. */
+  /** The pipelines of nodes in the current topology. */
   private presentPipelines(): readonly NodePipeline[] {
     this.#router?.removeGone()
     return this.pipelines()
@@ -178,7 +182,7 @@ export class RedisSession {
     }
   }
 
-  /** Lets other nodes know that this one gave back to a counter. */
+  /** Announces to other nodes that this one gave units back to a counter. */
   announce(key: CounterKey): void {
     this.#announcements?.announce(key)
   }
@@ -187,7 +191,7 @@ export class RedisSession {
     this.#closed = true
     clearTimeout(this.#startTimer)
     clearTimeout(this.#refusalTimer)
-    // Whoever waits for the start must not wait for ever; once it has started this does nothing.
+    // Ends the wait for a start that will not happen; does nothing once it has started.
     this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
     this.#keeper?.stop()
     this.#watch?.stop()
@@ -219,7 +223,7 @@ export class RedisSession {
     this.start()
   }
 
-  /** A connection that is made anew may be refused: a password was changed, for one. */
+  /** A new connection may be refused, for example because a password was changed. */
   private recordRefusal(problem: Error): void {
     if (!(problem instanceof RedisNodeProblem)) return
     const { address, cause } = problem
@@ -228,13 +232,13 @@ export class RedisSession {
     else this.#refusals.delete(address)
   }
 
-  /** Tried again until it succeeds, or says that it never will. */
+  /** Retries until it succeeds or fails for good. */
   private start(): void {
     if (this.#hasStarted || this.#state === 'unfit' || this.#isStarting || this.#closed) return
     const driver = this.#driver
     clearTimeout(this.#startTimer)
     if (driver?.channelOf(HOME_SLOT)?.isReady !== true) {
-      // A slot may get a node that was connected long before.
+      // A slot may move to a node that was connected long before.
       this.#startTimer = setTimeout(() => this.start(), START_RETRY_MS).unref()
       return
     }
@@ -261,7 +265,7 @@ export class RedisSession {
     this.#startTimer = setTimeout(() => this.start(), againMs).unref()
   }
 
-  /** Of several nodes or sentinels one may refuse, and the others not. */
+  /** If there are several nodes or sentinels, one may refuse and the others not. */
   private onRefusedLater(problem: Error): void {
     if (this.#driver?.topology === 'standalone') {
       this.onRefused(problem)
@@ -272,7 +276,7 @@ export class RedisSession {
     this.#refusalTimer = setTimeout(() => this.onRefused(problem), OTHER_NODES_MS).unref()
   }
 
-  /** A person has to act. That is reported once for each thing Redis says, and tried again. */
+  /** Reports each refusal of Redis once, because an operator has to act, and retries. */
   private onRefused(problem: Error): void {
     if (this.#closed || this.#hasStarted || this.#state === 'unfit') return
     this.#state = 'refused'
@@ -286,14 +290,14 @@ export class RedisSession {
   private async join(driver: RedisDriver): Promise<void> {
     const { prefix, secret: configured, lastSecret: lastKnown } = this.#options
     const { observer, nowMs } = this.#deps
-    // A shard that is down must not keep a node from starting; the watch looks at it later.
+    // A shard that is down must not keep a node from starting; StoreWatch polls it later.
     const reached = driver.channels().filter(({ isReady }) => isReady)
     const checked = await Promise.all(reached.map((channel) => this.check(channel)))
     const run = runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS)
     const announcements = this.announcementsOf(driver)
     const requestSecret = async () => {
       const receivers = await announcements.requestSecret()
-      // Those that come back to the same Redis subscribe a moment later, and hear nothing yet.
+      // Nodes that reconnect to the same Redis subscribe a moment later and receive nothing yet.
       return this.#hadToWait ? Math.max(1, receivers) : receivers
     }
     const secret = await agreeOnSecret(run, { prefix, configured, lastKnown, requestSecret })
@@ -306,7 +310,8 @@ export class RedisSession {
       run,
       scheduler: systemScheduler,
       onProblem: (text) => observer.problem(text),
-      // Nodes with two secrets count apart: this one stops until Redis has its own again.
+      // Nodes with different secrets use separate counters, so this one stops until its own is
+      // back.
       onDiffers: (differs) => {
         this.#isSecretDifferent = differs
         if (this.#state === 'ready' || this.#state === 'refused') this.updateState()
@@ -344,14 +349,14 @@ export class RedisSession {
     this.#settle.ready()
   }
 
-  /** Whether this node counts: not while Redis has another secret. */
+  /** Updates whether this node counts: it does not while Redis has another secret. */
   private updateState(): void {
     this.#state = this.#isSecretDifferent ? 'refused' : 'ready'
   }
 
   /**
-   * Waits until every node that is known answers, or the first decisions of the others' slots would
-   * be by posture. A node that is down must not keep a start waiting for long.
+   * Waits until every known node answers; otherwise the first decisions of the other slots would be
+   * made by posture. A node that is down must not delay a start for long.
    */
   private async waitForAll(driver: RedisDriver): Promise<void> {
     const { nowMs } = this.#deps
@@ -391,7 +396,7 @@ export class RedisSession {
     const run = (words: Parameters<RunCommand>[0]) =>
       runOnChannel(channel, words, COMMAND_TIMEOUT_MS)
     const place = { address, layout, probeKey: probe }
-    // Behind the same name there may be another server a moment later.
+    // Another server may be behind the same name a moment later.
     const onReplica = () => channel.reconnect()
     const checked = await checkStore(run, { ...place, topology, allowEviction, onReplica })
     await checkRights(run, place)
@@ -420,13 +425,13 @@ export function routerDeps(deps: SessionDeps): RouterDeps {
   return { ...deps, random, timeCommand: TIME, preload: PRELOAD }
 }
 
-/** Of these errors waiting cures none. */
+/** Whether waiting does not help. */
 function isFinal(error: Error): boolean {
   if (!(error instanceof SluiceError)) return false
   return error.code !== 'STORE_FAILED' && error.code !== 'STORE_REFUSED'
 }
 
-/** Whether Redis has answered that it does not take this node as it is set up. */
+/** Whether Redis replied that it does not accept this node as configured. */
 function isRefusal(error: Error): boolean {
   return isLoud(error) || (error instanceof SluiceError && error.code === 'STORE_REFUSED')
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a Redis is one that counters can live in, asked before the first decision: most of what
- * makes limits wrong later can be seen at the start.
+ * Checks before the first decision that a Redis can hold counters, because most causes of wrong
+ * limits can be detected at the start.
  */
 import { SluiceError, show } from '@sluice/core'
 import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
@@ -11,7 +11,7 @@ import { fetchInfo, type StoreInfo } from './store-info.js'
 
 const MAJOR_MIN = 6
 const POLICY = 'noeviction'
-/** A hash of the packed layout holds so many counters at 40 million of them. */
+/** The number of counters in a hash of the packed layout when there are 40 million counters. */
 const PROBE_FIELDS = 300
 const PROBE_FIELD_BYTES = 8
 const PROBE_VALUE_BYTES = 20
@@ -26,24 +26,24 @@ export interface StartCheckOptions {
   readonly allowEviction: boolean
   readonly layout: Layout
   /**
-   * Written and deleted where the layout is packed; on a Cluster in a slot of this very node.
-   * Undefined: it has no slot, so there is nothing to look at.
+   * Written and deleted in the packed layout; on a Cluster in a slot of this node. Undefined if the
+   * node has no slot, so there is nothing to check.
    */
   readonly probeKey: string | undefined
-  /** Called where a standalone server is a replica: it may be promoted, or replaced. */
+  /** Called if a standalone server is a replica: it may be promoted or replaced. */
   readonly onReplica?: (() => void) | undefined
-  /** Whether a rule is to survive a restart of Redis. @default false */
+  /** Whether a rule must survive a restart of Redis. @default false */
   readonly durable?: boolean | undefined
 }
 
 export interface CheckedStore extends StoreInfo {
-  /** What works, and will hurt. */
+  /** Problems that do not prevent a start. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Looks at one primary. Rejects with STORE_UNFIT if limits would not hold on it, with STORE_REFUSED
- * if it does not let this node write or look, with anything else if that is not known now.
+ * Checks one primary. Rejects with STORE_UNFIT if limits would not hold on it, with STORE_REFUSED
+ * if it refuses writes or commands of this node, and with other errors if that is unknown.
  */
 export async function checkStore(
   run: RunCommand,
@@ -129,8 +129,8 @@ function findWarnings(info: StoreInfo, options: StartCheckOptions): string[] {
 }
 
 /**
- * Only CONFIG tells, and few may run it. Without it a snapshot that was taken tells; but not where
- * there are replicas, for which Redis takes one as well.
+ * Whether Redis takes snapshots. Only CONFIG shows that, and few users may run it. Otherwise a
+ * snapshot that was taken shows it, unless there are replicas, for which Redis takes one as well.
  */
 async function takesSnapshots(run: RunCommand, info: StoreInfo): Promise<boolean> {
   try {

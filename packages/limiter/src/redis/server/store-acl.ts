@@ -1,9 +1,9 @@
 /**
- * The least that the store's user in Redis must be allowed. A user that may do more can do more
- * harm: nothing here reads another prefix, lists keys or changes how Redis runs.
+ * The least rights that the store's user in Redis needs. Nothing here reads another prefix, lists
+ * keys or changes the configuration of Redis.
  */
 
-/** What the scripts call; a user needs the right to each as if it sent it itself. */
+/** The commands that scripts call; the user needs the right to each. */
 export const SCRIPT_COMMANDS: readonly string[] = [
   'del',
   'get',
@@ -28,7 +28,9 @@ export const SCRIPT_COMMANDS: readonly string[] = [
   'zremrangebyscore',
   'zscore',
 ]
-/** What is sent as it is; `select` only where the URL names a database, `role` behind Sentinel. */
+/**
+ * The commands that are sent directly; `select` if the URL names a database, `role` with Sentinel.
+ */
 const SENT_COMMANDS = [
   'del',
   'eval',
@@ -54,13 +56,13 @@ export const STORE_COMMANDS: readonly string[] = [
 ].toSorted()
 
 /**
- * For `ACL SETUSER name on >password`, after it. The channel is where nodes announce refunds and
- * resets to each other; before Redis 6.2 there were no rights to channels.
+ * The rest of `ACL SETUSER name on >password`. The channel is for announcements of refunds and
+ * resets; before Redis 6.2 there were no rights to channels.
  */
 export function storeAcl(prefix: string): string {
   const places = [`~${prefix}:*`, 'resetchannels', `&${prefix}:*`]
   return [...places, '-@all', ...STORE_COMMANDS.map((command) => `+${command}`)].join(' ')
 }
 
-/** The same for the prefix that is used if none is given. */
+/** The rights for the default prefix. */
 export const STORE_ACL = storeAcl('sluice')

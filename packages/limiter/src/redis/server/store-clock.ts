@@ -1,14 +1,14 @@
 /**
- * What is known of the clock of one Redis node.
+ * An estimate of the clock of one Redis node.
  *
- * A reply that carries the store's time was made between sending and receiving, so it bounds how
- * far the store's clock is ahead of ours from both sides. The narrowest bounds of the last seconds
- * are kept; a reply that contradicts them says that a clock stepped, and then it alone counts.
+ * A reply with the store's time was made between sending and receiving, so it bounds the offset of
+ * the store's clock from both sides. The narrowest bounds of the last seconds are kept. A reply
+ * that contradicts them shows that a clock stepped, and then only that reply counts.
  */
 
-/** How long bounds are kept: two rounds of this, so that drift never adds up to anything. */
+/** How long bounds are kept: two rounds of this, so that drift does not accumulate. */
 const ROUND_MS = 1000
-/** Clocks that are not stepped drift by less than this within two rounds. */
+/** Clocks that do not step drift by less than this within two rounds. */
 const DRIFT_US = 1000
 const DRIFT_US_PER_MS = DRIFT_US / (2 * ROUND_MS)
 
@@ -16,7 +16,7 @@ interface Bounds {
   /** The store's clock is ahead of ours by at least and at most so many microseconds. */
   low: number
   high: number
-  /** When the first of what they are made of was sent. */
+  /** When the oldest measurement in the bounds was sent. */
   sinceMs: number
 }
 
@@ -31,12 +31,12 @@ export class StoreClock {
   #learntMs = -Infinity
   #low = -Infinity
   #high = Infinity
-  /** The middle of the bounds, how far off it was, and since when; outlives `forget`. */
+  /** The middle of the bounds, its error, and since when; kept by `forget`. */
   #aheadUs = NaN
   #errorUs = Infinity
   #sinceMs = 0
 
-  /** `nowMs` never steps. */
+  /** `nowMs` is monotonic. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs
   }
@@ -50,18 +50,18 @@ export class StoreClock {
     return this.#errorUs !== Infinity
   }
 
-  /** When the store last told its time. */
+  /** When the store last sent its time. */
   get learntMs(): number {
     return this.#learntMs
   }
 
-  /** A reply to what was sent at `sentMs` and came at `receivedMs` said `storeUs`. */
+  /** Records a reply with `storeUs` to a command sent at `sentMs` and received at `receivedMs`. */
   learn(sentMs: number, receivedMs: number, storeUs: number): void {
     const low = storeUs - Math.ceil(receivedMs * 1000)
     const high = storeUs - Math.floor(sentMs * 1000)
     if (high < this.#low - DRIFT_US || low > this.#high + DRIFT_US) this.forget()
     if (receivedMs >= this.#roundEndsMs) {
-      // After a silence what was known before it is older than two rounds.
+      // After a long silence the earlier bounds are older than two rounds.
       this.#last = receivedMs < this.#roundEndsMs + ROUND_MS ? this.#round : noBounds()
       this.#round = noBounds()
       this.#roundEndsMs = receivedMs + ROUND_MS
@@ -79,7 +79,7 @@ export class StoreClock {
     this.#learntMs = receivedMs
   }
 
-  /** Another server may answer from now on. */
+  /** Forgets the bounds, because another server may answer from now on. */
   forget(): void {
     this.#round = noBounds()
     this.#last = noBounds()
@@ -88,33 +88,33 @@ export class StoreClock {
     this.#known = false
   }
 
-  /** The store's time when our clock says `atMs`, never too late. */
+  /** A lower bound of the store's time when our clock says `atMs`. */
   earliest(atMs: number): number {
     return Math.floor(atMs * 1000 + this.#low)
   }
 
-  /** The store's time now, never too early. */
+  /** An upper bound of the store's time now. */
   latest(): number {
     return Math.ceil(this.#nowMs() * 1000 + this.#high)
   }
 
   /**
-   * The store's time now, as well as it is known. After `forget` still by the clock that was told
-   * last: servers that take over from each other are nearer to each other than to a wall clock here
-   * that nobody has compared.
+   * The best estimate of the store's time now. After `forget` it still uses the last known clock: a
+   * server that takes over is closer to its predecessor than to a wall clock that was never
+   * compared.
    */
   now(): number {
     return Math.round(this.#nowMs() * 1000 + this.#aheadUs)
   }
 
-  /** How far `now` may be off, in microseconds; Infinity if the store never told its time. */
+  /** How far `now` may be off, in microseconds; Infinity if the store never sent its time. */
   uncertaintyUs(): number {
     if (!this.wasEverKnown) return Infinity
     const agedMs = Math.max(0, this.#nowMs() - this.#sinceMs)
     return Math.ceil(this.#errorUs + agedMs * DRIFT_US_PER_MS)
   }
 
-  /** How far the store's clock is ahead of a wall clock, in microseconds, and how sure that is. */
+  /** How far the store's clock is ahead of a wall clock, and the error of that, in microseconds. */
   aheadOf(wallUs: number): { readonly offsetUs: number; readonly errorUs: number } {
     return { offsetUs: this.now() - wallUs, errorUs: this.uncertaintyUs() }
   }

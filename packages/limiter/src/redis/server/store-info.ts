@@ -1,11 +1,11 @@
-/** What `INFO` of Redis, Valkey and their kin says, as far as the store needs it. */
+/** Reads `INFO` of Redis, Valkey and compatible servers, as far as the store needs it. */
 import { SluiceError } from '@sluice/core'
 import { type RunCommand, textOf } from '../connection/run-command.js'
 
 export interface StoreInfo {
   /** `Redis 7.0.15`, `Valkey 8.1.0`. */
   readonly version: string
-  /** Of the Redis it is compatible with; NaN if it does not say. */
+  /** The version of Redis it is compatible with; NaN if it does not say. */
   readonly major: number
   readonly isReplica: boolean
   readonly isCluster: boolean
@@ -13,13 +13,13 @@ export interface StoreInfo {
   /** Undefined if it does not say. */
   readonly evictionPolicy: string | undefined
   readonly usedBytes: number
-  /** 0: no bound. */
+  /** 0 for no bound. */
   readonly maxBytes: number
   readonly evictedKeys: number
-  /** In all databases: Sluice is meant to have a Redis of its own. */
+  /** In all databases, because Sluice is meant to have its own Redis. */
   readonly keys: number
   readonly aof: boolean
-  /** Whether it has forked for a snapshot since it started, as far as can be seen. */
+  /** Whether it has forked for a snapshot since it started, as far as INFO shows. */
   readonly hasSnapshot: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * The store's time as this process knows it. A Cluster has a clock on each node: the first that is
- * known is gone by, and how far the others are from it is part of how sure that is.
+ * The store's time as estimated by this process. A Cluster has a clock on each node: the first
+ * known clock is used, and the distance of the others from it is part of the uncertainty.
  */
 import { type Clock, systemClock } from '../../clock.js'
 import type { StoreClock } from './store-clock.js'
@@ -8,7 +8,7 @@ import type { StoreClock } from './store-clock.js'
 export interface StoreTimeDeps {
   /** One for each node of the store. */
   readonly clocks: () => readonly { readonly clock: StoreClock }[]
-  /** What scripts decide with instead, in tests. */
+  /** The clock that scripts use instead, in tests. */
   readonly clock: Clock | undefined
 }
 
@@ -19,13 +19,13 @@ export class StoreTime {
     this.#deps = deps
   }
 
-  /** In microseconds, as well as it is known; the wall clock where no node has ever told. */
+  /** The best estimate in microseconds; the wall clock if no node has ever sent its time. */
   now(): number {
     const { clock } = this.#deps
     return clock?.now() ?? this.anchor()?.now() ?? systemClock.now()
   }
 
-  /** The same, but never behind that of any node; Infinity where it is not known. */
+  /** The same, but never behind the time of any node; Infinity if unknown. */
   latest(): number {
     const { clock, clocks } = this.#deps
     if (clock !== undefined) return clock.now()
@@ -33,11 +33,11 @@ export class StoreTime {
     for (const { clock: each } of clocks()) {
       if (each.isKnown) latest = Math.max(latest, each.latest())
     }
-    // A clock that was never told, or not since another server may answer, is not to be guessed.
+    // A clock that was never read, or not since another server may answer, cannot be estimated.
     return latest === 0 ? Infinity : latest
   }
 
-  /** How far `now` may be from the time of any node; Infinity where no node has ever told. */
+  /** How far `now` may be from the time of any node; Infinity if no node has ever sent its time. */
   uncertaintyUs(): number {
     if (this.#deps.clock !== undefined) return 0
     const anchor = this.anchor()
@@ -51,7 +51,7 @@ export class StoreTime {
     return most
   }
 
-  /** The first clock that is known; while none is, the first that once was. */
+  /** The first clock that is known; if none is, the first that once was. */
   private anchor(): StoreClock | undefined {
     let lastKnown: StoreClock | undefined
     for (const { clock } of this.#deps.clocks()) {

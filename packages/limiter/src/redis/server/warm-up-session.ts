@@ -1,9 +1,9 @@
-/** A second way to the nodes of a session, over the same connections. */
+/** A second session over the connections of another. */
 import type { NodePipeline } from '../pipeline/node-pipeline.js'
 import { Router } from '../pipeline/router.js'
 import { routerDeps, type RedisSession, type SessionDeps } from './redis-session.js'
 
-/** What a store needs of its session. */
+/** What a store needs from its session. */
 export type StoreSession = Pick<
   RedisSession,
   | 'secret'
@@ -22,8 +22,8 @@ export type StoreSession = Pick<
 const NO_PIPELINES: readonly NodePipeline[] = []
 
 /**
- * Opens a session that has a router of its own, and so its own breakers, clock bounds and bounds on
- * what is in flight. Closing it closes no connection.
+ * Opens a session with its own router, and so its own breakers, clock estimates and bounds on
+ * batches in flight. Closing it closes no connection.
  */
 export function openWarmUpSession(session: StoreSession, deps: SessionDeps): StoreSession {
   const { secret, ready, exchange, driver } = session
@@ -38,7 +38,7 @@ export function openWarmUpSession(session: StoreSession, deps: SessionDeps): Sto
     fleetPlace: () => session.fleetPlace(),
     pipelines: () => router?.pipelines() ?? NO_PIPELINES,
     stats: () => session.stats(),
-    // Other nodes know nothing of these counters.
+    // Other nodes have no such counters.
     announce: () => {},
     close: async () => router?.close(),
   }

@@ -1,4 +1,4 @@
-/** What must not spoil the calls of others, on a real Redis. */
+/** Calls and options that must not affect other calls, on a real Redis. */
 import { defineLimit, type Take } from '@sluice/core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../../../tools/redis/fault-proxy.js'
@@ -74,7 +74,7 @@ test.each([
   })
 })
 
-test('a limit that no encoder knows is not run, and the process goes on', async () => {
+test('a limit that cannot be encoded is answered not-run, and the process goes on', async () => {
   const problems: string[] = []
   await opened({ observer: { problem: (text) => problems.push(text) } }, async () => {
     const unknown = { ...take(1), limit: { ...limit, max: 0.5 } }
@@ -84,7 +84,7 @@ test('a limit that no encoder knows is not run, and the process goes on', async 
   })
 })
 
-test('calls of a rule in haste, which are always too late, cost others nothing', async () => {
+test('calls with a deadline that is too short to meet do not slow down other calls', async () => {
   await opened({ url: proxy.url }, async () => {
     proxy.delay(5)
     let isOver = false
@@ -106,7 +106,7 @@ test('calls of a rule in haste, which are always too late, cost others nothing',
   })
 })
 
-test('a rule that never waits long enough does not have the store given up', async () => {
+test('a rule with too short a deadline does not open the breaker', async () => {
   await opened({ url: proxy.url }, async () => {
     proxy.delay(5)
     for (let i = 0; i < 20; i++) {
@@ -118,7 +118,7 @@ test('a rule that never waits long enough does not have the store given up', asy
   })
 })
 
-test('a store too slow for most rules is asked again for those that wait longer', async () => {
+test('a store too slow for most rules is still used by rules with a longer deadline', async () => {
   await opened({ url: proxy.url, deadlineMs: 20 }, async () => {
     proxy.delay(30)
     proxy.hold()
@@ -135,7 +135,7 @@ test('a store too slow for most rules is asked again for those that wait longer'
   })
 }, 60_000)
 
-test('a store that is closed before it started says so to whoever waits', async () => {
+test('closing a store before it started rejects ready', async () => {
   const early = redisStore({ url: 'redis://127.0.0.1:1' })
   const waiting = expect(early.ready).rejects.toMatchObject({ code: 'STORE_FAILED' })
   await early.close()
@@ -143,7 +143,7 @@ test('a store that is closed before it started says so to whoever waits', async 
   await expect(early.remote.secret).rejects.toMatchObject({ code: 'STORE_FAILED' })
 })
 
-test('calls under way when the store is closed are answered', async () => {
+test('calls in flight are answered when the store is closed', async () => {
   const answers: Answer[] = []
   await opened({ url: proxy.url }, async () => {
     proxy.hold('to-client')

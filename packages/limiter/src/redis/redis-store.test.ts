@@ -1,4 +1,4 @@
-/** The suite that every store passes, on a real Redis of each kind. */
+/** The conformance suite of stores, on a real Redis of each kind. */
 import { afterAll, beforeAll, describe, test } from 'vitest'
 import { startCluster } from '../../../../tools/redis/cluster.js'
 import { startRedis } from '../../../../tools/redis/server.mjs'
@@ -11,7 +11,7 @@ interface Server {
   stop(): Promise<void>
 }
 
-/** A server whose only user may do what docs/guides/redis.md says, and nothing else. */
+/** A server whose only user has the rights of docs/guides/redis.md and no others. */
 async function startRestricted(): Promise<Server> {
   const server = await startRedis()
   await server.call('ACL', 'SETUSER', 'sluice', 'on', '>secret', ...STORE_ACL.split(' '))

@@ -1,4 +1,4 @@
-/** What is not a Redis, or not a well one: whatever it says, no reply reaches the wrong command. */
+/** Servers that are not a Redis, or a broken one: no reply reaches the wrong command. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
@@ -8,11 +8,11 @@ import { ask, askAll, open, readyChannel, textOf } from './drivers.test-helper.j
 
 interface BadServer {
   readonly url: string
-  /** How many connections there were so far. */
+  /** The number of connections so far. */
   readonly connections: () => number
 }
 
-/** `answer` is called with all that arrives, as it arrives. */
+/** `answer` is called with all data, as it arrives. */
 async function start(answer: (socket: Socket, text: string) => void): Promise<BadServer> {
   let connections = 0
   const sockets = new Set<Socket>()
@@ -36,7 +36,7 @@ async function start(answer: (socket: Socket, text: string) => void): Promise<Ba
 const isGreeting = (text: string) => text === '*1\r\n$4\r\nPING\r\n'
 const PONG = '+PONG\r\n'
 
-/** A server that is well, but for its first answer after a greeting. */
+/** A server that works, except for its first reply after the handshake. */
 function once(answer: string): (socket: Socket, text: string) => void {
   let isSaid = false
   return (socket, text) => {
@@ -49,21 +49,24 @@ function once(answer: string): (socket: Socket, text: string) => void {
   }
 }
 
-describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
+describe.each(REDIS_CLIENTS)('a server that is not a Redis, by %s', (client) => {
   test.each([
     ['HTTP', 'HTTP/1.1 400 Bad Request\r\n\r\n'],
     ['bytes', '\u0000\u0001\u0002\r\n'],
     ['a length that is none', '$x\r\nabc\r\n'],
-  ])('answers in %s: never ready, told, and tried again', async (_, garbage) => {
-    const server = await start((socket) => socket.write(garbage))
-    const { driver, problems } = await open(server.url, client, { connectTimeoutMs: 100 })
-    await waitFor('Several tries', async () => server.connections() >= 3)
-    expect(driver.channelOf(0)?.isReady).toBe(false)
-    expect(problems.length).toBeGreaterThan(0)
-    expect(problems.length).toBeLessThan(4)
-  })
+  ])(
+    'never becomes ready, and is reported and retried, if it answers in %s',
+    async (_, garbage) => {
+      const server = await start((socket) => socket.write(garbage))
+      const { driver, problems } = await open(server.url, client, { connectTimeoutMs: 100 })
+      await waitFor('Several tries', async () => server.connections() >= 3)
+      expect(driver.channelOf(0)?.isReady).toBe(false)
+      expect(problems.length).toBeGreaterThan(0)
+      expect(problems.length).toBeLessThan(4)
+    },
+  )
 
-  test('closes every connection: tried again, with pauses', async () => {
+  test('gets pauses between attempts if it closes every connection', async () => {
     const server = await start((socket) => socket.destroy())
     const { driver, problems } = await open(server.url, client)
     await waitFor('Several tries', async () => server.connections() >= 3)
@@ -71,7 +74,7 @@ describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
     expect(problems.length).toBeGreaterThan(0)
   })
 
-  test('never answers: given up and tried again', async () => {
+  test('times out and is retried if it never answers', async () => {
     const server = await start(() => {})
     const { driver, problems } = await open(server.url, client, { connectTimeoutMs: 50 })
     await waitFor('Several tries', async () => server.connections() >= 3)
@@ -79,7 +82,7 @@ describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
     expect(problems).toEqual([expect.stringContaining('No answer within 50 ms')])
   })
 
-  test('becomes senseless in the midst: all that is outstanding is settled as lost', async () => {
+  test('settles all outstanding commands as lost if it breaks in the middle', async () => {
     const server = await start(once('+ONE\r\nZ\r\n+THREE\r\n'))
     const { driver } = await open(server.url, client)
     const channel = await readyChannel(driver)
@@ -91,7 +94,7 @@ describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
     expect(textOf(await ask(channel, 'D'))).toBe('FINE')
   })
 
-  test('answers what nobody asked: the connection is given up', async () => {
+  test('loses the connection if it sends unrequested replies', async () => {
     const server = await start(once('+A\r\n+TOO MUCH\r\n'))
     const { driver, readies } = await open(server.url, client)
     const channel = await readyChannel(driver)
@@ -101,7 +104,7 @@ describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
     expect(textOf(await ask(channel, 'B'))).toBe('FINE')
   })
 
-  test('sends a reply byte by byte: it is put together', async () => {
+  test('may send a reply byte by byte', async () => {
     const server = await start((socket, text) => {
       if (isGreeting(text)) socket.write(PONG)
       else {
@@ -125,7 +128,7 @@ describe.each(REDIS_CLIENTS)('a server that is no Redis, by %s', (client) => {
     const { driver } = await open(quiet.url, client)
     await waitFor('A connection', async () => quiet.connections() > 0)
     await driver.close()
-    // The sockets of the server side are in this process too, and end a moment later.
+    // The sockets of the server are in this process too, and end a moment later.
     await waitFor('No more than before', async () => resources() <= before)
     const early = await open(quiet.url, client)
     await early.driver.close()

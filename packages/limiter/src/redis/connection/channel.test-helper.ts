@@ -1,4 +1,4 @@
-/** Channels and schedulers for tests of what the store does beside deciding. */
+/** Channels and schedulers for tests of what the store does apart from deciding. */
 import { Redis } from 'ioredis'
 import { type RunCommand, runOnChannel } from './run-command.js'
 import {
@@ -17,7 +17,7 @@ export interface TestChannel extends RedisChannel {
   close(): void
 }
 
-/** A connection to a real server; settles once it is there. */
+/** A connection to a real server; resolves once it is ready. */
 export async function openChannel(
   port: number,
   user?: { readonly username: string; readonly password: string },
@@ -80,7 +80,7 @@ export class FakeChannel implements RedisChannel {
 
   reconnect(): void {}
 
-  /** The words of all commands so far, write by write. */
+  /** The arguments of all commands so far, write by write. */
   words(): readonly (readonly string[])[] {
     return this.sent.map(({ commands }) => commands.map((each) => each.words().join(' ')))
   }
@@ -90,7 +90,7 @@ export class FakeChannel implements RedisChannel {
   }
 }
 
-/** Time that passes when the test says so. */
+/** A scheduler whose time the test advances. */
 export class FakeScheduler implements Scheduler {
   nowMs = 0
   readonly #waiting = new Set<{ atMs: number; run: () => void }>()
@@ -105,7 +105,7 @@ export class FakeScheduler implements Scheduler {
     return this.#waiting.size
   }
 
-  /** Lets time pass, and what follows at each moment happen. */
+  /** Advances time and runs what is due at each moment. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.nowMs + ms
     await settled()
@@ -122,7 +122,7 @@ export class FakeScheduler implements Scheduler {
   }
 }
 
-/** Until every promise that could go on has gone on. */
+/** Resolves when every promise that can settle has settled. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }

@@ -25,7 +25,7 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
   })
 
   test('has a channel for every slot, to its primary', async () => {
-    // One node is enough to find the others, and a replica will do.
+    // One node is enough to find the others, even a replica.
     const [replica] = cluster.nodes.slice(-1)
     const { driver, readies, problems } = await open(
       `redis+cluster://${replica?.address}`,
@@ -45,14 +45,14 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
         .map(({ address }) => address)
         .toSorted(),
     ).toEqual(primaries)
-    // Nobody is told of the replica.
+    // The replica is not reported as ready.
     expect(readies.toSorted()).toEqual(primaries)
     expect(driver.channelOf(-1)).toBeUndefined()
     expect(driver.channelOf(SLOT_COUNT)).toBeUndefined()
     expect(problems).toEqual([])
   })
 
-  test('takes a key of every partition without a redirection', async () => {
+  test('accepts a key of every partition without a redirection', async () => {
     const { driver } = await open(cluster.url, client)
     await whole(driver)
     for (const [index, tag] of PARTITION_TAGS.entries()) {
@@ -62,7 +62,7 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
     }
   })
 
-  test('gives redirections to whoever asked, and a channel to where they lead', async () => {
+  test('returns redirections to the sender, and has a channel to their target', async () => {
     const { driver } = await open(cluster.url, client)
     await whole(driver)
     const wrong = driver.channels().find((channel) => channel !== driver.channelOf(12_739))
@@ -116,7 +116,7 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
     await old.start()
   })
 
-  test('that is gone altogether is found again', async () => {
+  test('reconnects after all nodes were gone', async () => {
     const { driver } = await open(cluster.url, client)
     await whole(driver)
     await Promise.all(cluster.nodes.map((node) => node.kill()))
@@ -128,8 +128,8 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
   })
 })
 
-describe('a Cluster whose primary stands still', () => {
-  test('is followed once the connection is given up, and the old primary is left', async () => {
+describe('a Cluster whose primary hangs', () => {
+  test('switches to the new primary once the connection is given up, and drops the old one', async () => {
     const cluster = await startCluster()
     try {
       const { driver } = await open(cluster.url, 'ioredis')

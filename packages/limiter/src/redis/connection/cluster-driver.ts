@@ -206,7 +206,7 @@ export class ClusterDriver implements RedisDriver {
       this.#listeners.problem(unfitTarget(address, problem, accepted))
     } else
       this.#listeners.problem(
-        new Error(`Redis ${address} does not tell its slots: ${message}`, { cause }),
+        new Error(`Redis ${address} refuses CLUSTER SLOTS: ${message}`, { cause }),
       )
   }
 

@@ -11,19 +11,19 @@ import { TopologyPoll } from './topology-poll.js'
 import { PendingReplies } from './pending-replies.js'
 import { readSlotRanges } from './slot-ranges.js'
 
-describe('the pause before the next try', () => {
+describe('the pause before the next attempt', () => {
   test.each([
     [false, 50, 500],
     [true, 50, 150],
-  ])('where the last timed out: %s, is from %i to %i ms', (timedOut, least, most) => {
+  ])('lies, with a timeout before: %s, between %i and %i ms', (timedOut, least, most) => {
     expect(reconnectPauseMs(timedOut, () => 0)).toBe(least)
     expect(reconnectPauseMs(timedOut, () => 1)).toBe(most)
     expect(reconnectPauseMs(timedOut, () => 0.5)).toBe((least + most) / 2)
   })
 })
 
-describe('one write', () => {
-  test('is settled once for each command, in whatever order', () => {
+describe('a write', () => {
+  test('settles each command once, in any order', () => {
     const settle = vi.fn()
     const done = vi.fn()
     const sent = new PendingReplies(3, settle, { onDone: done, onListenerError: () => {} })
@@ -41,12 +41,12 @@ describe('one write', () => {
   })
 })
 
-describe('the greeting', () => {
+describe('the handshake', () => {
   const nobody = { username: undefined, password: undefined, db: 0, mustBePrimary: false }
   const words = (greeting: Parameters<typeof handshakeSteps>[0]) =>
     handshakeSteps(greeting).map(({ command }) => command.words().join(' '))
 
-  test('is as short as it can be', () => {
+  test('has no unnecessary command', () => {
     expect(words(nobody)).toEqual(['PING'])
     expect(words({ ...nobody, password: 'p' })).toEqual(['AUTH p', 'PING'])
     expect(words({ username: 'u', password: 'p', db: 2, mustBePrimary: true })).toEqual([
@@ -86,7 +86,7 @@ describe('the greeting', () => {
     ['senseless', role, 7, 'unfit'],
     ['no right to ask', role, error('NOPERM …'), 'fit'],
     ['lost', role, new Error('closed'), 'unfit'],
-  ])('answered with %s', (_, step, reply, expected) => {
+  ])('judges the answer: %s', (_, step, reply, expected) => {
     const verdict = step?.judge(reply, () => expect.unreachable())
     if (expected === 'unfit') expect(verdict).toBeInstanceOf(Error)
     else expect(verdict).toBe(expected)
@@ -101,7 +101,7 @@ describe('a reply to CLUSTER SLOTS', () => {
     [],
   ]
 
-  test('names the primary of each range; replicas are not looked at', () => {
+  test('names the primary of each range; replicas are ignored', () => {
     const reply = [
       [0, 5, node('10.0.0.1', 1), node('10.0.0.2', 2)],
       [6, 6, node('::1', 3)],
@@ -113,12 +113,12 @@ describe('a reply to CLUSTER SLOTS', () => {
     expect(readSlotRanges([], 'here')).toEqual([])
   })
 
-  test('means the host that was asked where it names none', () => {
+  test('means the host that was asked if it names none', () => {
     expect(readSlotRanges([[0, 1, node(null, 7)]], 'here')?.[0]?.primary.host).toBe('here')
     expect(readSlotRanges([[0, 1, node('', 7)]], 'here')?.[0]?.primary.host).toBe('here')
   })
 
-  test('leaves out a primary that cannot be dialled', () => {
+  test('leaves out a primary without a usable address', () => {
     const reply = [
       [0, 1, node('?', 7)],
       [2, 3, node('a b', 7)],
@@ -139,12 +139,12 @@ describe('a reply to CLUSTER SLOTS', () => {
     ['a range the wrong way', [[5, 4, node('a', 1)]]],
     ['no node', [[0, 5]]],
     ['slots as text', [[Buffer.from('0'), 5, node('a', 1)]]],
-  ])('that is %s is none', (_, reply) => {
+  ])('does not parse if it has %s', (_, reply) => {
     expect(readSlotRanges(reply, 'here')).toBeUndefined()
   })
 })
 
-describe('rounds of questions', () => {
+describe('topology polls', () => {
   beforeEach(() => {
     vi.useFakeTimers()
   })
@@ -166,7 +166,7 @@ describe('rounds of questions', () => {
     return { rounds, polls: () => polls, answer: () => open?.() }
   }
 
-  test('are few while all is well, and many while something is missing', () => {
+  test('repeat slowly while all is well, and fast while something is missing', () => {
     let isWell = true
     const { rounds, polls } = make(() => isWell)
     expect(polls()).toBe(0)
@@ -183,7 +183,7 @@ describe('rounds of questions', () => {
     rounds.close()
   })
 
-  test('come at once when somebody knows of a change, however many do', () => {
+  test('start at once when a change is reported, however many reports there are', () => {
     const { rounds, polls } = make(() => true)
     for (let ms = 0; ms < 1000; ms += 5) {
       rounds.pollSoon()
@@ -193,7 +193,7 @@ describe('rounds of questions', () => {
     rounds.close()
   })
 
-  test('are not two at a time, and end though nobody answers', () => {
+  test('run one at a time, and end even if no node answers', () => {
     const { rounds, polls, answer } = make(() => false, false)
     rounds.pollSoon()
     vi.advanceTimersByTime(25)
@@ -218,7 +218,7 @@ describe('rounds of questions', () => {
 describe('a driver', () => {
   const target = parseRedisUrl('redis://127.0.0.1:1')
 
-  test('whose package is missing says what to install', async () => {
+  test('names the package to install if it is missing', async () => {
     vi.doMock('iovalkey', () => {
       throw new Error("Cannot find package 'iovalkey'")
     })
@@ -231,19 +231,19 @@ describe('a driver', () => {
     vi.doUnmock('iovalkey')
   })
 
-  test('of another name is refused', async () => {
+  test('refuses an unknown client', async () => {
     const opening = openDriver({ target, client: 'other' as RedisClient })
     await expect(opening).rejects.toThrow(
       'client: found other; accepted: ioredis, iovalkey, node-redis',
     )
   })
 
-  test('with certificates for a URL without TLS is refused', async () => {
+  test('refuses certificates for a URL without TLS', async () => {
     const opening = openDriver({ target, client: 'ioredis', tls: {} })
     await expect(opening).rejects.toThrow('tls: found with a URL without TLS; accepted: ')
   })
 
-  test('names the host to servers that share an address, unless it is an address itself', () => {
+  test('sends the host name to servers that share an address, unless it is an IP address', () => {
     expect(tlsOf({}, { host: 'a.example', port: 1 })).toEqual({ servername: 'a.example' })
     expect(tlsOf({}, { host: '10.0.0.1', port: 1 })).toEqual({})
     expect(tlsOf({}, { host: '::1', port: 1 })).toEqual({})

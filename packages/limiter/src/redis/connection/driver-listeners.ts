@@ -25,7 +25,7 @@ export class DriverListeners {
       try {
         listener(channel)
       } catch (error) {
-        this.problem(new Error('A listener of connections threw', { cause: error }))
+        this.problem(new Error('A connection listener threw', { cause: error }))
       }
     }
   }

@@ -1,4 +1,4 @@
-/** One suite for all clients: what the tests of the drivers share. */
+/** Helpers for the tests of drivers, which run for all clients. */
 import { onTestFinished } from 'vitest'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
 import { wordsCommand } from './run-command.js'
@@ -7,7 +7,7 @@ import type { RedisClient } from '../redis-options.js'
 import { parseRedisUrl } from './redis-target.js'
 import { type DriverOptions, openDriver } from './open-driver.js'
 
-/** For tests that count problems: a server that is kept waiting by the machine has none. */
+/** For tests that count problems: a machine that is slow must not cause any. */
 export const PATIENT = { connectTimeoutMs: 20_000 }
 
 export interface OpenedDriver {
@@ -41,7 +41,7 @@ export function readyChannel(driver: RedisDriver, slot = 0): Promise<RedisChanne
   })
 }
 
-/** All commands in one write; what each was settled with. Rejects if they were not sent. */
+/** Sends all commands in one write and resolves to their replies. Rejects if they were not sent. */
 export function askAll(
   channel: RedisChannel,
   commands: readonly (readonly (string | Buffer)[])[],
@@ -55,7 +55,7 @@ export function askAll(
       settled += 1
       if (settled === commands.length) resolve(replies)
     })
-    if (!wasSent) reject(new Error('It was not sent'))
+    if (!wasSent) reject(new Error('The commands were not sent'))
   })
 }
 
@@ -64,10 +64,10 @@ export async function ask(
   ...words: readonly (string | Buffer)[]
 ): Promise<RedisReply | Error> {
   const [reply] = await askAll(channel, [words])
-  if (reply === undefined) throw new Error('Nothing was asked')
+  if (reply === undefined) throw new Error('No command was sent')
   return reply
 }
 
-/** The reply as text, for those that are. */
+/** The reply as text, if it is one. */
 export const textOf = (reply: RedisReply | Error): string =>
   reply instanceof Error ? `${reply.name}: ${reply.message}` : String(reply)

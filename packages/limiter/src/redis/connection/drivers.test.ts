@@ -17,7 +17,7 @@ async function start(options: RedisOptions = {}): Promise<RedisServer> {
 }
 
 describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
-  test('is connected to, and asked', async () => {
+  test('connects and answers', async () => {
     const server = await start()
     const { driver, readies, problems } = await open(server.url, client, PATIENT)
     expect(driver.topology).toBe('standalone')
@@ -32,7 +32,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(problems).toEqual([])
   })
 
-  test('gives texts as bytes, numbers as numbers, and nothing as null', async () => {
+  test('returns strings as bytes, numbers as numbers, and nil as null', async () => {
     const server = await start()
     const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -53,7 +53,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     ])
   })
 
-  test('answers several commands in their order, errors in their places', async () => {
+  test('answers several commands in order, with errors in their places', async () => {
     const server = await start()
     const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -72,7 +72,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(channel.send([], () => {})).toBe(true)
   })
 
-  test('takes what is larger than a socket holds', async () => {
+  test('accepts a command larger than a socket buffer', async () => {
     const server = await start()
     const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -88,7 +88,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     ])
   })
 
-  test('knows user, password and database', async () => {
+  test('uses user, password and database', async () => {
     const server = await start({ password: 'p@ss/wörd' })
     await server.call('ACL', 'SETUSER', 'app', 'on', '>se:cret', '~*', '+@all')
     const named = `redis://app:${encodeURIComponent('se:cret')}@${server.address}/3`
@@ -102,7 +102,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(textOf(await ask(second, 'GET', 'where'))).toBe('three')
   })
 
-  test('says once what is wrong with a password, without the password', async () => {
+  test('reports a wrong password once, without the password', async () => {
     const server = await start({ password: 'right' })
     const url = `redis://:secret@${server.address}`
     const { driver, problems, readies } = await open(url, client, PATIENT)
@@ -110,23 +110,23 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(driver.channelOf(0)?.isReady).toBe(false)
     expect(problems[0]).toMatch(/^Redis 127\.0\.0\.1:\d+: WRONGPASS /)
     expect(problems.join()).not.toContain('secret')
-    // As soon as the server agrees, it is let in.
+    // The connection is accepted as soon as the server has the same password.
     await server.call('CONFIG', 'SET', 'requirepass', 'secret')
     await readyChannel(driver)
     expect(readies).toHaveLength(1)
     expect(problems).toHaveLength(1)
   })
 
-  test('goes on where the server asks for no password, and says so', async () => {
+  test('works with a server that requires no password, and reports that', async () => {
     const server = await start()
     const { driver, problems } = await open(`redis://:secret@${server.address}`, client, PATIENT)
     await readyChannel(driver)
     expect(problems).toEqual([
-      `Redis ${server.address}: The URL has a password, but the server asks for none`,
+      `Redis ${server.address}: The URL has a password, but the server requires none`,
     ])
   })
 
-  test('says what is wrong with a database', async () => {
+  test('reports an invalid database', async () => {
     const server = await start()
     const { driver, problems } = await open(`${server.url}/99`, client, PATIENT)
     await waitFor('A problem', async () => problems.length > 0)
@@ -134,7 +134,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(driver.channelOf(0)?.isReady).toBe(false)
   })
 
-  test('that is not there is waited for', async () => {
+  test('connects once it is started', async () => {
     const server = await start()
     await server.kill()
     const { driver, problems, readies } = await open(server.url, client, PATIENT)
@@ -149,7 +149,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(problems).toHaveLength(1)
   })
 
-  test('that is killed settles what is outstanding, and is connected to when it is back', async () => {
+  test('settles outstanding commands when it is killed, and reconnects when it is back', async () => {
     const server = await start()
     const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -174,7 +174,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(await ask(channel, 'GET', 'a')).toBeNull()
   })
 
-  test('that reads its data is not ready until it has', async () => {
+  test('becomes ready only after it has loaded its data', async () => {
     const server = await start({
       config: ['--key-load-delay', '2000', '--loading-process-events-interval-bytes', '1024'],
     })
@@ -189,7 +189,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(await ask(channel, 'DBSIZE')).toBe(500)
   })
 
-  test('that stands still answers when it goes on', async () => {
+  test('answers after a pause of its process', async () => {
     const server = await start()
     const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -201,7 +201,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(readies).toHaveLength(1)
   })
 
-  test('that stands still can be given up, and is there when it goes on', async () => {
+  test('allows giving up a paused process, and reconnects when it continues', async () => {
     const server = await start()
     const options = { connectTimeoutMs: 100 }
     const { driver, readies, problems } = await open(server.url, client, options)
@@ -211,7 +211,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     channel.reconnect()
     expect(channel.isReady).toBe(false)
     expect(await reply).toBeInstanceOf(RedisConnectionError)
-    // Several tries are given up: the kernel connects, but nobody answers.
+    // Several attempts time out: the kernel connects, but the server does not answer.
     await waitFor('A try that is given up', async () =>
       problems.some((problem) => problem.includes('No answer within 100 ms')),
     )
@@ -222,7 +222,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(readies).toHaveLength(2)
   })
 
-  test('is connected to anew on demand, once for many demands', async () => {
+  test('reconnects on request, once for many requests', async () => {
     const server = await start()
     const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -232,12 +232,12 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(readies).toHaveLength(2)
     expect(await ask(channel, 'CLIENT', 'ID')).not.toBe(before)
     await waitFor('One connection', async () => {
-      // This driver, and the one that asks.
+      // This driver, and the one that counts.
       return (await server.cli('CLIENT', 'LIST')).trim().split('\n').length === 2
     })
   })
 
-  test('that closes connections is connected to anew', async () => {
+  test('reconnects after the server closed the connection', async () => {
     const server = await start()
     const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -246,7 +246,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(textOf(await ask(channel, 'PING'))).toBe('PONG')
   })
 
-  test('that takes no more clients is waited for', async () => {
+  test('connects once a server with too many clients has room', async () => {
     const server = await start({ config: ['--maxclients', '1'] })
     const first = await open(server.url, client, PATIENT)
     await readyChannel(first.driver)
@@ -257,7 +257,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     await readyChannel(second.driver)
   })
 
-  test('settles what is outstanding when it is closed, and then does nothing more', async () => {
+  test('settles outstanding commands when it is closed, and then does nothing more', async () => {
     const server = await start()
     const { driver, readies, problems } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -275,7 +275,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     expect(problems).toEqual([])
   })
 
-  test('tells of a listener that throws, and goes on', async () => {
+  test('reports a listener that throws, and goes on', async () => {
     const server = await start()
     const { driver, problems } = await open(server.url, client, PATIENT)
     driver.onReady(() => {
@@ -287,9 +287,9 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     })
     expect(textOf(await ask(channel, 'PING'))).toBe('PONG')
     expect(problems).toEqual([
-      'A listener of connections threw',
-      'A listener of a reply threw',
-      'A listener of a reply threw',
+      'A connection listener threw',
+      'A reply listener threw',
+      'A reply listener threw',
     ])
   })
 })

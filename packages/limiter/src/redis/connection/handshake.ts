@@ -44,7 +44,7 @@ function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): H
   if (!(reply instanceof RedisReplyError) || !isNeedless.test(reply.message)) {
     return judgePlainly(reply)
   }
-  warn(new Error('The URL has a password, but the server asks for none'))
+  warn(new Error('The URL has a password, but the server requires none'))
   return 'fit'
 }
 
@@ -77,5 +77,7 @@ function judgeRole(reply: RedisReply | Error): HandshakeVerdict {
   if (reply instanceof RedisReplyError) return 'fit'
   if (reply instanceof Error) return reply
   const role = Array.isArray(reply) ? String(reply[0]) : 'unknown'
-  return role === 'master' ? 'fit' : new Error(`The sentinels name it, but its role is ${role}`)
+  return role === 'master'
+    ? 'fit'
+    : new Error(`Sentinel names it as the primary, but its role is ${role}`)
 }

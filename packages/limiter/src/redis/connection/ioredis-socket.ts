@@ -74,7 +74,7 @@ export function ioredisSockets(module: IoredisModule, options: RedisSocketOption
     const tls = options.tls === undefined ? undefined : tlsOf(options.tls, address)
     const connectTimeout = options.connectTimeoutMs * CLIENT_TIMEOUT_FACTOR
     const redis = new module.Redis({ ...PASSIVE, ...address, connectTimeout, tls })
-    let reason = new Error('Closed by the other side')
+    let reason = new Error('Closed by the server')
     redis.on('ready', () => events.opened())
     redis.on('end', () => events.ended(reason))
     redis.on('error', (error) => {

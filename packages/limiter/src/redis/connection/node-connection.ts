@@ -69,7 +69,7 @@ export class NodeConnection implements RedisChannel {
     this.#replyEvents = {
       onDone: (sent) => this.forget(sent),
       onListenerError: (error) =>
-        events.problem(new Error('A listener of a reply threw', { cause: error })),
+        events.problem(new Error('A reply listener threw', { cause: error })),
     }
     // Deferred, so that the owner can add its listeners first.
     this.setTimer(0, () => this.open())
@@ -112,7 +112,7 @@ export class NodeConnection implements RedisChannel {
 
   reconnect(): void {
     // A socket that is just being opened is new enough.
-    if (this.#isFit) this.drop(new Error('It was given up'), false)
+    if (this.#isFit) this.drop(new Error('A new connection was requested'), false)
   }
 
   /** Connects to another node instead, because the old one is no longer the primary. */

@@ -82,7 +82,7 @@ class NodeRedisSocket implements RedisSocket {
     })
     // After a protocol error it would stay connected, with replies and commands out of step.
     client.on('error', (error) => events.ended(error))
-    client.on('end', () => events.ended(new Error('Closed by the other side')))
+    client.on('end', () => events.ended(new Error('Closed by the server')))
     // Deferred: with an invalid certificate it would fail before the caller has this socket.
     queueMicrotask(() => {
       if (this.#isDestroyed) return

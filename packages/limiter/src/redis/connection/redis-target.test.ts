@@ -20,7 +20,7 @@ const PLAIN: RedisTarget = {
 
 const at = (host: string, port: number) => ({ host, port })
 
-describe('a URL says where Redis is', () => {
+describe('parsing a Redis URL', () => {
   test.each<[string, Partial<RedisTarget>]>([
     ['redis://redis.example', {}],
     ['redis://redis.example/', {}],
@@ -89,12 +89,12 @@ describe('a URL says where Redis is', () => {
   })
 })
 
-describe('a URL that is none of the accepted forms is refused', () => {
+describe('a URL of no accepted form is refused', () => {
   test.each([
-    ['', 'an empty text, which is no URL'],
-    ['secret', 'a text without ://, which is no URL'],
-    ['localhost:6379', 'a text without ://, which is no URL'],
-    ['redis:/host', 'a text without ://, which is no URL'],
+    ['', 'an empty text, which is not a URL'],
+    ['secret', 'a text without ://, which is not a URL'],
+    ['localhost:6379', 'a text without ://, which is not a URL'],
+    ['redis:/host', 'a text without ://, which is not a URL'],
     ['http://host', 'http://host, which has another scheme'],
     ['redis+cluster+sentinel://a', 'redis+cluster+sentinel://a, which has another scheme'],
     ['redisss://a', 'redisss://a, which has another scheme'],
@@ -133,7 +133,7 @@ describe('a URL that is none of the accepted forms is refused', () => {
     ['redis://user@a', 'redis://***@a, where there is no password'],
     ['redis://user:@a', 'redis://***@a, where there is no password'],
     [`redis://${'a'.repeat(300)}`, 'where the host is not'],
-    [`redis://${'a'.repeat(5000)}`, 'which is longer than 4096 letters'],
+    [`redis://${'a'.repeat(5000)}`, 'which is longer than 4096 characters'],
     [`redis+cluster://${'a,'.repeat(64)}a`, 'which has more than 64 hosts'],
     ['redis://:pa/ss@a', 'redis://***@a, where a / stands in front of the @ (in a password: %2F)'],
     ['redis://a\n.b', 'where the host is not'],
@@ -154,8 +154,10 @@ describe('a URL that is none of the accepted forms is refused', () => {
     expect(messageOf(url)).toContain('which has parameters')
   })
 
-  test('also where it is no text at all', () => {
-    expect(messageOf(undefined as unknown as string)).toContain('found undefined, which is no text')
+  test('for not being a string', () => {
+    expect(messageOf(undefined as unknown as string)).toContain(
+      'found undefined, which is not a string',
+    )
   })
 })
 
@@ -185,7 +187,7 @@ describe('a password is never shown', () => {
     expect(messageOf(url)).not.toContain('secret')
   })
 
-  test('in a description, which otherwise says it all', () => {
+  test('in a description, which shows everything else', () => {
     expect(describeTarget(parseRedisUrl('rediss://app:secret@a:1/2'))).toBe(
       'rediss://app:***@a:1/2',
     )
@@ -202,19 +204,19 @@ describe('a password is never shown', () => {
   })
 })
 
-describe('an address of a redirection', () => {
+describe('the address in a redirection', () => {
   test.each([
     ['10.0.0.1:7000', at('10.0.0.1', 7000), '10.0.0.1:7000'],
     ['node-1.example:7000', at('node-1.example', 7000), 'node-1.example:7000'],
     ['::1:7000', at('::1', 7000), '[::1]:7000'],
     ['[::1]:7000', at('::1', 7000), '[::1]:7000'],
-  ])('%s is read', (text, address, written) => {
+  ])('%s parses', (text, address, written) => {
     expect(parseAddress(text)).toEqual(address)
     expect(formatAddress(address)).toBe(written)
   })
 
   test.each(['', ':7000', 'a', 'a:', 'a:0', 'a:70000', '?:7000', 'a b:7000', '__proto__', 'a:7x'])(
-    '%j is none',
+    'does not parse if it is %j',
     (text) => {
       expect(parseAddress(text)).toBeUndefined()
     },

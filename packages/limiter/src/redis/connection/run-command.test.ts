@@ -21,7 +21,7 @@ afterEach(() => {
 })
 
 describe('a command', () => {
-  test('is encoded by bytes, not by characters', () => {
+  test('has lengths in bytes, not in characters', () => {
     const command = wordsCommand(['SET', 'ключ', Buffer.from([0, 13, 10, 255]), 42])
     const head = '*4\r\n$3\r\nSET\r\n$8\r\nключ\r\n$4\r\n'
     const tail = '\r\n$2\r\n42\r\n'
@@ -35,7 +35,7 @@ describe('a command', () => {
   })
 })
 
-describe('asking a channel', () => {
+describe('a command on a channel', () => {
   test('resolves with the reply and leaves no timer', async () => {
     const channel = new FakeChannel()
     const reply = runOnChannel(channel, ['PING'], TIMEOUT_MS)
@@ -45,7 +45,7 @@ describe('asking a channel', () => {
   })
 
   test.each([new RedisReplyError('NOPERM no'), new RedisConnectionError('gone')])(
-    'rejects with what the driver says: %s',
+    'rejects with the error of the driver: %s',
     async (error) => {
       const channel = new FakeChannel()
       const reply = runOnChannel(channel, ['PING'], TIMEOUT_MS)
@@ -55,7 +55,7 @@ describe('asking a channel', () => {
     },
   )
 
-  test('rejects at once where the connection is not ready', async () => {
+  test('rejects at once if the connection is not ready', async () => {
     const channel = new FakeChannel('10.0.0.1:7000')
     channel.isReady = false
     const error = new RedisConnectionError('Redis at 10.0.0.1:7000 is not connected')
@@ -63,7 +63,7 @@ describe('asking a channel', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('rejects after its time, and takes no notice of a reply that comes later', async () => {
+  test('rejects after its timeout, and ignores a later reply', async () => {
     const channel = new FakeChannel('10.0.0.1:7000')
     const reply = runOnChannel(channel, ['INFO', 'memory'], TIMEOUT_MS)
     const failed = expect(reply).rejects.toEqual(
@@ -76,7 +76,7 @@ describe('asking a channel', () => {
   })
 })
 
-describe('asking a slot', () => {
+describe('a command for a slot', () => {
   const left = new FakeChannel('10.0.0.1:7000')
   const right = new FakeChannel('10.0.0.1:7001')
   const refresh = vi.fn()
@@ -102,7 +102,7 @@ describe('asking a slot', () => {
     expect(refresh).toHaveBeenCalledOnce()
   })
 
-  test('follows ASK with ASKING in the same write, and learns nothing from it', async () => {
+  test('follows ASK with ASKING in the same write, without a topology refresh', async () => {
     const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
     left.reply(0, new RedisReplyError('ASK 7 10.0.0.1:7001'))
     await vi.advanceTimersByTimeAsync(0)
@@ -121,7 +121,7 @@ describe('asking a slot', () => {
     await failed
   })
 
-  test('rejects where a redirection leads to nobody that is known', async () => {
+  test('rejects if a redirection names an unknown node', async () => {
     const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
     const failed = expect(reply).rejects.toThrow('MOVED 7 10.0.0.9:7001')
     left.reply(0, new RedisReplyError('MOVED 7 10.0.0.9:7001'))
@@ -129,7 +129,7 @@ describe('asking a slot', () => {
     expect(refresh).toHaveBeenCalledOnce()
   })
 
-  test('rejects where nobody serves the slot', async () => {
+  test('rejects if no node serves the slot', async () => {
     const ask = runOnSlot({ ...driver, channelOf: () => undefined }, 7, TIMEOUT_MS)
     const error = new RedisConnectionError('No Redis is known to serve slot 7 now')
     await expect(ask(['GET', 'k'])).rejects.toEqual(error)
@@ -139,7 +139,7 @@ describe('asking a slot', () => {
 describe('a script', () => {
   const script = readLuaScript('fleet')
 
-  test('is sent by its hash, and with its source only where that is not known', async () => {
+  test('calls by hash, and sends the source only if the hash is unknown', async () => {
     const channel = new FakeChannel()
     const ask = (words: Parameters<typeof runOnChannel>[1]) =>
       runOnChannel(channel, words, TIMEOUT_MS)
@@ -154,7 +154,7 @@ describe('a script', () => {
     ])
   })
 
-  test('is not sent again after any other error', async () => {
+  test('does not run again after any other error', async () => {
     const channel = new FakeChannel()
     const ask = (words: Parameters<typeof runOnChannel>[1]) =>
       runOnChannel(channel, words, TIMEOUT_MS)

@@ -15,7 +15,7 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
     await set?.stop()
   })
 
-  test('is found', async () => {
+  test('receives commands', async () => {
     const { driver, readies, problems } = await open(set.url, client, PATIENT)
     expect(driver.topology).toBe('sentinel')
     expect(driver.channelOf(0)).toBeUndefined()
@@ -32,7 +32,7 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
     expect(problems).toEqual([])
   })
 
-  test('is found although a sentinel is gone and another stands still', async () => {
+  test('receives commands although one sentinel is gone and another hangs', async () => {
     const [first, second] = set.sentinels
     await first?.kill()
     second?.pause()
@@ -42,14 +42,14 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
     await first?.start()
   })
 
-  test('of another name is not known, and that is told once', async () => {
+  test('causes one report if no sentinel knows its name', async () => {
     const { driver, problems } = await open(`${set.url}-other`, client)
     await waitFor('A problem', async () => problems.length > 0)
     expect(problems[0]).toMatch(/^The sentinel .* knows no primary of the name sluice-other$/)
     expect(driver.channelOf(0)).toBeUndefined()
   })
 
-  test('is followed when it is killed', async () => {
+  test('changes after it is killed', async () => {
     const { driver, readies } = await open(set.url, client)
     const channel = await readyChannel(driver)
     const old = await set.killPrimary()
@@ -65,7 +65,7 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
     await old.start()
   })
 
-  test('is followed when another takes over while it lives, and no replica is ever ready', async () => {
+  test('changes when another takes over while it lives, and no replica is ever ready', async () => {
     const { driver, readies } = await open(set.url, client)
     const channel = await readyChannel(driver)
     const next = await set.failOver()
@@ -78,8 +78,8 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
   })
 })
 
-describe('a primary that stands still behind sentinels', () => {
-  test('is followed, and not gone back to when it goes on', async () => {
+describe('a primary behind sentinels that hangs', () => {
+  test('loses its role for good, also after it continues', async () => {
     const set = await startSentinel()
     try {
       const { driver, readies } = await open(set.url, 'ioredis')

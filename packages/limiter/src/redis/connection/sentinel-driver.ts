@@ -201,7 +201,7 @@ export class SentinelDriver implements RedisDriver {
       const problem = 'found no Sentinel behind redis+sentinel://'
       this.#listeners.problem(unfitTarget(address, problem, `redis://${address}`))
     } else {
-      const problem = `The sentinel ${address} answered: ${message}`
+      const problem = `Sentinel ${address} replied with an error: ${message}`
       this.#listeners.problem(new Error(problem, { cause }))
     }
   }
@@ -209,7 +209,7 @@ export class SentinelDriver implements RedisDriver {
   private reportUnknown({ address }: NodeConnection): void {
     if (this.#isUnknownReported) return
     this.#isUnknownReported = true
-    const problem = `The sentinel ${address} knows no primary of the name ${this.#name}`
+    const problem = `Sentinel ${address} knows no primary named ${this.#name}`
     this.#listeners.problem(new Error(problem))
   }
 }

@@ -1,4 +1,4 @@
-/** Sentinels that ask for a password, each kind on a real set. */
+/** Sentinels that require a password, each kind on a real set. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisSentinelSet, startSentinel } from '../../../../../tools/redis/sentinel.js'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
@@ -13,14 +13,14 @@ const SMALL = { replicas: 0, sentinels: 1 }
 const withUser = (set: RedisSentinelSet, user: string, parameters = '') =>
   `${set.url.replace('://', `://${user}@`)}${parameters}`
 
-describe('sentinels with a password of their own', () => {
+describe('sentinels with their own password', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
     set = await startSentinel({ ...SMALL, password: NODES, sentinelPassword: OWN })
   }, 60_000)
   afterAll(() => set?.stop())
 
-  test.each(REDIS_CLIENTS)('are asked with it, and nodes with theirs, by %s', async (client) => {
+  test.each(REDIS_CLIENTS)('accept it, and nodes accept theirs, by %s', async (client) => {
     const url = withUser(set, `:${NODES}`, `?sentinelPassword=${OWN}`)
     const { driver, problems } = await open(url, client, PATIENT)
     const channel = await readyChannel(driver)
@@ -32,7 +32,7 @@ describe('sentinels with a password of their own', () => {
     ['no password', '', /NOAUTH/],
     ['that of the nodes', '', /NOAUTH/],
     ['a wrong one', '?sentinelPassword=wrong-secret', /WRONGPASS/],
-  ])('refuse %s, and that is reported without it', async (which, parameters, refusal) => {
+  ])('refuse %s, which is reported without the password', async (which, parameters, refusal) => {
     const user = which === 'no password' ? set.url : withUser(set, `:${NODES}`, parameters)
     const { driver, problems } = await open(user, 'ioredis')
     await waitFor('A problem', async () => problems.length > 0)
@@ -53,7 +53,7 @@ test('sentinels with the password of the nodes need no parameter', async () => {
   }
 }, 60_000)
 
-test('sentinels without a password take calls of a user that only the nodes know', async () => {
+test('sentinels without a password accept a user that only the nodes know', async () => {
   const set = await startSentinel(SMALL)
   try {
     await (await set.primary()).call('ACL', 'SETUSER', 'app', 'on', `>${NODES}`, '~*', '+@all')
@@ -66,19 +66,22 @@ test('sentinels without a password take calls of a user that only the nodes know
 }, 60_000)
 
 describe('ioredis', () => {
-  test('that is installed tells its version; a package that is not there tells none', () => {
+  test('reports its installed version; a missing package has none', () => {
     expect(installedVersion('ioredis')).toMatch(/^\d+\.\d+\.\d+/)
     expect(installedVersion('no-such-package')).toBeUndefined()
   })
 
-  test.each(['4.28.5', '5.0.6', '5.2.6', '5.3.0', '5.3.1'])('%s is refused', (version) => {
-    expect(() => requireIoredis(version)).toThrow(
-      `client: found ioredis ${version}; accepted: ioredis 5.3.2 or newer`,
-    )
-  })
+  test.each(['4.28.5', '5.0.6', '5.2.6', '5.3.0', '5.3.1'])(
+    'is refused in version %s',
+    (version) => {
+      expect(() => requireIoredis(version)).toThrow(
+        `client: found ioredis ${version}; accepted: ioredis 5.3.2 or newer`,
+      )
+    },
+  )
 
   test.each(['5.3.2', '5.4.0', '5.10.1', '6.0.0', '10.0.0', undefined, 'workspace'])(
-    '%s is accepted',
+    'works in version %s',
     (version) => {
       expect(() => requireIoredis(version)).not.toThrow()
     },

@@ -21,7 +21,7 @@ function openssl(...args: readonly string[]): void {
   execFileSync(findService('openssl'), args, { stdio: 'ignore', cwd: folder })
 }
 
-/** Signed by itself, and so its own authority. */
+/** Self-signed, and so its own authority. */
 function makeCertificate(name: string, ...extensions: readonly string[]): void {
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
   const files = ['-keyout', `${name}.key`, '-out', `${name}.crt`]
@@ -48,7 +48,7 @@ afterAll(async () => {
 describe.each(REDIS_CLIENTS)('TLS by %s', (client) => {
   const own = () => ({ cert: read('client.crt'), key: read('client.key') })
 
-  test('is done with the certificates that are given', async () => {
+  test('works with the given certificates', async () => {
     const { driver, problems } = await open(url, client, {
       ...PATIENT,
       tls: { ...own(), ca: read('server.crt') },
@@ -60,7 +60,7 @@ describe.each(REDIS_CLIENTS)('TLS by %s', (client) => {
     await readyChannel(driver)
   })
 
-  test('is done with a server of another name, if that is given', async () => {
+  test('works with a server of another name if servername is given', async () => {
     const tls = { ...own(), ca: read('server.crt'), servername: 'redis.example' }
     await readyChannel((await open(url, client, { tls })).driver)
   })
@@ -82,25 +82,25 @@ describe.each(REDIS_CLIENTS)('TLS by %s', (client) => {
     expect(driver.channelOf(0)?.isReady).toBe(false)
   })
 
-  test('accepts any server if told so', async () => {
+  test('accepts any server if rejectUnauthorized is false', async () => {
     const tls = { ...own(), rejectUnauthorized: false }
     await readyChannel((await open(url, client, { tls })).driver)
   })
 
-  test('is refused by a server that asks for a certificate', async () => {
+  test('fails at a server that requires a client certificate', async () => {
     const { driver, problems } = await open(url, client, { tls: { ca: read('server.crt') } })
     await waitFor('A problem', async () => problems.length > 0)
     expect(driver.channelOf(0)?.isReady).toBe(false)
   })
 
-  test('with a certificate that is none is told, and throws nothing', async () => {
+  test('reports an invalid certificate and throws nothing', async () => {
     const tls = { cert: 'nonsense', key: 'nonsense' }
     const { driver, problems } = await open(url, client, { tls })
     await waitFor('A problem', async () => problems.length > 0)
     expect(driver.channelOf(0)?.isReady).toBe(false)
   })
 
-  test('without TLS on the other side is given up', async () => {
+  test('fails at a server without TLS', async () => {
     const { driver, problems } = await open(`rediss://${server.address}`, client)
     await waitFor('A problem', async () => problems.length > 0)
     expect(driver.channelOf(0)?.isReady).toBe(false)

@@ -12,7 +12,7 @@ function make(random = 0) {
   }
 }
 
-/** Each 20 ms after the one before, so that none is taken for the same. */
+/** Failures 20 ms apart, so that each counts. */
 function failTimes({ breaker, time }: ReturnType<typeof make>, times: number): boolean[] {
   return Array.from({ length: times }, () => {
     time.ms += 20
@@ -20,14 +20,14 @@ function failTimes({ breaker, time }: ReturnType<typeof make>, times: number): b
   })
 }
 
-test('it opens at the fifth failure in a row, and says so once', () => {
+test('the breaker opens at the fifth consecutive failure and reports that once', () => {
   const made = make()
   const { breaker } = made
   expect(failTimes(made, 6)).toEqual([false, false, false, false, true, false])
   expect([breaker.isOpen, breaker.opened]).toEqual([true, 1])
 })
 
-test('failures of one moment are one', () => {
+test('failures at the same moment count as one', () => {
   const { breaker, time } = make()
   for (let i = 0; i < 100; i++) breaker.fail()
   time.ms = 19
@@ -37,14 +37,14 @@ test('failures of one moment are one', () => {
   expect(breaker.fail()).toBe(true)
 })
 
-test('a success in between begins the row anew', () => {
+test('a success resets the count of failures', () => {
   const made = make()
   failTimes(made, 4)
   made.breaker.succeed()
   expect(failTimes(made, 4)).toEqual([false, false, false, false])
 })
 
-test('it stays open for a second at least, and by chance up to 200 ms more', () => {
+test('the breaker stays open for a second plus up to 200 random milliseconds', () => {
   const early = make(0)
   const late = make(0.999)
   failTimes(early, 5)
@@ -54,7 +54,7 @@ test('it stays open for a second at least, and by chance up to 200 ms more', () 
   expect(late.breaker.probeInMs()).toBeLessThan(1200)
 })
 
-test('probes leave apart from each other', () => {
+test('probes are sent at intervals', () => {
   const made = make(0.5)
   const { breaker, time } = made
   failTimes(made, 5)
@@ -64,7 +64,7 @@ test('probes leave apart from each other', () => {
   expect(breaker.probeInMs()).toBe(300)
 })
 
-test('closed again, it takes five failures to open', () => {
+test('a closed breaker needs five failures to open again', () => {
   const made = make()
   const { breaker } = made
   failTimes(made, 5)

@@ -4,7 +4,7 @@ import { PartitionOp } from '../request/partition-op.js'
 
 const NOW_MS = 1000
 
-/** Parts with so many milliseconds left. */
+/** Operations with so many milliseconds left. */
 function parts(...leftMs: readonly number[]): readonly PartitionOp[] {
   return leftMs.map((left) => {
     const deadlineAtMs = NOW_MS + left
@@ -23,21 +23,21 @@ const cut = (...leftMs: readonly number[]) =>
     group.map(({ owner }) => owner.deadlineAtMs - NOW_MS),
   )
 
-test('calls with about as much time left share a script', () => {
+test('calls with similar deadlines share a script', () => {
   expect(cut(20, 19, 5, 12)).toEqual([[20, 19, 5, 12]])
 })
 
-test('a call that may wait for long is not with one that may not', () => {
+test('a call with a late deadline does not share a script with an early one', () => {
   expect(cut(10_000, 20, 1, 18, 9000)).toEqual([[1], [18, 20], [9000, 10_000]])
 })
 
-test('one that is out of time is with its like only', () => {
+test('calls that are out of time share a script only with each other', () => {
   expect(cut(20, 0, -3, 19)).toEqual([
     [-3, 0],
     [19, 20],
   ])
 })
 
-test('nothing stays nothing', () => {
+test('no operations make no groups', () => {
   expect(groupByDeadline([], NOW_MS).flat()).toEqual([])
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { actionOf, codeOf, redirectionOf } from './error-actions.js'
 
-/** What servers really say, and what the store then does. */
+/** Real messages of servers, and the actions of the store. */
 const REPLIES = [
   ['NOSCRIPT No matching script. Please use EVAL.', 'NOSCRIPT', 'load'],
   ['MOVED 3999 127.0.0.1:6381', 'MOVED', 'moved'],
@@ -32,7 +32,7 @@ describe('errors of Redis', () => {
     expect([codeOf(message), actionOf(codeOf(message))]).toEqual([code, action])
   })
 
-  test('the code is found in the wrapping of servers before Redis 7', () => {
+  test('the code is found inside the wrapping of servers before Redis 7', () => {
     const wrapped =
       "ERR Error running script (call to f_1a2b): @user_script:12: -OOM command not allowed when used memory > 'maxmemory'."
     expect(codeOf(wrapped)).toBe('OOM')
@@ -42,13 +42,13 @@ describe('errors of Redis', () => {
   })
 
   test.each(['ERR unknown command', 'SOMETHING new', '', 'constructor x', '__proto__'])(
-    'an error nobody knows may have been done: %j',
+    'an unknown error may come from a script that ran: %j',
     (message) => {
       expect(actionOf(codeOf(message))).toBe('unknown')
     },
   )
 
-  test('a redirection names its node, also by a name or an address of IPv6', () => {
+  test('a redirection names its node by host name, IPv4 or IPv6 address', () => {
     expect(redirectionOf('ASK 12 redis-3.internal:6381')?.address).toBe('redis-3.internal:6381')
     expect(redirectionOf('MOVED 16383 ::1:6381')).toEqual({ slot: 16383, address: '::1:6381' })
     expect(redirectionOf('MOVED here')).toBeUndefined()

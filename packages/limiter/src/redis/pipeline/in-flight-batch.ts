@@ -228,7 +228,7 @@ export class InFlightBatch implements OpHolder {
       // An unknown error may come from the middle of a script.
       const fate = action === 'unknown' ? 'unknown' : 'not-run'
       if (action === 'unknown')
-        observer.problem(`Redis ${address} replied an unknown error: ${message}`)
+        observer.problem(`Redis ${address} replied with an unknown error: ${message}`)
       for (const op of ops) op.settle(fate)
     }
   }

@@ -8,7 +8,7 @@ import { PartitionOp, type OpAnswer } from '../request/partition-op.js'
 import type { BatchCodec } from '../protocol/batch-request.js'
 
 const DEADLINE_MS = 20
-/** What one batch may cost. */
+/** The largest cost of one batch. */
 const BATCH_COST = 128
 const COMMAND = wordsCommand(['BATCH'])
 const TIME = [Buffer.from('1000'), Buffer.from('0')]
@@ -32,7 +32,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** Lets time pass by whole milliseconds. */
+/** Advances the clock by whole milliseconds. */
 async function pass(ms: number): Promise<void> {
   for (let i = 0; i < ms; i++) {
     nowMs += 1
@@ -71,7 +71,7 @@ function open({ isBusy = () => false } = {}) {
   }
   const lane = new NodePipeline(channel, parts)
   const answers: OpAnswer[] = []
-  /** A take that is asked now, and what may be done with it. */
+  /** A take that is added now, and its settled answer. */
   const add = (weight = 1) => {
     const owner = {
       deadlineAtMs: nowMs + DEADLINE_MS,
@@ -96,15 +96,15 @@ function greeted(options = {}) {
   return opened
 }
 
-describe('a node that has not told its time', () => {
-  test('is not asked for anything else', async () => {
+describe('a node whose time is not known', () => {
+  test('receives no other command', async () => {
     const { add, answers, batches } = open()
     add()
     await pass(5)
     expect([answers, batches()]).toEqual([['not-run'], 0])
   })
 
-  test('is asked again if it answered with an error', async () => {
+  test('receives another TIME after an error reply', async () => {
     const { lane, channel, told } = open()
     channel.reply(0, new RedisReplyError('BUSY Redis is busy running a script.'))
     expect(lane.isAnswering).toBe(false)
@@ -116,7 +116,7 @@ describe('a node that has not told its time', () => {
     expect(channel.sent.length).toBe(2)
   })
 
-  test('is given up if it says nothing at all', async () => {
+  test('loses its connection if it stays silent', async () => {
     const { channel } = open()
     await pass(1999)
     expect(channel.reconnects).toBe(0)
@@ -125,8 +125,8 @@ describe('a node that has not told its time', () => {
   })
 })
 
-describe('a call that is not sent is counted as an error', () => {
-  test('by "connection" while there is none, or the node has not told its time on it', () => {
+describe('a call that is not sent counts as an error', () => {
+  test('with the code connection while there is none or its time is not known', () => {
     const { channel, add, answers, errors } = open()
     add()
     channel.reply(0, TIME)
@@ -141,7 +141,7 @@ describe('a call that is not sent is counted as an error', () => {
     ])
   })
 
-  test('by "breaker" while that is open', () => {
+  test('with the code breaker while the breaker is open', () => {
     const { lane, add, answers, errors } = greeted()
     lane.breaker.trip()
     add()
@@ -149,11 +149,11 @@ describe('a call that is not sent is counted as an error', () => {
   })
 })
 
-describe('a node that nobody asks anything', () => {
-  /** What its clock says when our own says `ms`. */
+describe('an idle node', () => {
+  /** The offset of its clock when ours says `ms`. */
   const timeAt = (ms: number) => [Buffer.from('1000'), Buffer.from(String(ms * 1000))]
 
-  test('is asked for its time at least once a second, and its clock stays known', async () => {
+  test('receives TIME at least once a second, so its clock stays known', async () => {
     const { lane, channel } = greeted()
     let answered = 1
     for (let ms = 0; ms < 10_000; ms++) {
@@ -166,7 +166,7 @@ describe('a node that nobody asks anything', () => {
     expect(channel.sent.length).toBeLessThanOrEqual(1 + 14)
   })
 
-  test('is not asked while what it answers tells its time', async () => {
+  test('receives no TIME while its replies contain its time', async () => {
     const { lane, channel } = greeted()
     for (let ms = 0; ms < 5000; ms += 500) {
       await pass(500)
@@ -175,15 +175,15 @@ describe('a node that nobody asks anything', () => {
     expect(channel.sent.length).toBe(1)
   })
 
-  test('is asked once, not again and again, while it does not answer', async () => {
+  test('receives TIME only once while it does not answer', async () => {
     const { channel } = greeted()
     await pass(10_000)
     expect(channel.sent.length).toBe(2)
   })
 })
 
-describe('a connection that says nothing', () => {
-  /** Asks and waits in vain for so long. */
+describe('a silent connection', () => {
+  /** Sends takes for so long without an answer. */
   async function ask({ add }: ReturnType<typeof open>, ms: number): Promise<void> {
     for (let i = 0; i < ms; i += 10) {
       const part = add()
@@ -192,9 +192,9 @@ describe('a connection that says nothing', () => {
     }
   }
 
-  test('is given up 2 s after it was asked, not after the first probe', async () => {
+  test('drops 2 s after the first unanswered command, not after the first probe', async () => {
     const opened = greeted()
-    // An idle hour before is no silence: nothing was asked.
+    // An idle hour before is not silence, because nothing was sent.
     nowMs += 3_600_000
     await ask(opened, 2000)
     expect([opened.told, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
@@ -202,7 +202,7 @@ describe('a connection that says nothing', () => {
     expect(opened.channel.reconnects).toBeGreaterThan(0)
   })
 
-  test('once replaced by one that answers has its breaker closed, and that is told', async () => {
+  test('closes the breaker and reports it once a new connection answers', async () => {
     const opened = greeted()
     const { lane, channel, told } = opened
     await ask(opened, 500)
@@ -216,14 +216,14 @@ describe('a connection that says nothing', () => {
   })
 })
 
-describe('takes of a node that has time', () => {
-  test('leave at once while few are in flight, each in a batch of its own', () => {
+describe('takes for a node with spare time', () => {
+  test('leave at once in separate batches while few are in flight', () => {
     const { lane, add, batches } = greeted()
     for (let i = 0; i < 4; i++) add()
     expect([batches(), lane.queueSize]).toEqual([4, 0])
   })
 
-  test('leave together at the end of the turn in which they came with more in flight', async () => {
+  test('leave together at the end of the turn when more are in flight', async () => {
     const { lane, add, batches } = greeted()
     for (let i = 0; i < 9; i++) add()
     expect([batches(), lane.queueSize]).toEqual([4, 5])
@@ -231,9 +231,9 @@ describe('takes of a node that has time', () => {
     expect([batches(), lane.queueSize]).toEqual([5, 0])
   })
 
-  test('do not wait for the batches in flight to return, up to 64 of them', async () => {
+  test('do not wait for the batches in flight, up to 64 of them', async () => {
     const { channel, add, batches } = open()
-    // Far enough that what is in flight never fills the node's time.
+    // Far enough that the takes in flight never fill the node's time.
     await pass(16)
     channel.reply(0, TIME)
     for (let i = 0; i < 100; i++) {
@@ -244,18 +244,18 @@ describe('takes of a node that has time', () => {
   })
 })
 
-describe('a part that is not sent before its deadline', () => {
-  test('is no failure of a node that owes nothing', async () => {
+describe('an operation that is not sent before its deadline', () => {
+  test('does not blame a node that owes no reply', async () => {
     const { lane, add, told, answers } = greeted()
     for (let i = 0; i < 20; i++) {
       nowMs += 50
-      // What costs nothing is never sent.
+      // A batch of no cost is never sent.
       add(0).expire()
     }
     expect([answers.length, lane.breaker.isOpen, told]).toEqual([20, false, ['answering']])
   })
 
-  test('is no failure of a node that answers others in time', async () => {
+  test('does not blame a node that answers others in time', async () => {
     const { lane, channel, add, told } = greeted()
     add(BATCH_COST)
     add(BATCH_COST)
@@ -272,11 +272,11 @@ describe('a part that is not sent before its deadline', () => {
     expect([lane.breaker.isOpen, told]).toEqual([false, ['answering']])
   })
 
-  test('is a failure of a node that owes answers for as long as one may take', async () => {
+  test('blames a node that has owed replies for as long as one may take', async () => {
     const { add, told } = greeted()
     add(BATCH_COST)
     add(BATCH_COST)
-    // Nothing more leaves: what waits now is not sent, because nothing returns.
+    // Nothing more is sent, because nothing returns.
     for (let i = 0; i < 6; i++) {
       const waiting = add()
       await pass(DEADLINE_MS + 1)
@@ -286,7 +286,7 @@ describe('a part that is not sent before its deadline', () => {
   })
 })
 
-describe('parts that wait for less than an answer may take', () => {
+describe('operations with a deadline shorter than that of the store', () => {
   const HASTE_MS = 2
 
   test('do not blame a node that answers others meanwhile', async () => {
@@ -303,7 +303,7 @@ describe('parts that wait for less than an answer may take', () => {
     expect(lane.breaker.isOpen).toBe(false)
   })
 
-  test('blame a node that has said nothing for that long', async () => {
+  test('blame a node that has been silent for as long as the deadline of the store', async () => {
     const { lane, add } = greeted()
     for (let i = 0; i < 8; i++) {
       const hasty = add()
@@ -316,7 +316,7 @@ describe('parts that wait for less than an answer may take', () => {
 })
 
 describe('a process that is too busy to read in time', () => {
-  test('does not blame the node for late answers', async () => {
+  test('does not blame the node for late replies', async () => {
     const { lane, channel, add } = greeted({ isBusy: () => true })
     for (let i = 1; i <= 20; i++) {
       const part = add()
@@ -327,7 +327,7 @@ describe('a process that is too busy to read in time', () => {
     expect(lane.breaker.isOpen).toBe(false)
   })
 
-  test('gives a connection up that has said nothing for two seconds', async () => {
+  test('drops a connection that has been silent for two seconds', async () => {
     const { add, channel, told } = greeted({ isBusy: () => true })
     for (let ms = 0; ms < 2000; ms += 100) {
       const part = add()
@@ -340,7 +340,7 @@ describe('a process that is too busy to read in time', () => {
     expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
   })
 
-  test('forgets the calls it has answered itself, however many there are', async () => {
+  test('forgets the calls that it has answered itself, however many', async () => {
     const { lane, add } = greeted({ isBusy: () => true })
     for (let i = 0; i < 4; i++) {
       add(128)
@@ -352,14 +352,14 @@ describe('a process that is too busy to read in time', () => {
   })
 })
 
-test('an idle connection that does not answer is given up after two seconds', async () => {
+test('an idle connection that does not answer is dropped after two seconds', async () => {
   const { channel, told } = greeted()
   await pass(3500)
   expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
 })
 
-describe('a heavy part', () => {
-  test('leaves alone, one at a time, and the light ones do not wait for it', async () => {
+describe('a heavy operation', () => {
+  test('leaves alone, one at a time, and light ones do not wait for it', async () => {
     const { channel, add, batches } = greeted()
     const sizes = () =>
       channel.sent.slice(1).map(({ commands }) => commands.map((each) => each.words().join(' ')))
@@ -373,7 +373,7 @@ describe('a heavy part', () => {
     expect(batches()).toBe(3)
   })
 
-  test('that cannot be sent makes room for the next', async () => {
+  test('makes room for the next if it cannot be sent', async () => {
     const { channel, add, answers, batches } = greeted()
     channel.send = () => false
     add(1000)

@@ -12,7 +12,7 @@ import type { BatchCodec, StoreOp } from '../protocol/batch-request.js'
 const COMMAND = wordsCommand(['BATCH'])
 const TIME = [Buffer.from('1000'), Buffer.from('0')]
 
-/** A Cluster of one primary, from which a slot is on its way to another node. */
+/** A Cluster of one primary, from which a slot is migrating to another node. */
 function open() {
   const from = new FakeChannel('127.0.0.1:1')
   const to = new FakeChannel('127.0.0.1:2')
@@ -62,10 +62,10 @@ function takeOf(): { readonly op: PartitionOp; readonly answers: OpAnswer[] } {
   return { op: new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, 1), answers }
 }
 
-/** Until what waits for the end of a turn has happened. */
+/** Resolves after the callbacks at the end of this turn have run. */
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-test('a node that a slot is on its way to decides nothing before its clock is known', async () => {
+test('a node that receives a migrating slot decides nothing before its clock is known', async () => {
   const { router, from, to, guards } = open()
   from.reply(0, TIME)
   const first = takeOf()
@@ -85,7 +85,7 @@ test('a node that a slot is on its way to decides nothing before its clock is kn
 
 const CROSSSLOT = new RedisReplyError("CROSSSLOT Keys in request don't hash to the same slot")
 
-/** One address, behind which a proxy spreads keys over several servers. */
+/** One address, behind which a proxy shards keys over several servers. */
 function openProxied() {
   const channel = new FakeChannel()
   const driver: RedisDriver = {
@@ -100,7 +100,7 @@ function openProxied() {
     close: async () => {},
   }
   const problems: string[] = []
-  /** Of each script the partitions of its counters. */
+  /** For each script, the partitions of its counters. */
   const scripts: (readonly number[])[] = []
   const router = new Router(driver, {
     nowMs: () => 0,
@@ -143,13 +143,13 @@ function openProxied() {
 }
 
 describe('a proxy that shards behind one address', () => {
-  test('is noticed by its refusal of mixed scripts, said once, and sent one script for each partition', async () => {
+  test('gets one script per partition after it refused a mixed one, which is reported once', async () => {
     const { router, channel, problems, scripts, ask } = openProxied()
     ask(1, 2)
     ask(3)
     ask(3)
     await turn()
-    // The first leaves at once, the others with it or after it.
+    // The first is sent at once, the others with it or after it.
     expect([scripts, router.isPartitioned]).toEqual([[[1, 2], [3], [3]], false])
     channel.reply(1, CROSSSLOT)
     await turn()
@@ -160,9 +160,9 @@ describe('a proxy that shards behind one address', () => {
     ])
   })
 
-  test('is noticed too where the deadline of the other calls in the script has passed', async () => {
+  test('gets one script per partition also if the deadline of the other calls has passed', async () => {
     const { router, channel, problems, scripts, ask } = openProxied()
-    // While few are under way each leaves alone: these make the next two leave together.
+    // While few are in flight each is sent alone; these make the next two leave together.
     for (let n = 0; n < 4; n++) ask(9)
     const late = ask(1)
     ask(2)
@@ -176,7 +176,7 @@ describe('a proxy that shards behind one address', () => {
     expect(problems).toHaveLength(1)
   })
 
-  test('that refuses even the counters of one partition is a problem, and is not asked again', async () => {
+  test('causes a problem report and no resend if it refuses counters of one partition', async () => {
     const { router, channel, problems, answers, scripts, ask } = openProxied()
     ask(3, 3)
     await turn()

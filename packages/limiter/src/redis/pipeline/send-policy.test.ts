@@ -1,30 +1,30 @@
 import { describe, expect, test } from 'vitest'
 import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
 
-/** The round trip of most of these tests. */
+/** The round trip in most of these tests. */
 const WAY_MS = 2
 
-/** A policy that knows the way, and has nothing in flight. */
+/** A policy that knows the round trip and has nothing in flight. */
 function opened(wayMs = WAY_MS): SendPolicy {
   const policy = new SendPolicy()
   policy.learnRoundTrip(wayMs, 0)
   return policy
 }
 
-/** A batch that left is answered after so long. */
+/** Answers a sent batch after so long. */
 function answer(policy: SendPolicy, batch: SentBatch, afterMs: number, storeUs?: number): void {
   policy.onAnswered(batch, batch.sentMs + afterMs, storeUs)
   policy.onCompleted(batch)
 }
 
-/** So many batches of one take, one after the other, are each answered after so long. */
+/** Sends so many batches of one take in turn, each answered after so long. */
 function exchange(policy: SendPolicy, count: number, roundTripMs: number, fromMs = 0): void {
   for (let i = 0; i < count; i++) {
     answer(policy, policy.onSent(1, 1, fromMs + i * roundTripMs), roundTripMs)
   }
 }
 
-/** Sends what waits as long as it may leave; how many batches that are. */
+/** Sends waiting takes while the policy allows it; returns the number of batches. */
 function sendAll(policy: SendPolicy, queuedCost: number, nowMs: number): number {
   let batches = 0
   for (let left = queuedCost; policy.maySend(left, nowMs); batches++) {
@@ -35,8 +35,8 @@ function sendAll(policy: SendPolicy, queuedCost: number, nowMs: number): number 
   return batches
 }
 
-describe('a Redis that is far away and has time', () => {
-  test('is sent every decision at once, up to 64 batches in flight', () => {
+describe('for a distant Redis with spare time', () => {
+  test('every decision is sent at once, up to 64 batches in flight', () => {
     const policy = opened()
     for (let i = 0; i < 64; i++) {
       expect(policy.maySend(1, i * 0.03)).toBe(true)
@@ -45,29 +45,29 @@ describe('a Redis that is far away and has time', () => {
     expect(policy.maySend(1, 2)).toBe(false)
   })
 
-  test('is sent a batch only if something waits', () => {
+  test('a batch is sent only if something waits', () => {
     expect(opened().maySend(0, 0)).toBe(false)
   })
 
-  test('is never waited for by a timer, because nothing waits for company', () => {
+  test('no timer is set, because nothing waits for other decisions', () => {
     const policy = opened()
     policy.onSent(1, 1, 0)
     expect(policy.retryInMs(1)).toBeUndefined()
   })
 })
 
-describe('a process whose own batches keep Redis busy', () => {
-  test('waits for a reply once Redis has work for longer than the way takes', () => {
+describe('while the batches of this process keep Redis busy', () => {
+  test('takes wait for a reply once Redis has work for longer than the round trip', () => {
     const policy = opened(0.1)
     policy.onSent(64, 1, 0)
-    // Behind the batch that Redis is at there is nothing yet.
+    // Nothing is queued yet behind the batch that Redis runs.
     expect(policy.maySend(64, 0)).toBe(true)
     policy.onSent(64, 1, 0)
     // 64 takes at 4 us are more than 0.1 ms.
     expect(policy.maySend(64, 0)).toBe(false)
   })
 
-  test('goes on with the first reply', () => {
+  test('the first reply lets more takes leave', () => {
     const policy = opened(0.1)
     const first = policy.onSent(64, 1, 0)
     policy.onSent(64, 1, 0)
@@ -75,18 +75,18 @@ describe('a process whose own batches keep Redis busy', () => {
     expect(policy.maySend(64, 0.4)).toBe(true)
   })
 
-  test('sends full batches until 512 takes are in flight, and then waits', () => {
+  test('full batches are sent until 512 takes are in flight', () => {
     const policy = opened(0.1)
     expect(sendAll(policy, 4096, 0)).toBe(4)
     expect(policy.inFlight).toBe(4)
   })
 
-  test('sends no more than that before it knows the way at all', () => {
+  test('no more than that is sent before the round trip is known', () => {
     const policy = new SendPolicy()
     expect(sendAll(policy, 4096, 0)).toBe(4)
   })
 
-  test('counts every script of a batch on a Cluster', () => {
+  test('every script of a batch on a Cluster counts', () => {
     const policy = opened(0.1)
     policy.onSent(8, 8, 0)
     expect(policy.maySend(1, 0)).toBe(true)
@@ -95,8 +95,8 @@ describe('a process whose own batches keep Redis busy', () => {
   })
 })
 
-describe('a few callers on a Redis next door', () => {
-  test('are sent one by one while less than four are in flight', () => {
+describe('for a few callers and a nearby Redis', () => {
+  test('takes are sent one by one while fewer than four are in flight', () => {
     const policy = opened(0.1)
     for (let i = 0; i < 4; i++) {
       expect(policy.sendsAtOnce(1, 0)).toBe(true)
@@ -105,7 +105,7 @@ describe('a few callers on a Redis next door', () => {
     expect(policy.sendsAtOnce(1, 0)).toBe(false)
   })
 
-  test('are sent by eight while not more than 16 are in flight', () => {
+  test('takes are sent in eights while at most 16 are in flight', () => {
     const policy = opened(0.1)
     policy.onSent(8, 1, 0)
     expect([policy.sendsAtOnce(7, 0), policy.sendsAtOnce(8, 0)]).toEqual([false, true])
@@ -114,15 +114,15 @@ describe('a few callers on a Redis next door', () => {
   })
 })
 
-describe('a Redis that others keep busy', () => {
-  /** Eight replies that took far longer than the way. */
+describe('while other clients keep Redis busy', () => {
+  /** Eight replies that took far longer than the round trip. */
   function behind(): SendPolicy {
     const policy = opened()
     exchange(policy, 8, 20)
     return policy
   }
 
-  test('is noticed by eight replies that took longer than twice the way and a millisecond', () => {
+  test('eight replies slower than twice the round trip plus a millisecond show it', () => {
     const policy = opened()
     exchange(policy, 7, 20)
     expect(policy.isBehind).toBe(false)
@@ -130,7 +130,7 @@ describe('a Redis that others keep busy', () => {
     expect(policy.isBehind).toBe(true)
   })
 
-  test('is not confused with one whose replies are late because of work of this process', () => {
+  test('replies that are late because of work of this process do not show it', () => {
     const policy = opened()
     for (let i = 0; i < 8; i++) {
       const before = Array.from({ length: 8 }, () => policy.onSent(BATCH_COST_MAX, 1, i * 10))
@@ -141,7 +141,7 @@ describe('a Redis that others keep busy', () => {
     expect(policy.isBehind).toBe(false)
   })
 
-  test('is sent one batch after the other, and more only if they are large', () => {
+  test('batches are sent one after the other, and more only if they are large', () => {
     const policy = behind()
     expect(policy.maySend(1, 200)).toBe(true)
     policy.onSent(1, 1, 200)
@@ -150,13 +150,13 @@ describe('a Redis that others keep busy', () => {
     expect([policy.maySend(127, 200), policy.maySend(128, 200)]).toEqual([false, true])
   })
 
-  test('is sent no single decision at once', () => {
+  test('no single decision is sent at once', () => {
     const policy = behind()
     policy.onSent(1, 1, 200)
     expect(policy.sendsAtOnce(1, 200)).toBe(false)
   })
 
-  test('is sent what has waited for a quarter of the round trip, in at most four batches', () => {
+  test('takes that have waited a quarter of the round trip leave, in at most four batches', () => {
     const policy = behind()
     const leftMs: number[] = []
     for (let nowMs = 200; nowMs < 260; nowMs++) {
@@ -168,39 +168,39 @@ describe('a Redis that others keep busy', () => {
     expect(policy.retryInMs(260)).toBeUndefined()
   })
 
-  test('is looked at again when that time has come', () => {
+  test('a timer is set for that time', () => {
     const policy = behind()
     policy.onSent(1, 1, 200)
     expect(policy.retryInMs(201)).toBe(4)
   })
 
-  test('is trusted again with the first quick reply', () => {
+  test('the first quick reply ends it', () => {
     const policy = behind()
     exchange(policy, 1, WAY_MS, 200)
     expect(policy.isBehind).toBe(false)
   })
 
-  test('is still known to be behind after minutes of it', () => {
+  test('it is still known after minutes', () => {
     const policy = behind()
     for (let s = 1; s <= 240; s++) exchange(policy, 8, 20, s * 1000)
     expect(policy.isBehind).toBe(true)
   })
 
-  test('is taken for one that is far away after some more minutes', () => {
+  test('Redis is considered distant after some more minutes', () => {
     const policy = behind()
     for (let s = 1; s <= 330; s++) exchange(policy, 8, 20, s * 1000)
     expect([policy.isBehind, policy.shortestTripMs]).toEqual([false, 20])
   })
 
-  test('is forgotten with its connection', () => {
+  test('a new connection resets it', () => {
     const policy = behind()
     policy.reset()
     expect([policy.isBehind, policy.shortestTripMs]).toEqual([false, Infinity])
   })
 })
 
-describe('the time that a take needs', () => {
-  /** Pairs of batches of 100 takes that are in flight together, of which the first took so long. */
+describe('the measured time of a take', () => {
+  /** Pairs of batches of 100 takes in flight together, of which the first took so long. */
   function exchangePairs(policy: SendPolicy, pairs: number, firstUs: number): void {
     for (let i = 0; i < pairs; i++) {
       const atMs = i * 10
@@ -211,13 +211,13 @@ describe('the time that a take needs', () => {
     }
   }
 
-  test('is learnt at once from two batches that waited for each other, if it is shorter', () => {
+  test('follows a shorter time between two queued batches at once', () => {
     const policy = opened()
     exchangePairs(policy, 1, 210)
     expect(policy.takeMs).toBeCloseTo(0.002, 6)
   })
 
-  test('is believed to be longer only little by little', () => {
+  test('follows a longer time only gradually', () => {
     const policy = opened()
     exchangePairs(policy, 1, 1010)
     expect(policy.takeMs).toBeLessThan(0.0042)
@@ -236,7 +236,7 @@ describe('the time that a take needs', () => {
     expect(policy.takeMs).toBeLessThanOrEqual(most)
   })
 
-  test('is not learnt from batches that were not in flight together', () => {
+  test('ignores batches that were not in flight together', () => {
     const policy = opened()
     for (let i = 0; i < 10; i++) {
       answer(policy, policy.onSent(100, 1, i * 10), WAY_MS, 1_700_000_000_000_000 + i * 10_000)
@@ -245,7 +245,7 @@ describe('the time that a take needs', () => {
   })
 })
 
-test('a batch that ends without an answer makes room, and says nothing about Redis', () => {
+test('a batch that ends without an answer makes room and is not measured', () => {
   const policy = opened()
   const batches = Array.from({ length: 64 }, () => policy.onSent(1, 1, 0))
   for (const batch of batches.toReversed()) policy.onCompleted(batch)

@@ -7,7 +7,7 @@ const keyOf = (n: number, partition = 0) => ({
   partition,
 })
 
-test('a counter has one number however often it is named, also while the table grows', () => {
+test('a counter keeps one number however often it appears, also while the table grows', () => {
   const table = new CounterTable()
   for (let batch = 0; batch < 3; batch++) {
     table.start()
@@ -19,7 +19,7 @@ test('a counter has one number however often it is named, also while the table g
   }
 })
 
-test('another half of the hash, another partition or another kind is another counter', () => {
+test('another half of the hash, another partition or another kind makes another counter', () => {
   const table = new CounterTable()
   table.start()
   const key = { hi: 1, lo: 2, partition: 3 }
@@ -32,7 +32,7 @@ test('another half of the hash, another partition or another kind is another cou
   expect(table.find(key, 1)).toBe(4)
 })
 
-test('uses add up, and do not outlive their batch', () => {
+test('uses accumulate within a batch and are reset for the next', () => {
   const table = new CounterTable()
   table.start()
   table.use(table.find(keyOf(1), 0), 1)

@@ -1,6 +1,6 @@
 /**
- * Cases of how a state lies in Redis: what happens to one counter, then its state and its bytes in
- * each layout. `conformance/formats` keeps the results of each release.
+ * Cases of how a state is stored in Redis: what happens to one counter, then its state and its
+ * bytes in each layout. `conformance/formats` keeps the results of each release.
  */
 import { type CounterKey, defineLimit, type Limit, type LimitSpec } from '@sluice/core'
 import {
@@ -21,7 +21,7 @@ interface FormatStep {
   readonly amount: number
   readonly times?: number
   readonly everyUs?: number
-  /** Of a give: when it was taken. Of a charge: when it was spent, `at` if absent. */
+  /** For a give, when the units were taken; for a charge, when they were spent, `at` if absent. */
   readonly of?: number
   readonly debt?: number
 }
@@ -33,12 +33,12 @@ interface FormatCase {
 }
 
 export interface FormatResult extends FormatCase {
-  /** The key that the value lies under, and in the packed layout its hash and field. */
+  /** The key of the value, and in the packed layout its hash and field. */
   readonly key: CounterKey
   /** When the state is read. */
   readonly readAt: number
   readonly state: unknown
-  /** What a peek of 1 says at that time. */
+  /** The outcome of a peek of 1 at that time. */
   readonly remaining: number
   readonly resetAfterMs: number
   /** The value in each layout, in hex. A log is the same in both. */
@@ -280,7 +280,7 @@ export async function playFormatCase(
   return { name, limit: spec, steps, key, readAt, state, remaining, resetAfterMs, ...values }
 }
 
-/** The bytes of a counter as they lie in Redis, in hex; undefined: there are none. */
+/** The stored bytes of a counter in hex; undefined if there are none. */
 async function readFormat(
   redis: BatchRedis,
   layout: Layout,
@@ -293,7 +293,7 @@ async function readFormat(
   return value?.toString('hex')
 }
 
-/** Puts bytes in the place of a counter, with a TTL that outlasts the test. */
+/** Writes bytes to the place of a counter, with a TTL that outlasts the test. */
 export async function writeFormat(
   redis: BatchRedis,
   layout: Layout,
@@ -313,7 +313,7 @@ export async function writeFormat(
 
 const KEPT_MS = 600_000
 
-/** What the script says of a counter. */
+/** The state and outcome that the script returns for a counter. */
 export async function peekFormat(
   redis: BatchRedis,
   layout: Layout,
@@ -329,7 +329,7 @@ export async function peekFormat(
   return { state: state ?? null, remaining, resetAfterMs }
 }
 
-/** A log has a key of its own in either layout. */
+/** A log has its own key in either layout. */
 function isField(layout: Layout, { algorithm }: Pick<Limit, 'algorithm'>): boolean {
   return layout === 'packed' && algorithm !== 'sliding-window-log'
 }

@@ -1,6 +1,7 @@
 /**
- * What Sluice keeps in Redis, made by a real limiter with a fixed secret, clock and rules. A set of
- * `conformance/formats` holds the result: the name of each counter, and all of Redis as data.
+ * Everything that Sluice keeps in Redis, made by a real limiter with a fixed secret, clock and
+ * rules. A set of `conformance/formats` has the result: the name of each counter, and all of Redis
+ * as data.
  */
 import type { Attributes } from '@sluice/core'
 import type { RedisServer } from '../../../../../tools/redis/server.mjs'
@@ -12,7 +13,7 @@ import { storeKeys } from './redis-keys.js'
 import type { Layout } from '../redis-options.js'
 import { PARTITION_TAGS } from '../request/partitions.js'
 
-/** Where one counter lies. */
+/** The name of one counter. */
 export interface CounterName {
   readonly rule: string
   readonly limit: string
@@ -40,7 +41,7 @@ export type DumpedKey = { readonly key: string; readonly ttlMs: number } & (
   | { readonly type: 'zset'; readonly members: readonly (readonly [string, string])[] }
 )
 
-/** What is left to one caller of one limit. */
+/** The units that one limit has left for one caller. */
 export interface Left {
   readonly attributes: Attributes
   readonly policies: readonly {
@@ -54,7 +55,7 @@ export interface Left {
 export interface DumpFile {
   readonly layout: Layout
   readonly prefix: string
-  /** Of the limiter that wrote it, in microseconds since 1970. */
+  /** The time of the limiter that wrote it, in microseconds since 1970. */
   readonly clock: number
   readonly rules: readonly object[]
   readonly left: readonly Left[]
@@ -108,10 +109,10 @@ const CALLERS: readonly Attributes[] = [
   { user: 'u2', api_key: 'k2' },
   { user: 'Zoë 日本', api_key: 'a/b:c{d}' },
 ]
-/** How often each of them calls. */
+/** How many times each of them calls. */
 const CALLS = 2
 
-/** A limiter on this server, with the clock of the file and whatever secret is kept there. */
+/** A limiter on this server, with the clock of the file and the secret that is stored there. */
 export async function openFormatLimiter(
   url: string,
   { layout, prefix, clock, rules }: Pick<DumpFile, 'layout' | 'prefix' | 'clock' | 'rules'>,
@@ -173,7 +174,7 @@ export async function leftOf(
   return all
 }
 
-/** Where each counter of each caller lies, by every rule that counts it. */
+/** The name of each counter of each caller, for every rule that counts it. */
 export async function namesOf(
   limiter: Limiter,
   rules: readonly object[],
@@ -207,7 +208,7 @@ export async function dumpKeys(server: RedisServer): Promise<readonly DumpedKey[
   return dumped
 }
 
-/** Redis turns bytes into hex itself: the connection of the tests is for text. */
+/** Redis turns bytes into hex itself, because the connection of the tests is for text. */
 const TO_HEX = `local function hex(text)
   return (string.gsub(text, '..', function(c) return string.format('%02x', string.byte(c)) end))
 end
@@ -250,10 +251,10 @@ function pairs(all: readonly string[]): readonly (readonly [string, string])[] {
   return found.toSorted(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** A key must not end while a test looks at it, however long ago it was dumped. */
+/** A key must not expire during a test, however long ago it was dumped. */
 const TTL_MS_MIN = 600_000
 
-/** Puts dumped keys into a Redis, with TTLs that begin now. */
+/** Writes dumped keys to a Redis, with TTLs that begin now. */
 export async function loadKeys(server: RedisServer, keys: readonly DumpedKey[]): Promise<void> {
   for (const dumped of keys) {
     const { key, ttlMs } = dumped

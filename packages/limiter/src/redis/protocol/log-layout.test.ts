@@ -1,4 +1,4 @@
-/** How long logs lie in Redis: bytes per entry, and how much of one a take reads. */
+/** How long logs are stored in Redis: bytes per entry, and how much of a log a take reads. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { defineLimit, LOG_INSTANTS_SHOWN, type Log, shortenLog } from '@sluice/core'
 import { memoryStore } from '../../memory/memory-store.js'
@@ -25,7 +25,7 @@ beforeAll(async () => {
 beforeEach(() => redis.client.flushall())
 afterAll(() => redis.stop())
 
-/** One take in each batch, so many microseconds apart. */
+/** One take per batch, so many microseconds apart. */
 function takes(from: number, count: number, everyUs: number): readonly Batch[] {
   return Array.from({ length: count }, (_, n) => ({
     ops: [takeOf(key, limit)],
@@ -33,7 +33,7 @@ function takes(from: number, count: number, everyUs: number): readonly Batch[] {
   }))
 }
 
-/** All records of the log as they lie in Redis: see log-records.lua. */
+/** All records of the log as stored in Redis: see log-records.lua. */
 async function storedLog(): Promise<Log> {
   const bytes = (await redis.client.getBuffer(placeOf(key))) ?? Buffer.alloc(20)
   const base = Number(bytes.readBigUInt64BE(4) & 0xffffffffffffffn)
@@ -60,7 +60,7 @@ async function callsOf(command: string): Promise<number> {
 }
 
 describe('a log of 10,000 entries', () => {
-  test('admits exactly so many, and takes less than 16 bytes an entry from 20 on', async () => {
+  test('admits exactly its max, and needs less than 16 bytes an entry from 20 on', async () => {
     const sizes = [20, 21, 50, 100, 255, 256, 257, 300, 400, 1000, 1025, 3000, 7777, 10_000]
     let made = 0
     for (const size of sizes) {
@@ -75,7 +75,7 @@ describe('a log of 10,000 entries', () => {
     expect(refused).toMatchObject({ granted: 0, remaining: 0, retryAfterMs: 60_000 - 49_995 })
   })
 
-  test('takes less than 16 bytes an entry while it slides, and a take reads little of it', async () => {
+  test('needs less than 16 bytes an entry while it slides, and a take reads little of it', async () => {
     await redis.run('plain', takes(0, 10_000, 6000))
     await redis.client.config('RESETSTAT')
     for (let round = 0; round < 6; round++) {
@@ -95,7 +95,7 @@ describe('a log of 10,000 entries', () => {
     expect(peeked?.state).toHaveLength(2 * LOG_INSTANTS_SHOWN)
   })
 
-  test('is absent where it says something else than it has', async () => {
+  test('counts as absent if its header contradicts its length', async () => {
     await redis.run('plain', takes(0, 3000, 1000))
     const whole = await redis.client.getBuffer(placeOf(key))
     if (whole === null) throw new Error('no log')
@@ -125,7 +125,7 @@ describe('a log of 10,000 entries', () => {
   })
 })
 
-test('a log may be in use for longer than its records can tell', async () => {
+test('a log may be in use for longer than its records can express', async () => {
   const yearly = defineLimit({
     algorithm: 'sliding-window-log',
     max: 3,

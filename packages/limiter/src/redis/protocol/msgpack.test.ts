@@ -4,7 +4,7 @@ import { NumberReader, NumberWriter } from './msgpack.js'
 const EDGES = [7, 8, 15, 16, 31, 32, 52, 53].flatMap((bits) => [2 ** bits - 1, 2 ** bits])
 const NUMBERS = [0, 1, ...EDGES, 1_700_000_000_123_456]
 
-/** An array of what was written; the numbers themselves stand one after the other. */
+/** An array of the written numbers; the numbers themselves are stored one after the other. */
 function arrayOf(numbers: readonly number[]): Uint8Array {
   const writer = new NumberWriter()
   writer.start()
@@ -31,7 +31,7 @@ test('numbers one after the other are read like an array of them', () => {
   expect(read(writer.finish(), NUMBERS.length)).toEqual(NUMBERS)
 })
 
-test('a number takes no more bytes than it must', () => {
+test('a number takes no more bytes than necessary', () => {
   const sizes = [0, 127, 128, 255, 256, 65_535, 65_536, 2 ** 32 - 1, 2 ** 32].map((number) => {
     const writer = new NumberWriter()
     writer.start()
@@ -41,7 +41,7 @@ test('a number takes no more bytes than it must', () => {
   expect(sizes).toEqual([1, 1, 2, 2, 3, 3, 5, 5, 9])
 })
 
-test('numbers below 0 are read in every width', () => {
+test('negative numbers are read in every width', () => {
   const bytes = Buffer.from(
     `96 ff e0 d0df d1ff7f d2ffff7fff d3ffffffff7fffffff`.replaceAll(' ', ''),
     'hex',
@@ -49,7 +49,7 @@ test('numbers below 0 are read in every width', () => {
   expect(read(bytes, 6)).toEqual([-1, -32, -33, -129, -32_769, -2_147_483_649])
 })
 
-test('many numbers are one array, and memory grows as it must', () => {
+test('many numbers make one array, and memory grows as needed', () => {
   const writer = new NumberWriter()
   writer.start()
   for (let n = 0; n < 5000; n++) writer.write(2 ** 40 + n)
@@ -58,7 +58,7 @@ test('many numbers are one array, and memory grows as it must', () => {
   expect(read(bytes, 5000).at(-1)).toBe(2 ** 40 + 4999)
 })
 
-describe('what is no array of whole numbers is refused', () => {
+describe('anything but an array of whole numbers is refused', () => {
   test.each([
     ['', 'an array that ends early'],
     ['0101', 'bytes after its numbers'],

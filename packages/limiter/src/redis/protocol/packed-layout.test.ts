@@ -1,4 +1,4 @@
-/** How counters lie in hashes. */
+/** How counters are stored in hashes. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type CounterKey, defineLimit } from '@sluice/core'
 import {
@@ -50,7 +50,7 @@ test('a counter is a field of 8 bytes and a value of at most 20, in a compact ha
   expect(await redis.client.dbsize()).toBe(1)
 })
 
-test('the TTL of a hash is set at first, and only ever raised', async () => {
+test('the TTL of a hash is set at first and then only ever raised', async () => {
   await run([takeOf(keyIn(1), minutely)], NOW)
   const first = await redis.client.pttl(hash)
   expect(first).toBeGreaterThan(100_000)
@@ -61,7 +61,7 @@ test('the TTL of a hash is set at first, and only ever raised', async () => {
   expect(await redis.client.pttl(hash)).toBeGreaterThan(86_400_000)
 })
 
-test('a hash of more than 128 counters loses those that mean nothing, and no other', async () => {
+test('a hash of more than 128 counters loses expired ones and no others', async () => {
   const live = Array.from({ length: 60 }, (_, n) => takeOf(keyIn(n), daily, 2))
   const dead = Array.from({ length: 90 }, (_, n) => takeOf(keyIn(1000 + n), minutely))
   await run([...live, ...dead], NOW)
@@ -76,7 +76,7 @@ test('a hash of more than 128 counters loses those that mean nothing, and no oth
   for (const outcome of replies.flatMap(outcomesOf)) expect(outcome?.remaining).toBe(3)
 })
 
-test('a reset forgets a value and a log', async () => {
+test('a reset removes a value and a log', async () => {
   const log = defineLimit({ algorithm: 'sliding-window-log', max: 5, windowMs: 60_000 })
   await run([takeOf(keyIn(1), minutely), takeOf(keyIn(1), log), takeOf(keyIn(2), minutely)], NOW)
   await run([{ verb: 'reset', key: keyIn(1) }], NOW)

@@ -16,7 +16,7 @@ afterAll(async () => {
   await server.stop()
 })
 
-test('a Redis that was sent the scripts knows all of them, and nothing was written', async () => {
+test('preloading makes Redis know all scripts and writes nothing', async () => {
   for (const command of PRELOAD) {
     const reply = await runOnChannel(channel, command.words(), 10_000)
     expect(Buffer.isBuffer(reply)).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * Names and values in Redis against the golden sets of `conformance/formats`: every set is read for
- * ever, and what is written now has the form of the newest.
+ * Names and values in Redis against the golden sets of `conformance/formats`: every set stays
+ * readable for ever, and what is written now has the form of the newest.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { defineLimit, type Log, shortenLog } from '@sluice/core'
@@ -40,21 +40,23 @@ const dumpOf = (set: string, layout: string) => readSetFile<DumpFile>(set, `redi
 const keysOf = (set: string) => readSetFile<KeysFile>(set, 'redis-keys.json')
 
 /**
- * The bytes of a value without those that say until when its key is kept: these follow how long a
- * TTL is, not how a state is written.
+ * The bytes of a value without those for the expiry of its key, which depend on the TTL and not on
+ * the encoding of a state.
  */
 const withoutKept = (hex: string) => `${hex.slice(0, 2)}--------${hex.slice(10)}`
 
-/** A state as a store shows it: of a long log the short form, though all its bytes are compared. */
+/**
+ * A state as a store shows it: the short form of a long log, although all its bytes are compared.
+ */
 const shown = (state: unknown) => (Array.isArray(state) ? shortenLog(state as Log) : state)
 
-test('there is a golden set of every format', () => {
+test('a golden set exists for every format', () => {
   expect(FORMAT_SETS).toContain('0.1.0')
 })
 
-describe.each(FORMAT_SETS)('of the set %s', (set) => {
+describe.each(FORMAT_SETS)('the golden set %s', (set) => {
   describe.each(LAYOUTS)('in the %s layout', (layout) => {
-    test.each(valuesOf(set))('the bytes read as the state they were: $name', async (golden) => {
+    test.each(valuesOf(set))('the bytes decode to their state: $name', async (golden) => {
       const { key, readAt, state, remaining, resetAfterMs } = golden
       const limit = defineLimit(golden.limit)
       await writeFormat(redis, layout, key, limit, golden[layout])
@@ -69,14 +71,14 @@ describe.each(FORMAT_SETS)('of the set %s', (set) => {
       try {
         const callers = dump.left.map(({ attributes }) => attributes)
         expect(await leftOf(limiter, callers)).toEqual(dump.left)
-        // Whoever beat when the dump was made is gone.
+        // The nodes that were alive when the dump was made are gone.
         expect(store.remote.fleetSize()).toBe(1)
       } finally {
         await limiter.close()
       }
     })
 
-    test('a counter of every rule and caller lies under the name it had', async () => {
+    test('a counter of every rule and caller has the same name', async () => {
       const { rules, counters, prefix } = keysOf(set)
       const dump = dumpOf(set, layout)
       await loadKeys(redis.server, dump.keys)
@@ -90,18 +92,18 @@ describe.each(FORMAT_SETS)('of the set %s', (set) => {
     })
   })
 
-  test('a prefix has the same partitions, and the same other keys', () => {
+  test('a prefix has the same partitions and the same other keys', () => {
     const { prefix, secret, fingerprint, tags, others } = keysOf(set)
     expect(PARTITION_TAGS).toEqual(tags)
     expect(storeKeys(prefix)).toEqual(others)
     expect(fingerprintOf(Buffer.from(secret, 'hex'))).toBe(fingerprint)
   })
 
-  test('a node reads what one of that release posts', async () => {
+  test('a node reads the snapshots that a node of that release posts', async () => {
     const dump = dumpOf(set, 'plain')
     const { members, posted } = postedIn(dump.keys, dump.prefix)
     await loadKeys(redis.server, dump.keys)
-    // The node still lives: its last beat was just now.
+    // The node is still alive: its last heartbeat was just now.
     const expires = String(Date.now() + 600_000)
     for (const member of members) {
       await redis.server.call('ZADD', storeKeys(dump.prefix).fleet, expires, member)
@@ -115,10 +117,10 @@ describe.each(FORMAT_SETS)('of the set %s', (set) => {
   })
 })
 
-describe('what is written now has the form of the newest set', () => {
+describe('the format written now', () => {
   const goldens = new Map(valuesOf(NEWEST_SET).map((golden) => [golden.name, golden]))
 
-  test('every case of it is one of the newest set, and the other way round', () => {
+  test('matches the newest set case by case, in both directions', () => {
     expect(FORMAT_CASES.map(({ name }) => name)).toEqual([...goldens.keys()])
   })
 
@@ -132,7 +134,7 @@ describe('what is written now has the form of the newest set', () => {
     expect(played.state).toEqual(shown(golden.state))
   })
 
-  test.each(LAYOUTS)('calls leave the same keys in the %s layout', async (layout) => {
+  test.each(LAYOUTS)('leaves the same keys in the %s layout', async (layout) => {
     const { dump, names } = await playCounters(redis.server, layout)
     const golden = dumpOf(NEWEST_SET, layout)
     expect(names).toEqual(keysOf(NEWEST_SET).counters[layout])
@@ -142,7 +144,7 @@ describe('what is written now has the form of the newest set', () => {
   })
 })
 
-/** A key without what is another at each start: the id of a node, and times. */
+/** A key without the parts that differ at each start: the id of a node, and times. */
 function formOf(dumped: DumpedKey): unknown {
   const key = dumped.key.replace(/board:[0-9a-f]{16}$/, 'board:NODE')
   if (dumped.type === 'zset') {
@@ -156,7 +158,7 @@ function formOf(dumped: DumpedKey): unknown {
   return { key, type: dumped.type, value: isCounter ? withoutKept(dumped.value) : dumped.value }
 }
 
-/** The nodes that live, and what one of them posts. */
+/** The live nodes, and the snapshot of one of them. */
 function postedIn(keys: readonly DumpedKey[], prefix: string) {
   const fleet = keys.find(({ key }) => key === storeKeys(prefix).fleet)
   const board = keys.find(({ key }) => key.includes(':board:'))

@@ -10,17 +10,17 @@ import {
 
 const key = { hi: -1, lo: 0x0abc_def0, partition: 3 }
 
-test('a counter is the prefix, the tag of its partition and its hash', () => {
+test('the key of a counter consists of the prefix, the tag of its partition and its hash', () => {
   expect(counterKeyText('sluice', '5n3', key)).toBe('sluice:{5n3}:ffffffff0abcdef0')
 })
 
-test('a hash of the packed layout is one of 1,024 of its partition, by 10 bits of the hash', () => {
+test('the packed layout has 1,024 hashes per partition, chosen by 10 bits of the hash', () => {
   expect(hashKeyText('sluice', '5n3', key)).toBe('sluice:{5n3}:p2f0')
   expect(hashKeyText('sluice', '5n3', { ...key, lo: 0 })).toBe('sluice:{5n3}:p000')
   expect(hashKeyText('sluice', '5n3', { ...key, lo: -1 })).toBe('sluice:{5n3}:p3ff')
 })
 
-test('what is no counter has a name too, and a slot apart from counters', () => {
+test('other keys have names too, in a slot apart from counters', () => {
   expect(storeKeys('a')).toEqual({
     secret: 'a:{home}:secret',
     fingerprint: 'a:{home}:secret-fingerprint',
@@ -32,11 +32,11 @@ test('what is no counter has a name too, and a slot apart from counters', () => 
 })
 
 describe('a prefix', () => {
-  test.each(['sluice', 'a', 'shop:eu-1_test.2', 'x'.repeat(64)])('may be %s', (prefix) => {
+  test.each(['sluice', 'a', 'shop:eu-1_test.2', 'x'.repeat(64)])('accepts %s', (prefix) => {
     expect(requirePrefix(prefix)).toBe(prefix)
   })
 
-  test.each(['', 'x'.repeat(65), 'a b', 'a{b}', 'ä', 'a\n', 'a*'])('may not be %j', (prefix) => {
+  test.each(['', 'x'.repeat(65), 'a b', 'a{b}', 'ä', 'a\n', 'a*'])('refuses %j', (prefix) => {
     expect(() => requirePrefix(prefix)).toThrow(
       /^prefix: found .*; accepted: 1 to 64 of the characters A-Z a-z 0-9 : _ \. -$/,
     )

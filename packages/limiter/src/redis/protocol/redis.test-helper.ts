@@ -1,4 +1,4 @@
-/** A Redis of its own for the tests of the script, and batches sent to it. */
+/** A Redis for the tests of the script, and batches sent to it. */
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -26,7 +26,7 @@ export type Layout = 'plain' | 'packed'
 
 export const PREFIX = 'test'
 export const LAYOUTS: readonly Layout[] = ['plain', 'packed']
-/** All scripts there are. */
+/** All scripts. */
 const SCRIPTS = [BATCH, ...new Set(ALGORITHM_NAMES.flatMap(scriptsOf))]
 
 /** Commands written at once. */
@@ -47,9 +47,9 @@ export interface Batch {
 export interface BatchRedis {
   readonly server: RedisServer
   readonly client: Redis
-  /** Makes Redis know the scripts. */
+  /** Loads the scripts into Redis. */
   load(): Promise<void>
-  /** Sends the batches in order and says what each was answered. */
+  /** Sends the batches in order and returns the reply to each. */
   run(layout: Layout, batches: readonly Batch[]): Promise<readonly BatchReply[]>
   stop(): Promise<void>
 }
@@ -92,7 +92,7 @@ export async function startBatchRedis(): Promise<BatchRedis> {
   }
 }
 
-/** One command as a client that takes words sends it. */
+/** Sends one command like a client that encodes arguments itself. */
 export async function send(
   client: Redis,
   [name = '', ...words]: readonly (string | Buffer)[],
@@ -100,7 +100,7 @@ export async function send(
   return (await client.callBuffer(String(name), ...words)) as RedisReply
 }
 
-/** Counters that lie in different partitions. */
+/** Counters in different partitions. */
 export function keyOf(n: number): CounterKey {
   return {
     hi: Math.imul(n, 0x9e3779b1) | 0,
@@ -109,12 +109,12 @@ export function keyOf(n: number): CounterKey {
   }
 }
 
-/** Where a counter lies, or a log in either layout. */
+/** The key of a counter, or of a log in either layout. */
 export function placeOf(key: CounterKey): string {
   return counterKeyText(PREFIX, PARTITION_TAGS[key.partition] ?? '', key)
 }
 
-/** The hash that has a counter in the packed layout, and its field there. */
+/** The hash of a counter in the packed layout, and its field there. */
 export function fieldOf(key: CounterKey): readonly [hash: string, field: Buffer] {
   const field = Buffer.alloc(8)
   field.writeInt32BE(key.hi, 0)
@@ -130,7 +130,7 @@ export function peekOf(key: CounterKey, limit: Limit, amount = 1): StoreOp {
   return { verb: 'peek', groups: [[{ key, limit, amount }]], states: true }
 }
 
-/** The outcome of each op of a batch that asks for one take alone. */
+/** The outcome of each op of a batch of single takes. */
 export function outcomesOf({ answers }: BatchReply): readonly (PeekOutcome | undefined)[] {
   return answers.map((answer) => (answer as Groups<PeekOutcome> | undefined)?.[0]?.[0])
 }

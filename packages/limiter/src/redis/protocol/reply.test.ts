@@ -23,7 +23,7 @@ function packed(...numbers: readonly number[]): Buffer {
 
 const plain = { resetAfterMs: 9, remaining: 7, retryAfterMs: 0, delayMs: 0 }
 
-test('an outcome is what is left and when it is reset, all else being as of most takes', () => {
+test('an outcome without a mark has the units left, the reset and the usual values', () => {
   expect(decodeBatch([take()], packed(1, 50, 7, 9))).toEqual({
     late: false,
     storeTime: 50,
@@ -34,7 +34,7 @@ test('an outcome is what is left and when it is reset, all else being as of most
   ])
 })
 
-test('a mark says what follows', () => {
+test('a mark decides which numbers follow', () => {
   const numbers = [1, 50, -31, 7, 9, 6, 2, 4, -8, 3, 11, 12, 13]
   expect(decodeBatch([take()], packed(...numbers)).answers).toEqual([
     [
@@ -55,12 +55,12 @@ test('a mark says what follows', () => {
   ])
 })
 
-test('a batch that came too late did nothing', () => {
+test('a late batch did nothing', () => {
   const reply = decodeBatch([take(), reset], packed(0, 50))
   expect(reply).toEqual({ late: true, storeTime: 50, answers: [] })
 })
 
-test('an op may be spoiled, or have nothing to say', () => {
+test('an op may be spoiled or have no result', () => {
   const ops = [take(), reset, reset, { ...take(), groups: [] }, { ...take('peek'), groups: [] }]
   expect(decodeBatch(ops as StoreOp[], packed(1, 50, -32, -32, 0)).answers).toEqual([
     'spoiled',
@@ -71,7 +71,7 @@ test('an op may be spoiled, or have nothing to say', () => {
   ])
 })
 
-describe('a reply that is not of the script is an error with a code', () => {
+describe('a reply that the script cannot have sent is an error with a code', () => {
   test.each([
     ['null', null],
     ['a number', 5],

@@ -25,7 +25,7 @@ function keysOf(layout: 'plain' | 'packed', ops: readonly StoreOp[]): readonly s
 }
 
 describe('the keys of a batch', () => {
-  test('are those of its counters, each once: values first, then logs, then the forgotten', () => {
+  test('list its counters, each once: values first, then logs, then those that are only reset', () => {
     const ops: readonly StoreOp[] = [
       { verb: 'reset', key: key(1) },
       take(2, log),
@@ -42,7 +42,7 @@ describe('the keys of a batch', () => {
     ])
   })
 
-  test('in the packed layout are those of hashes, each once, and of logs', () => {
+  test('list hashes, each once, and logs in the packed layout', () => {
     expect(keysOf('packed', [take(1), take(1025), take(2), take(3, log)])).toEqual([
       'p:{5n3}:p001',
       'p:{5n3}:p002',
@@ -73,7 +73,7 @@ describe('a command', () => {
     expect(Buffer.from(first.command.bytes())).toEqual(bytes)
   })
 
-  test('has the same words as its bytes', () => {
+  test('has the same arguments as its bytes', () => {
     const { command } = codec.encode([take(1), take(2)], NO_TIMES)
     const words = command.words()
     const head = `*${words.length}\r\n`
@@ -113,7 +113,7 @@ function withAtLeast(atLeast: number): Groups<{
   return [[{ key: key(1), limit: bucket, amount: 1, atLeast }]]
 }
 
-describe('a number that is none is refused before anything is sent', () => {
+describe('an invalid number is refused before anything is sent', () => {
   const codec = codecOf('plain')
   const give = { key: key(1), limit: bucket, amount: 1 }
   const charge = { ...give, at: 0, debt: 0 }
@@ -137,7 +137,7 @@ describe('a number that is none is refused before anything is sent', () => {
     expect(() => codec.encode([take(1)], { notAfter: 0, now: bad })).toThrow(/^now: found/)
   })
 
-  test('and so are more counters than a script can be given', () => {
+  test('more counters than a script can have are refused', () => {
     const takes = Array.from({ length: 5000 }, (_, n) => take(n))
     expect(() => codec.encode(takes, NO_TIMES)).toThrow(/^counters of one batch: .* 4096 at most$/)
     expect(keysOf('plain', [take(1), take(2)])).toHaveLength(2)

@@ -1,6 +1,6 @@
 /**
- * Random scenarios: batches of ops on a few counters, each answered by the memory store as it is
- * made, so that the next op may depend on it.
+ * Random scenarios: batches of ops on a few counters. Each op is run by the memory store as it is
+ * made, so that the next may depend on its outcome.
  */
 import type { CounterKey, Limit, LimitSpec, Outcome, Take } from '@sluice/core'
 import { defineLimit } from '@sluice/core'
@@ -15,7 +15,7 @@ export interface Reference {
   readonly clock: ManualClock
 }
 
-/** What the memory store says to one op, with the states after it. */
+/** The results of the memory store for one op, with the states after it. */
 export type Expected = Groups<PeekOutcome> | undefined
 
 export interface Played {
@@ -24,15 +24,15 @@ export interface Played {
 }
 
 export interface ScenarioOptions {
-  /** Each counter's limits, the first to begin with. */
+  /** The limits of each counter; the first is used first. */
   readonly limits: readonly (readonly Limit[])[]
   readonly keys: readonly CounterKey[]
   readonly startUs: number
   readonly batches: number
   readonly dice: Dice
   /**
-   * Pauses of at most so many microseconds and small amounts, mostly taken: a log grows long.
-   * Otherwise everything happens often.
+   * Pauses of at most so many microseconds and small amounts, mostly takes, so that a log grows
+   * long. Otherwise everything happens often.
    */
   readonly paceUs?: number
 }
@@ -43,12 +43,12 @@ interface Receipt {
   readonly at: number
 }
 
-/** Where a scenario ends, so that what is still to come stays below 2^53. */
+/** Where a scenario ends, so that later times stay below 2^53. */
 const LATEST_US = 3e15
 const OPS_MAX = 6
 const RECEIPTS_MAX = 8
 
-/** Numbers that look random and come again for the same seed. */
+/** Pseudo-random numbers that repeat for the same seed. */
 export class Dice {
   #state: number
 
@@ -64,7 +64,7 @@ export class Dice {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * count)
   }
 
-  /** Whether something happens that does in one of `count` cases. */
+  /** True in one of `count` cases. */
   oneIn(count: number): boolean {
     return this.below(count) === 0
   }
@@ -107,7 +107,7 @@ export class Scenario {
       const ops: StoreOp[] = []
       const answers: Expected[] = []
       const isLast = n === this.#options.batches - 1
-      // A take that is alone in its batch has a script of its own.
+      // A take that is alone in its batch has its own script.
       const size = this.#options.dice.oneIn(2) ? 1 : 1 + this.#options.dice.below(OPS_MAX)
       while (ops.length < size) {
         const op = isLast ? this.lookAtAll() : this.op()
@@ -227,7 +227,7 @@ export class Scenario {
     }
   }
 
-  /** What the memory store says; it is also where the next ops take their receipts from. */
+  /** Runs an op in the memory store, which is also where the next ops take their receipts from. */
   private answer(op: StoreOp): Expected {
     const { sync } = this.#reference.store
     this.steps[op.verb] += 1

@@ -1,6 +1,6 @@
 /**
- * The script against the memory store, on random batches: every number of every outcome is the same
- * on both sides, and so is every state. `SLUICE_RUNS` multiplies the number of scenarios.
+ * The script against the memory store, on random batches: every number of every outcome and every
+ * state is the same on both sides. `SLUICE_RUNS` multiplies the number of scenarios.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -34,8 +34,8 @@ import {
 } from './scenario.test-helper.js'
 
 /**
- * The memory store forgets what means nothing where it finds it, and Redis when it expires; both
- * are free to. So here the memory store forgets nothing.
+ * The memory store drops an expired state when it finds it, and Redis when its key expires; both
+ * are allowed to. Here the memory store drops nothing.
  */
 vi.mock('../../memory/counters.js', () => {
   interface Kept {
@@ -70,7 +70,7 @@ const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 const COUNTERS = 3
 const LIMITS_EACH = 3
 const BATCHES = 32
-/** So that each verb is met at least 10^4 times in the plain layout. */
+/** So that each verb runs at least 10^4 times in the plain layout. */
 const SCENARIOS = { plain: 800, packed: 200 } as const
 const SCENARIOS_AT_ONCE = 50
 
@@ -90,13 +90,13 @@ function sampled(algorithms: readonly AlgorithmName[], seed: number): readonly L
   })
 }
 
-/** An empty log is as good as none, and Redis keeps none; of a long one it says a short form. */
+/** An empty log equals none, and Redis keeps none; of a long one it shows a short form. */
 function stateOf(state: unknown): unknown {
   if (!Array.isArray(state)) return state
   return state.length === 0 ? undefined : shortenLog(state)
 }
 
-/** What the script is to say: a refusal carries the state, but not of a log. */
+/** The expected reply of the script: a refusal includes the state, but not of a log. */
 function expectedOf(op: StoreOp, expected: Expected): unknown {
   if (op.verb !== 'take' && op.verb !== 'peek') return undefined
   return expected?.map((group, g) =>
@@ -133,7 +133,7 @@ async function compare(layout: Layout, all: readonly Played[], seed: number): Pr
       ops.forEach((op, i) => {
         const should = expectedOf(op, expected[batch]?.[i])
         const does = answerOf(reply?.answers[i])
-        // A hundred times as fast as to compare part by part, which is then for the message.
+        // A hundred times as fast as a comparison field by field, which is then for the message.
         if (JSON.stringify(should) === JSON.stringify(does)) return
         const place = `seed ${seed}, scenario ${scenario}, batch ${batch} at ${times.now}, op ${i}`
         expect(does, `${place}: ${JSON.stringify(op)}`).toEqual(should)
@@ -197,7 +197,7 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
   })
 })
 
-test('a log of thousands of entries answers like the memory store', async () => {
+test('a log of thousands of entries behaves as in the memory store', async () => {
   await redis.client.flushall()
   for (let seed = 1; seed <= 2 * TIMES; seed++) {
     const dice = new Dice(seed)

@@ -1,4 +1,4 @@
-/** What the scripts do beside counting: lateness, TTLs, damage, the edges of numbers. */
+/** What the scripts do apart from counting: lateness, TTLs, damaged values, extreme numbers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ALGORITHM_NAMES, defineLimit, type Limit } from '@sluice/core'
 import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
@@ -47,7 +47,7 @@ const runOne = async (layout: Layout, ops: readonly StoreOp[], times = AT_NOW) =
   return reply
 }
 
-test('a Redis without the script says so, and learns it by the fallback', async () => {
+test('a Redis without the script replies NOSCRIPT and learns it from the fallback', async () => {
   const codec = new BatchCodec({ prefix: PREFIX, layout: 'plain', tags: PARTITION_TAGS })
   for (const ops of [
     [takeOf(keyOf(1), bucket)],
@@ -70,7 +70,7 @@ describe.each([
   ['a take alone', [takeOf(keyOf(1), window)]],
   ['a batch', [takeOf(keyOf(1), window), takeOf(keyOf(2), log), takeOf(keyOf(3), window)]],
 ] as const)('%s', (_, ops) => {
-  test('does nothing after its time, and says what time it is', async () => {
+  test('does nothing after its deadline, and returns the time', async () => {
     const late = await runOne('plain', ops, { notAfter: NOW - 1, now: NOW })
     expect(late).toEqual({ late: true, storeTime: NOW, answers: [] })
     expect(await redis.client.dbsize()).toBe(0)
@@ -79,7 +79,7 @@ describe.each([
     expect(await redis.client.dbsize()).toBe(ops.length)
   })
 
-  test('goes by the time of Redis if no other is given', async () => {
+  test('uses the time of Redis if no other is given', async () => {
     const timeOf = async () => {
       const [seconds = 0, us = 0] = (await redis.client.time()).map(Number)
       return seconds * 1_000_000 + us
@@ -90,7 +90,7 @@ describe.each([
     expect(storeTime).toBeLessThanOrEqual(await timeOf())
   })
 
-  test('that finds no memory writes nothing at all', async () => {
+  test('writes nothing at all if Redis is out of memory', async () => {
     await redis.client.config('SET', 'maxmemory', '1')
     try {
       await expect(runOne('plain', ops)).rejects.toThrow(/^OOM/)
@@ -101,7 +101,7 @@ describe.each([
   })
 })
 
-test.each(LAYOUTS)('%s: a key is kept twice as long as it means something', async (layout) => {
+test.each(LAYOUTS)('%s: a key lives twice as long as its state has a meaning', async (layout) => {
   const slow = defineLimit({ algorithm: 'token-bucket', max: 100, windowMs: 100_000 })
   await runOne(layout, [takeOf(keyOf(1), slow, 50), takeOf(keyOf(2), log)])
   const [hash] = fieldOf(keyOf(1))
@@ -124,13 +124,13 @@ describe.each(LAYOUTS)('%s: a bucket that fills up', (layout) => {
       'with its state',
       [{ verb: 'take', groups: [[{ key: keyOf(1), limit: slow, amount: 1 }]], states: true }],
     ],
-  ])('is kept, after every take %s, for twice as long as it means something', async (_, ops) => {
+  ])('lives, after every take %s, for twice as long as its state has a meaning', async (_, ops) => {
     const startedMs = Date.now()
     for (let taken = 1; taken <= 60; taken++) {
       const reply = await runOne(layout, ops)
       const ttlMs = await redis.client.pttl(place)
       expect(outcomesOf(reply)[0]?.resetAfterMs).toBe(taken * 1000)
-      // However long this loop takes; and Redis counts from the start of a script.
+      // However long this loop takes; Redis counts from the start of a script.
       const passedMs = Date.now() - startedMs + 10
       expect(ttlMs + passedMs).toBeGreaterThanOrEqual(2 * taken * 1000)
       expect(ttlMs).toBeLessThanOrEqual(2 * Math.max(taken * 1000, 4195) + 3 * 4195)
@@ -138,7 +138,7 @@ describe.each(LAYOUTS)('%s: a bucket that fills up', (layout) => {
   })
 })
 
-test('a key that is kept for long enough keeps its TTL', async () => {
+test('a key that lives long enough keeps its TTL', async () => {
   const place = placeOf(keyOf(1))
   await runOne('plain', [takeOf(keyOf(1), window)])
   await redis.client.pexpire(place, 99_999_999)
@@ -153,7 +153,7 @@ test('a key that is kept for long enough keeps its TTL', async () => {
   expect(await redis.client.pttl(place)).toBeLessThan(130_000)
 })
 
-describe.each(LAYOUTS)('%s: what is not ours', (layout) => {
+describe.each(LAYOUTS)('%s: a foreign value', (layout) => {
   const values = ALGORITHM_NAMES.map((algorithm) => limitOf(algorithm))
 
   async function damage(n: number, limit: Limit, bytes: Buffer): Promise<void> {
@@ -163,7 +163,7 @@ describe.each(LAYOUTS)('%s: what is not ours', (layout) => {
     else await redis.client.multi().hset(hash, field, bytes).pexpire(hash, 60_000).exec()
   }
 
-  test('is absent where it is a value, whatever it says, and written over', async () => {
+  test('counts as absent, whatever it contains, and is overwritten', async () => {
     const dice = new Dice(3)
     const sizes = [0, 1, 4, 5, 16, 19, 20, 26, 27, 28, 36, 100, 2068, 3000]
     for (let round = 0; round < 60; round++) {
@@ -191,7 +191,7 @@ describe.each(LAYOUTS)('%s: what is not ours', (layout) => {
     expect(await scanWithoutTtl(redis.server)).toEqual([])
   })
 
-  test('of another type spoils only the op that needs it', async () => {
+  test('spoils only the op that needs it if it has another type', async () => {
     const [hash] = fieldOf(keyOf(1))
     const isPlain = layout === 'plain'
     await redis.client.set(hash, 'text', 'PX', 60_000)
@@ -223,7 +223,7 @@ describe.each(LAYOUTS)('%s: what is not ours', (layout) => {
   })
 })
 
-test('a plain counter in whose place something of another type lies starts anew', async () => {
+test('a plain counter whose key has another type starts again', async () => {
   for (const more of [[], [takeOf(keyOf(9), window)]]) {
     await redis.client.del(placeOf(keyOf(1)))
     await redis.client.lpush(placeOf(keyOf(1)), 'list')
@@ -233,7 +233,7 @@ test('a plain counter in whose place something of another type lies starts anew'
   }
 })
 
-describe.each(LAYOUTS)('%s: at the edges of numbers', (layout) => {
+describe.each(LAYOUTS)('%s: extreme numbers', (layout) => {
   const edges = [1, MAX_UNITS, Number.MAX_SAFE_INTEGER]
   const limits = ALGORITHM_NAMES.flatMap((algorithm) =>
     [1000, YEAR_MS].flatMap((windowMs) =>
@@ -247,7 +247,7 @@ describe.each(LAYOUTS)('%s: at the edges of numbers', (layout) => {
     ),
   )
 
-  test('the script says what the memory store says', async () => {
+  test('give the same result in the script as in the memory store', async () => {
     const clock = manualClock(NOW)
     const { sync } = memoryStore({ clock })
     const ops: StoreOp[] = []
@@ -292,7 +292,7 @@ describe.each(LAYOUTS)('%s: at the edges of numbers', (layout) => {
   })
 })
 
-/** A take that is refused carries its state, which the memory store does not tell. */
+/** A refused take includes its state, which the memory store does not return. */
 function withoutStates(answer: readonly (readonly unknown[])[], op?: StoreOp): object[][] {
   return answer.map((group) =>
     group.map((outcome) => {

@@ -1,4 +1,4 @@
-/** Batches of one op that have a script of their own answer as the memory store does. */
+/** Batches of one op that have their own script are decided as in the memory store. */
 import { type AlgorithmName, defineLimit, type Take } from '@sluice/core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { memoryStore } from '../../memory/memory-store.js'

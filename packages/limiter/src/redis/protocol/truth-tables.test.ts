@@ -55,7 +55,9 @@ const tables = [
   slidingWindowLog,
 ] as readonly unknown[] as readonly Table[]
 
-/** To the script the time 0 is its own; buckets, whose tables start there, know no other zero. */
+/**
+ * The script takes the time 0 for its own clock; the tables of buckets start there and are shifted.
+ */
 const SHIFT_US = 3_600_000_000
 
 let redis: BatchRedis
@@ -64,7 +66,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-/** A step, and for a give or a charge what a peek of 1 says right after it. */
+/** A step, and for a give or a charge the outcome of a peek of 1 right after it. */
 function opsOf(step: TableStep, key: CounterKey, limit: Limit, shift: number): readonly StoreOp[] {
   const { verb, amount, atLeast, debt = 0, undone } = step
   const asked = verb === 'take' || verb === 'peek'
@@ -97,7 +99,7 @@ function outcomeOf({ answers }: BatchReply, shift: number): unknown {
   return { ...numbers, atUs: at - shift }
 }
 
-describe.each(LAYOUTS)('in the %s layout the script says what the table says', (layout) => {
+describe.each(LAYOUTS)('in the %s layout the script agrees with the table', (layout) => {
   describe.each(tables)('$algorithm', ({ algorithm, groups }) => {
     test.each(groups.map((group, index) => ({ ...group, index })))('$comment', async (group) => {
       const lo = group.index * 64 + tables.findIndex((table) => table.algorithm === algorithm)

@@ -1,5 +1,5 @@
 /**
- * Calls in several slots of a Cluster under every interleaving of their scripts, replies and
+ * Calls in several slots of a Cluster under random interleavings of their scripts, replies and
  * give-backs. `SLUICE_RUNS` multiplies the number of interleavings.
  */
 import { defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
@@ -37,7 +37,7 @@ const isSilent = ({ answers }: SlotCall) =>
 const isAdmitted = (slotCall: SlotCall) =>
   !isSilent(slotCall) && refusals(slotCall.answers?.[0]).length === 0
 
-/** Lets everything happen in an order that the dice say, until every call is answered. */
+/** Runs the pending events in random order until every call is answered. */
 async function settle(
   slots: Slots,
   calls: readonly SlotCall[],
@@ -63,7 +63,7 @@ async function settle(
 
 const dices = fc.array(fc.nat({ max: 1_000_000 }), { minLength: 1, maxLength: 300, size: 'max' })
 
-test('of equal calls at once exactly as many are admitted as the smallest limit has room for', async () => {
+test('equal calls at once are admitted exactly up to the smallest limit', async () => {
   const maxes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 4 })
   const given = fc.tuple(maxes, fc.integer({ min: 1, max: 16 }), dices)
   await fc.assert(
@@ -84,11 +84,11 @@ test('of equal calls at once exactly as many are admitted as the smallest limit 
 }, 600_000)
 
 test.each([
-  ['none is admitted in excess, and a refusal that may be remembered stays true', false],
-  // What was given back after a deadline is seen late, as on one Redis.
-  ['none is admitted in excess or charged in vain, whenever its deadline comes', true],
+  ['no call is admitted in excess, and a refusal that may be remembered stays true', false],
+  // Units given back after a deadline are seen late, as on a single Redis.
+  ['no call is admitted in excess or charged in vain, whenever its deadline comes', true],
 ])(
-  'whatever calls meet, %s',
+  'concurrent calls: %s',
   async (_, expires) => {
     const meets = fc.uniqueArray(fc.nat({ max: 3 }), { minLength: 1, maxLength: 4 })
     const call = fc.record({ meets, amount: fc.integer({ min: 1, max: 3 }) })
@@ -128,7 +128,7 @@ test.each([
   600_000,
 )
 
-/** What a caller is told; an unused counter and one that was given all back say the same. */
+/** The visible outcome; an unused counter and one that got all units back look the same. */
 const figures = (groups: Groups<Outcome>) =>
   groups.map((row) =>
     row.map(({ remaining, resetAfterMs, retryAfterMs, delayMs }) => [
@@ -148,7 +148,7 @@ const ALGORITHMS = [
   'sliding-window-log',
 ] as const
 
-test('calls one after the other are decided as in one store, by every algorithm and in every group', async () => {
+test('sequential calls are decided as in one store, by every algorithm and in every group', async () => {
   const limits = fc
     .record({
       algorithm: fc.constantFrom(...ALGORITHMS),
@@ -157,7 +157,7 @@ test('calls one after the other are decided as in one store, by every algorithm 
     })
     .map((spec) => defineLimit({ ...spec, windowMs: 60_000 }))
   const call = fc.record({
-    // For each counter the group it is in; 3: the call does not meet it.
+    // For each counter the group it is in; 3 if the call does not use it.
     groups: fc.array(fc.nat({ max: 3 }), { minLength: 5, maxLength: 5 }),
     amount: fc.integer({ min: 0, max: 3 }),
     pauseMs: fc.oneof(fc.constant(0), fc.nat({ max: 20_000 })),

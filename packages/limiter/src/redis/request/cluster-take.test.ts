@@ -29,7 +29,7 @@ describe('a call in several slots', () => {
   const users = take(1, window(2))
   const addresses = take(2, window(1))
 
-  test('that has room everywhere takes one round trip and leaves no mark', async () => {
+  test('needs one round trip and leaves no mark if all slots have room', async () => {
     const slotCall = slots.start([[users, addresses]])
     await slots.run()
     expect(slotCall.answers).toBeUndefined()
@@ -42,7 +42,7 @@ describe('a call in several slots', () => {
     expect(outcome(next.answers?.[0]?.[1]).retryAfterMs).toBeGreaterThan(1000)
   })
 
-  test('that one of them refuses for good takes one round trip and is charged nowhere', async () => {
+  test('needs one round trip and is charged nowhere if one slot finally refuses', async () => {
     slots.store.sync.take([[addresses]])
     const slotCall = slots.start([[users, addresses]])
     await slots.runAll()
@@ -63,7 +63,7 @@ describe('a call in several slots', () => {
     expect(slots.remaining(charging)).toBe(4)
   })
 
-  test('is charged down to empty for a refusal, though a call that waits may be lent more', async () => {
+  test('is charged down to empty for a refusal, although a waiting call may borrow more', async () => {
     const lending = defineLimit({
       algorithm: 'token-bucket',
       max: 2,
@@ -76,14 +76,14 @@ describe('a call in several slots', () => {
     slots.store.sync.take([[addresses]])
     const slotCall = slots.start([[bucket, addresses]])
     await slots.runAll()
-    // What one script does with a call that it refuses whole.
+    // What a single script does with a call that it refuses as a whole.
     slots.store.sync.take([[twin, addresses]])
     const [[there, here] = []] = slots.store.sync.peek([[twin, bucket]])
     expect(here).toEqual(there)
     expect(outcome(slotCall.answers?.[0]?.[0]).delayMs).toBe(0)
   })
 
-  test('of which a slot is silent gives back nothing itself, and forwards what comes late', async () => {
+  test('gives back nothing itself and passes on late answers if a slot is silent', async () => {
     const slotCall = slots.start([[users, addresses]])
     await slots.run()
     slotCall.call.expire()
@@ -94,7 +94,7 @@ describe('a call in several slots', () => {
     expect(slotCall.late?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, 1])
   })
 
-  test('of which a slot was late takes its marks off once, and those of others not at all', async () => {
+  test('removes its own marks once, and no others, if a slot was late', async () => {
     const slotCall = slots.start([[users, addresses]])
     await slots.run()
     slotCall.call.expire()
@@ -117,7 +117,7 @@ describe('a refusal by units that another call holds', () => {
   const users = take(1, window(1))
   const addresses = take(2, window(1))
 
-  /** A call that holds the user's only unit, and is about to be refused by its address. */
+  /** A call that holds the user's only unit and is about to be refused by its address. */
   async function hold() {
     slots.store.sync.take([[addresses]])
     const holder = slots.start([[users, addresses]])
@@ -125,10 +125,10 @@ describe('a refusal by units that another call holds', () => {
     return holder
   }
 
-  test('is asked again, and the call admitted when they are given back', async () => {
+  test('leads to a retry that admits the call when the units are given back', async () => {
     await hold()
     const other = slots.start([[users, take(3, window(1))]])
-    // Both its parts, while the other call still holds.
+    // Both operations, while the other call still holds the unit.
     await slots.run(1)
     await slots.run(1)
     expect(other.answers).toBeUndefined()
@@ -141,7 +141,7 @@ describe('a refusal by units that another call holds', () => {
     expect(slots.remaining(users)).toBe(0)
   })
 
-  test('is asked again too where the call has that limit only', async () => {
+  test('leads to a retry also if the call has only that limit', async () => {
     const holder = await hold()
     const other = slots.start([[users]])
     await slots.run(1)
@@ -155,7 +155,7 @@ describe('a refusal by units that another call holds', () => {
     expect(allowed(other.answers)).toBe(true)
   })
 
-  test('is told to wait no longer than a call may hold if the deadline comes first', async () => {
+  test('asks to wait no longer than a call may hold units if the deadline comes first', async () => {
     await hold()
     const other = slots.start([[users]], 50)
     await slots.run(1)
@@ -166,7 +166,7 @@ describe('a refusal by units that another call holds', () => {
     expect(slots.heldRefusals).toBe(1)
   })
 
-  test('charges a limit that charges for refusals once, and is not asked again', async () => {
+  test('charges a limit that charges for refusals once, without a retry', async () => {
     const charging = take(1, window(1, 'charge'))
     slots.store.sync.take([[addresses]])
     slots.start([[charging, addresses]])
@@ -178,7 +178,7 @@ describe('a refusal by units that another call holds', () => {
     expect(slots.attempts).toBe(3)
   })
 
-  test('of a silent second look stands with what was known, and what it took late goes back', async () => {
+  test('stands if the retry is silent, and units that it takes late are given back', async () => {
     await hold()
     const other = slots.start([[users]], 50)
     await slots.run(1)
@@ -198,7 +198,7 @@ describe('a refusal by units that another call holds', () => {
 describe('a shadow group in another slot', () => {
   const addresses = take(2, window(1))
 
-  test('is given back if the enforced group refuses', async () => {
+  test('gets its units back if the enforced group refuses', async () => {
     const shadow = take(1, window(5))
     slots.store.sync.take([[addresses]])
     slots.start([[addresses], [shadow]])
@@ -206,7 +206,7 @@ describe('a shadow group in another slot', () => {
     expect(slots.remaining(shadow)).toBe(5)
   })
 
-  test('that charges for refusals is asked at once where no limit is enforced', async () => {
+  test('takes at once if it charges for refusals and no limit is enforced', async () => {
     const charging = [1, 2].map((n) => [take(n, window(5, 'charge'))])
     const slotCall = slots.start([[], ...charging])
     await slots.runAll()
@@ -214,7 +214,7 @@ describe('a shadow group in another slot', () => {
     expect(slotCall.answers?.flat().map((answer) => outcome(answer).granted)).toEqual([1, 1])
   })
 
-  test('that charges for refusals is charged by calls that pass only', async () => {
+  test('pays for refusals only of calls that pass', async () => {
     const shadow = take(1, window(5, 'charge'), 3)
     const counts: number[] = []
     for (let n = 0; n < 3; n++) {
@@ -231,7 +231,7 @@ describe('a shadow group in another slot', () => {
   })
 })
 
-test('a limit keeps its wait where another limit will never admit the call', async () => {
+test('a limit keeps its own wait if another limit will never admit the call', async () => {
   const charging = take(1, window(5, 'charge'), 3)
   slots.store.sync.take([[charging]])
   const slotCall = slots.start([
@@ -243,17 +243,17 @@ test('a limit keeps its wait where another limit will never admit the call', asy
   expect(outcome(row?.[0]).retryAfterMs).toBeGreaterThan(1000)
 })
 
-describe('marks that a node left behind when it died', () => {
+describe('marks left by a node that died', () => {
   const users = take(1, window(1))
   const other = (n: number) => take(n, window(1))
 
-  /** A mark that nothing takes off, at a counter that is full. */
+  /** A mark that is never removed, at a counter that is full. */
   function leaveMark() {
     const { key } = users
     slots.store.sync.take([[users], [markOf(key, 1)]])
   }
 
-  /** Lets time pass until the call is answered; how many attempts there were meanwhile. */
+  /** Advances time until the call is answered; returns the number of attempts meanwhile. */
   async function play(slotCall: { answers: unknown }): Promise<number> {
     const before = slots.attempts
     for (let ms = 0; ms < 200 && slotCall.answers === undefined; ms++) {
@@ -264,7 +264,7 @@ describe('marks that a node left behind when it died', () => {
     return slots.attempts - before
   }
 
-  test('make one call ask until its deadline, and the next ones once', async () => {
+  test('make one call try until its deadline, and the next ones once', async () => {
     leaveMark()
     const first = slots.start([[users, other(2)]], 50)
     expect(1 + (await play(first))).toBeGreaterThan(3)

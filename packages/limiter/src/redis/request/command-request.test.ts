@@ -12,7 +12,7 @@ function chargeOf(settled: (error: unknown) => void) {
 }
 
 describe('a give, charge or reset', () => {
-  test('that was not answered in time after it left may have been done, and says so', () => {
+  test('rejects with an unknown outcome if it was sent and not answered in time', () => {
     const errors: unknown[] = []
     const { call, part } = chargeOf((error) => errors.push(error))
     part.stage = 'sent'
@@ -20,14 +20,14 @@ describe('a give, charge or reset', () => {
     expect(errors).toMatchObject([{ code: 'STORE_FAILED', silence: 'unknown' }])
   })
 
-  test('that never left was not done, and may be told again', () => {
+  test('rejects as not done, and may be retried, if it was never sent', () => {
     const errors: unknown[] = []
     const { call } = chargeOf((error) => errors.push(error))
     call.expire()
     expect(errors).toMatchObject([{ code: 'STORE_FAILED', silence: 'not-run' }])
   })
 
-  test('whose connection ended says what is known of it', () => {
+  test('rejects with what is known if its connection ended', () => {
     const errors: unknown[] = []
     const { part } = chargeOf((error) => errors.push(error))
     part.stage = 'sent'

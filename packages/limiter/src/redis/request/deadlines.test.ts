@@ -46,7 +46,7 @@ describe('deadlines', () => {
     expect(call.isAnswered).toBe(true)
   })
 
-  test('once they are closed no call waits and no timer is left', () => {
+  test('closing ends all calls and leaves no timer', () => {
     const deadlines = new Deadlines(
       () => performance.now(),
       () => 0,
@@ -60,7 +60,7 @@ describe('deadlines', () => {
     expect([answered.expiredAtMs, vi.getTimerCount()]).toEqual([undefined, 0])
   })
 
-  test('a call that was answered is left alone', () => {
+  test('an answered call does not expire', () => {
     const call = make()(20)
     call.isAnswered = true
     vi.advanceTimersByTime(50)
@@ -77,7 +77,7 @@ describe('deadlines', () => {
     expect(long.isAnswered).toBe(true)
   })
 
-  test('calls that come one after the other end one after the other', () => {
+  test('calls expire in order of arrival', () => {
     const add = make()
     const calls: Waiting[] = []
     for (let n = 0; n < 30; n++) {
@@ -90,7 +90,7 @@ describe('deadlines', () => {
     expect(Math.max(...late)).toBeLessThanOrEqual(3)
   })
 
-  test('while replies are still being read nobody is given up, up to the cap', () => {
+  test('no call expires while replies are being read, up to the cap', () => {
     let replies = 0
     const call = make(() => ++replies)(20)
     vi.advanceTimersByTime(40)
@@ -99,7 +99,7 @@ describe('deadlines', () => {
     expect(call.isAnswered).toBe(true)
   })
 
-  /** Turns of an event loop whose time and reads the test decides. */
+  /** Turns of an event loop whose time and reads the test controls. */
   function makeLoop() {
     const clock = { nowMs: 0 }
     const loop = { replies: 0, afterRead: undefined as (() => void) | undefined }
@@ -115,7 +115,7 @@ describe('deadlines', () => {
       deadlines.add(call, deadlineMs)
       return call
     }
-    /** The sockets are read, which takes so long and answers these calls. */
+    /** Reads the sockets, which takes so long and answers these calls. */
     const read = (tookMs: number, answered: readonly Waiting[] = []) => {
       for (const call of answered) {
         call.isAnswered = true
@@ -133,7 +133,7 @@ describe('deadlines', () => {
     return { add, read, ringAt, clock, isReading: () => loop.afterRead !== undefined }
   }
 
-  test('a reply that is in the socket wins, however long the loop stood still', () => {
+  test('a reply in the socket wins, however long the event loop was blocked', () => {
     const { add, read, ringAt } = makeLoop()
     const [answered, silent] = [add(20), add(20)]
     ringAt(5000)
@@ -142,7 +142,7 @@ describe('deadlines', () => {
     expect([answered.expiredAtMs, silent.isAnswered]).toEqual([undefined, true])
   })
 
-  test('beyond the cap there is one read, and not another although it brought replies', () => {
+  test('beyond the cap the sockets are read once, even if that brought replies', () => {
     const { add, read, ringAt, isReading } = makeLoop()
     const [first, second] = [add(20), add(20)]
     ringAt(46)
@@ -150,13 +150,13 @@ describe('deadlines', () => {
     expect([second.isAnswered, isReading()]).toEqual([true, false])
   })
 
-  test('a call whose deadline passes while another is waited for gets a read of its own', () => {
+  test('a call whose deadline passes during the read for another gets its own read', () => {
     const { add, read, ringAt, clock } = makeLoop()
     const early = add(20)
     clock.nowMs = 15
     const later = add(20)
     ringAt(20)
-    // The turn that reads for the first takes long; the second's reply arrives meanwhile, unread.
+    // The turn that reads for the first call takes long; the reply to the second arrives unread.
     read(30)
     expect([early.isAnswered, later.isAnswered]).toEqual([true, false])
     read(0, [later])
@@ -174,7 +174,7 @@ describe('deadlines', () => {
     expect(later.isAnswered).toBe(true)
   })
 
-  test('a process whose timers ring late is busy, until one rings in time', () => {
+  test('a process is busy from a late timer until one that is in time', () => {
     const clock = { lagMs: 0 }
     const deadlines = new Deadlines(
       () => performance.now() + clock.lagMs,
@@ -203,8 +203,8 @@ describe('deadlines', () => {
   })
 })
 
-/** The same in Node's own event loop, with a socket of its own. */
-test('a reply that arrived while the process stood still wins over a deadline long past', async () => {
+/** The same in Node's own event loop, with a real socket. */
+test('a reply that arrived while the process was blocked wins over a deadline long past', async () => {
   const flag = new Int32Array(new SharedArrayBuffer(4))
   const worker = new Worker(REPLIER, { eval: true, workerData: flag })
   const [port] = (await once(worker, 'message')) as [number]
@@ -222,7 +222,7 @@ test('a reply that arrived while the process stood still wins over a deadline lo
     () => replies,
   ).add(call, deadlineMs)
   socket.write('take')
-  // Written by the kernel at once; this thread does not read before the deadline and cap are over.
+  // Written by the kernel at once; this thread reads only after the deadline and the cap.
   Atomics.wait(flag, 0, 0)
   const untilMs = call.deadlineAtMs + 2 * capMs
   while (performance.now() < untilMs);
@@ -232,7 +232,7 @@ test('a reply that arrived while the process stood still wins over a deadline lo
   await worker.terminate()
 })
 
-/** Replies to what it reads, and says when the reply was written. */
+/** Replies to what it reads, and reports when the reply was written. */
 const REPLIER = `
 const { createServer } = require('node:net')
 const { parentPort, workerData: flag } = require('node:worker_threads')

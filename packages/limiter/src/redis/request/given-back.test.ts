@@ -1,4 +1,4 @@
-/** A refusal due to what another call of this node gives back a moment later is not remembered. */
+/** A refusal caused by units that another call of this node then gives back is not remembered. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../../../../tools/redis/cluster.js'
 import { createLimiter } from '../../index.js'
@@ -16,10 +16,10 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => cluster.stop())
 
-/** 5 ms apart: fewer than would come while a refusal is remembered. */
+/** 5 ms apart, so fewer than while a refusal is remembered. */
 const TRIES_MAX = 150
 
-test('by any node that gave it back', async () => {
+test('a refusal caused by units that are then given back is remembered by no node', async () => {
   const store = redisStore({ url: cluster.url, deadlineMs: 10_000 })
   const limiter = createLimiter({
     rules: [window('users', 'user'), window('teams', 'team')],
@@ -41,7 +41,7 @@ test('by any node that gave it back', async () => {
   await limiter.close()
 }, 60_000)
 
-/** Far earlier than a refusal that is remembered would let it; a stall of the machine is no try. */
+/** Much earlier than a remembered refusal would allow; a stall of the machine does not count. */
 async function passesSoon(again: () => Promise<{ readonly allowed: boolean }>): Promise<boolean> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     if ((await again()).allowed) return true

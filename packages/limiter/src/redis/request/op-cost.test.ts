@@ -11,41 +11,41 @@ function take(limit = bucket): Take {
 }
 
 describe('the cost of a take', () => {
-  test('is one for each limit of a bucket, whether states are asked for or not', () => {
+  test('equals the number of limits for buckets, with or without states', () => {
     expect(costOfTakes([[take(), take()], [take()]], false)).toBe(3)
     expect(costOfTakes([[take(), take()], [take()]], true)).toBe(3)
   })
 
-  test('is higher for a log, and higher still where its state is asked for', () => {
+  test('increases for a log, and further if its state is requested', () => {
     expect(costOfTakes([[take(log)]], false)).toBe(8)
     expect(costOfTakes([[take(log)]], true)).toBe(24)
   })
 
-  test('is one at least, even without any take', () => {
+  test('equals at least one, even without any take', () => {
     expect([costOfTakes([], false), costOfTakes([[], []], true)]).toEqual([1, 1])
   })
 })
 
 describe('the cost of a give or charge', () => {
-  test('is one for all algorithms but the log', () => {
+  test('equals one for all algorithms but the log', () => {
     expect(costOfChange(bucket, 0, NOW)).toBe(1)
   })
 
-  test('grows with what a log may have admitted since, up to the whole log', () => {
+  test('grows with the units that a log may have admitted since, up to the whole log', () => {
     expect(costOfChange(log, NOW, NOW)).toBe(8)
     expect(costOfChange(log, NOW - 2000, NOW)).toBe(8 + 63)
     expect(costOfChange(log, NOW - 60_000_000, NOW)).toBe(8 + 1250)
   })
 
-  test('is that of the whole log while the time of the store is not known', () => {
+  test('covers the whole log while the time of the store is unknown', () => {
     expect(costOfChange(log, NOW, Number.NaN)).toBe(8 + 1250)
   })
 
-  test('is small where the oldest units are given back, which rewrites nothing', () => {
+  test('stays small if the oldest units are given back, which rewrites nothing', () => {
     expect(costOfChange(log, undefined, NOW)).toBe(8)
   })
 
-  test('is that of a fresh entry where the clock of the store went back', () => {
+  test('equals that of a new record if the clock of the store went back', () => {
     expect(costOfChange(log, NOW + 5_000_000, NOW)).toBe(8)
   })
 })

@@ -11,26 +11,26 @@ describe('the slot of a key', () => {
     ['foo{{bar}}zap', slotOf('{bar')],
     ['{user}.following', slotOf('user')],
     ['a}b{user}', slotOf('user')],
-  ])('%s is in %i', (key, slot) => {
+  ])('for %s equals %i', (key, slot) => {
     expect(slotOf(key)).toBe(slot)
   })
 
   test.each(['foo{}{bar}', 'foo{bar', 'foo}bar', '{}', '}{'])(
-    '%s has no tag, so all of it is hashed',
+    'the whole of %s is hashed, because it has no tag',
     (key) => {
       // A letter in front changes the slot of a key without a tag, and of no other.
       expect(slotOf(`x${key}`)).not.toBe(slotOf(key))
     },
   )
 
-  test('is of the bytes, not of the letters', () => {
+  test('depends on bytes, not on characters', () => {
     expect(slotOf('é')).toBe(slotOf(Buffer.from([0xc3, 0xa9]).toString('utf8')))
     expect(slotOf('é')).not.toBe(slotOf('e'))
   })
 })
 
 describe('the partitions', () => {
-  test('are the same for ever', () => {
+  test('never change', () => {
     expect(PARTITION_TAGS).toHaveLength(128)
     expect(new Set(PARTITION_TAGS).size).toBe(128)
     const sum = createHash('sha256').update(PARTITION_TAGS.join(' ')).digest('hex')
@@ -46,10 +46,10 @@ describe('the partitions', () => {
     expect(slotOf(`prefix:{${PARTITION_TAGS[5]}}:anything`)).toBe(PARTITION_SLOTS[5])
   })
 
-  test.each([1, 2, 3, 4, 5, 6, 12, 16, 24, 64])('are spread evenly over %i shards', (shards) => {
+  test.each([1, 2, 3, 4, 5, 6, 12, 16, 24, 64])('spread evenly over %i shards', (shards) => {
     const counts = Array.from({ length: shards }, () => 0)
     for (const slot of PARTITION_SLOTS) {
-      // As redis-cli --cluster create divides them.
+      // The division of redis-cli --cluster create.
       const shard = ends(shards).findIndex((end) => slot <= end)
       counts[shard] = (counts[shard] ?? 0) + 1
     }

@@ -18,7 +18,7 @@ export interface SlotCall {
 export class Slots {
   readonly clock = manualClock()
   readonly store = memoryStore({ clock: this.clock })
-  /** What is on its way; each entry runs and replies when it is called. */
+  /** The messages in flight; each entry runs and replies when it is called. */
   readonly underWay: (() => void)[] = []
   /** Whether calls that were answered with silence are refused. */
   refusesSilence = false
@@ -64,7 +64,7 @@ export class Slots {
     return slotCall
   }
 
-  /** Runs the n-th of what is under way. */
+  /** Runs the n-th message in flight. */
   async run(n = 0): Promise<void> {
     const [step] = this.underWay.splice(n, 1)
     step?.()
@@ -79,7 +79,7 @@ export class Slots {
     return this.store.sync.peek([[{ ...take, amount: 0 }]])[0]?.[0]?.remaining ?? Number.NaN
   }
 
-  /** The caller of the store refuses what was answered with silence, and gives back its units. */
+  /** The caller of the store refuses silent calls, and gives back their units. */
   private giveBack(
     groups: Groups<Take>,
     answers: Groups<Answer>,

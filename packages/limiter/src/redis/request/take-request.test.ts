@@ -41,21 +41,21 @@ const takesOf = (part: PartitionOp | undefined) => {
   return part
 }
 
-describe('a call in one part', () => {
-  test('is answered as the part was', () => {
+describe('a call with one operation', () => {
+  test('resolves to the answer of the operation', () => {
     const { call, told } = make([[take(1, 1)]])
     takesOf(call.asOneOp(1))?.settle([[granted]])
     expect(told).toEqual({ answers: [[granted]] })
   })
 
-  test('that never left was not run, and nothing comes later', () => {
+  test('resolves to not-run, and nothing later, if it was never sent', () => {
     const { call, told } = make([[take(1, 1)], [take(2, 1)]])
     call.asOneOp(1)
     call.expire()
     expect(told).toEqual({ answers: [['not-run'], ['not-run']] })
   })
 
-  test('that left is of unknown fate until its answer comes, which is told once', () => {
+  test('resolves to unknown if it was sent, and its late answer is reported once', () => {
     const { call, told } = make([[take(1, 1)]])
     const part = takesOf(call.asOneOp(1))
     call.expire()
@@ -67,7 +67,7 @@ describe('a call in one part', () => {
 })
 
 describe('a call in several partitions', () => {
-  test('is cut by partition, keeping its groups', () => {
+  test('splits by partition and keeps its groups', () => {
     const { call } = make([[take(1, 1), take(2, 2), take(3, 1)], [take(4, 2)]])
     expect(opsOf(call).map(({ partition, weight, places }) => [partition, weight, places])).toEqual(
       [
@@ -77,7 +77,7 @@ describe('a call in several partitions', () => {
     )
   })
 
-  test('whose parts all pass is answered in the order of its takes', () => {
+  test('resolves in the order of its takes if all operations pass', () => {
     const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
     const [one, two] = opsOf(call)
     two?.settle([[{ ...granted, remaining: 2 }]])
@@ -91,7 +91,7 @@ describe('a call in several partitions', () => {
     expect(remaining).toEqual([1, 2, 3])
   })
 
-  test('of which a part is silent is answered with what is known, and later with the rest', () => {
+  test('resolves to what is known if an operation is silent, and reports the rest later', () => {
     const { call, told } = make([[take(1, 1), take(2, 2)]])
     const [one, two] = opsOf(call)
     one?.settle([[granted]])
@@ -103,8 +103,8 @@ describe('a call in several partitions', () => {
   })
 })
 
-describe('a call whose slot is on the move', () => {
-  test('is split into its counters, each asked by itself', () => {
+describe('a call whose slot is migrating', () => {
+  test('splits into one operation per counter', () => {
     const { call, told } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
     const whole = call.asOneOp(1)
     const singles = call.opsPerCounter(whole)
@@ -119,7 +119,7 @@ describe('a call whose slot is on the move', () => {
     expect(told.answers?.[0]?.[1]).toEqual(refused)
   })
 
-  test('is split the same way from a part of it', () => {
+  test('splits one of its operations the same way', () => {
     const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
     const [one, two] = opsOf(call)
     const singles = one === undefined ? [] : call.opsPerCounter(one)
@@ -132,13 +132,13 @@ describe('a call whose slot is on the move', () => {
     expect(remaining).toEqual([1, 2, 3])
   })
 
-  test('of one counter stays one part', () => {
+  test('stays one operation if it has one counter', () => {
     const { call } = make([[take(1, 1)]])
     const whole = call.asOneOp(1)
     expect(call.opsPerCounter(whole)).toEqual([whole])
   })
 
-  test('known to be on the move is cut by counter from the start', () => {
+  test('splits by counter from the start if the slot is known to be migrating', () => {
     const { call } = make([[take(1, 1), take(2, 1), take(3, 2), take(4, 2)]])
     expect(opsOf(call, (partition) => partition === 1).map(({ weight }) => weight)).toEqual([
       1, 1, 2,

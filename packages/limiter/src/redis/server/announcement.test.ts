@@ -11,13 +11,13 @@ describe('an announcement', () => {
     ...[0, 1, KEYS_MAX].map(
       (count) => ({ kind: 'returned', sender, keys: keysOf(count) }) as const,
     ),
-  ])('is read as it was written ($kind)', (announcement) => {
+  ])('decodes to what was encoded ($kind)', (announcement) => {
     const bytes = encodeAnnouncement(announcement)
     expect(decodeAnnouncement(bytes)).toEqual(announcement)
     expect(bytes.length).toBeLessThanOrEqual(4200)
   })
 
-  test('has only the hash of a counter in it, and no partition', () => {
+  test('contains only the hash of a counter, and no partition', () => {
     const key = { hi: 1, lo: 2, partition: 77 }
     const bytes = encodeAnnouncement({ kind: 'returned', sender, keys: [key] })
     expect(bytes.toString('hex')).toBe(`01${sender}0000000100000002`)
@@ -32,7 +32,7 @@ describe('an announcement', () => {
     ['more than may be sent', Buffer.concat([whole, Buffer.alloc(8 * KEYS_MAX)])],
     ['a request with something behind it', Buffer.concat([Buffer.of(2), whole.subarray(1)])],
     ['text', Buffer.from('a message of somebody else')],
-  ])('is none that is %s', (_, bytes) => {
+  ])('does not decode if it is %s', (_, bytes) => {
     expect(decodeAnnouncement(bytes)).toBeUndefined()
   })
 })

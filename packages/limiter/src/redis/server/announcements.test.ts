@@ -68,8 +68,8 @@ function open({ nodes = 1 } = {}) {
   }
 }
 
-describe('what a node gave back', () => {
-  test('leaves at once, all of a turn in one message, each counter once', async () => {
+describe('announcements of returned units', () => {
+  test('leave at once, all of a turn in one message, each counter once', async () => {
     const { announcements, scheduler, sentKeys } = open()
     for (const lo of [1, 2, 1, 3, 2]) announcements.announce(keyOf(lo))
     expect(sentKeys()).toEqual([])
@@ -77,7 +77,7 @@ describe('what a node gave back', () => {
     expect(sentKeys()).toEqual([[1, 2, 3]])
   })
 
-  test('leaves every 5 ms at most, however much there is', async () => {
+  test('leave every 5 ms at most, however many there are', async () => {
     const { announcements, scheduler, sentKeys } = open()
     for (let ms = 0; ms < 1000; ms++) {
       for (let i = 0; i < 3; i++) announcements.announce(keyOf(ms * 3 + i))
@@ -88,7 +88,7 @@ describe('what a node gave back', () => {
     expect(sentKeys().flat()).toHaveLength(3000)
   })
 
-  test('leaves less often the more nodes there are, and every 250 ms at least', async () => {
+  test('leave less often the more nodes there are, and every 250 ms at least', async () => {
     for (const [nodes, most] of [
       [30, 13],
       [1000, 6],
@@ -103,7 +103,7 @@ describe('what a node gave back', () => {
     }
   })
 
-  test('goes into messages of a bounded size, and beyond a bound is dropped', async () => {
+  test('have a bounded size, and are dropped beyond a bound', async () => {
     const { announcements, scheduler, sentKeys } = open()
     for (let lo = 0; lo < 10_000; lo++) announcements.announce(keyOf(lo))
     await scheduler.advance(1000)
@@ -112,7 +112,7 @@ describe('what a node gave back', () => {
     )
   })
 
-  test('waits for the message before, and is not lost by one that failed', async () => {
+  test('wait for the message before, and survive a failed one', async () => {
     const { announcements, scheduler, sentKeys, state, release } = open()
     state.isHeld = true
     announcements.announce(keyOf(1))
@@ -128,7 +128,7 @@ describe('what a node gave back', () => {
     expect(sentKeys()).toEqual([[1], [2]])
   })
 
-  test('that still waits leaves when the store is closed', async () => {
+  test('leave when the store is closed', async () => {
     const { announcements, sentKeys } = open()
     announcements.announce(keyOf(1))
     await announcements.close()
@@ -137,8 +137,8 @@ describe('what a node gave back', () => {
   })
 })
 
-describe('a user without the right', () => {
-  test('is reported once, and not tried again for half a minute', async () => {
+describe('a missing right to publish', () => {
+  test('causes one report, and no attempt for half a minute', async () => {
     const { announcements, scheduler, published, problems, state, refuse } = open()
     void announcements.start()
     state.error = NOPERM
@@ -153,10 +153,10 @@ describe('a user without the right', () => {
     announcements.announce(keyOf(1))
     await scheduler.advance(0)
     expect(published).toHaveLength(2)
-    expect(problems).toEqual([expect.stringContaining('may refuse for up to 1 s after one')])
+    expect(problems).toEqual([expect.stringContaining('may still refuse for up to 1 s after that')])
   })
 
-  test('has nothing to do with a Redis that is busy', async () => {
+  test('differs from a busy Redis', async () => {
     const { announcements, scheduler, published, problems, state } = open()
     state.error = new RedisReplyError('BUSY Redis is busy running a script')
     for (let lo = 0; lo < 3; lo++) {
@@ -169,7 +169,7 @@ describe('a user without the right', () => {
 })
 
 describe('a start', () => {
-  test('waits until the others are heard, for a quarter of a second at most', async () => {
+  test('waits for the subscription, for a quarter of a second at most', async () => {
     for (const end of ['subscribed', 'refused', 'late'] as const) {
       const { announcements, scheduler, subscribed, refuse } = open()
       let isDone = false
@@ -186,8 +186,8 @@ describe('a start', () => {
   })
 })
 
-describe('what is heard', () => {
-  test('of others is passed on; of this node, and what is no announcement, is not', () => {
+describe('received messages', () => {
+  test('reach the listener if another node announced them', () => {
     const { announcements, returned, hear } = open()
     void announcements.start()
     hear(encodeAnnouncement({ kind: 'returned', sender: THEM, keys: [keyOf(1), keyOf(2)] }))
@@ -197,7 +197,7 @@ describe('what is heard', () => {
     expect(returned).toEqual([1, 2])
   })
 
-  test('requests for the secret are heeded four times a second at most', async () => {
+  test('restore the secret four times a second at most', async () => {
     const { announcements, scheduler, state, hear } = open()
     void announcements.start()
     for (let i = 0; i < 1000; i++) {
@@ -207,7 +207,7 @@ describe('what is heard', () => {
     expect(state.restores).toBe(4)
   })
 
-  test('a request for the secret says how many heard it', async () => {
+  test('a request for the secret resolves to the number of receivers', async () => {
     const { announcements, published } = open()
     expect(await announcements.requestSecret()).toBe(3)
     expect(published.map(decodeAnnouncement)).toEqual([{ kind: 'restore', sender: US }])

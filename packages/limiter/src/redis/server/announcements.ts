@@ -175,7 +175,7 @@ export class Announcements {
     this.#isRefusalReported = true
     this.#deps.onProblem(
       `Redis does not let nodes announce refunds and resets to each other (${error.message}): other ` +
-        'nodes may refuse for up to 1 s after one; accepted: a user with the rights in STORE_ACL',
+        'nodes may still refuse for up to 1 s after that; accepted: a user with the rights in STORE_ACL',
     )
   }
 }

@@ -43,13 +43,13 @@ describe('a node of the fleet', () => {
     return { fleet, scheduler, lives, seen }
   }
 
-  test('has an id of 64 bits that no other has', () => {
+  test('has a unique id of 64 bits', () => {
     const ids = Array.from({ length: 100 }, randomNodeId)
     expect(ids.filter((id) => /^[0-9a-f]{16}$/.test(id))).toHaveLength(100)
     expect(new Set(ids).size).toBe(100)
   })
 
-  test('believes what it was made with until the store has spoken', async () => {
+  test('uses the configured size until the store has replied', async () => {
     expect(makeFleet([]).fleet.size()).toBe(1)
     const { fleet, scheduler } = makeFleet([answer(3, false), answer(3)], 8)
     expect([fleet.size(), fleet.ageMs()]).toEqual([8, Infinity])
@@ -58,7 +58,7 @@ describe('a node of the fleet', () => {
     expect([fleet.size(), fleet.ageMs()]).toEqual([3, 0])
   })
 
-  test('beats at once and every 500 ms, for 1,500 ms each', async () => {
+  test('sends a heartbeat at once and every 500 ms, for 1,500 ms each', async () => {
     const { fleet, scheduler, lives, seen } = makeFleet([1, 2, 3, 4].map((n) => answer(n)))
     fleet.start()
     await scheduler.advance(1499)
@@ -66,7 +66,7 @@ describe('a node of the fleet', () => {
     expect(seen.map(({ nodes }) => nodes)).toEqual([1, 2, 3])
   })
 
-  test('keeps the last number while the store is silent, and says how old it is', async () => {
+  test('keeps the last number while the store is silent, and knows its age', async () => {
     const { fleet, scheduler } = makeFleet([answer(5), new Error('no'), new Error('no'), answer(4)])
     fleet.start()
     await scheduler.advance(1400)
@@ -75,7 +75,7 @@ describe('a node of the fleet', () => {
     expect([fleet.size(), fleet.ageMs()]).toEqual([4, 0])
   })
 
-  test('never has two beats on their way', async () => {
+  test('never has two heartbeats in flight', async () => {
     const { fleet, scheduler, lives } = makeFleet([answer(2), 'none'])
     fleet.start()
     await scheduler.advance(60_000)
@@ -83,7 +83,7 @@ describe('a node of the fleet', () => {
     expect([fleet.size(), fleet.ageMs()]).toEqual([2, 60_000])
   })
 
-  test('that was forgotten believes a smaller number only the second time', async () => {
+  test('believes a smaller number only the second time if it had been forgotten', async () => {
     const answers = [answer(5), answer(1, false), answer(4), answer(6, false), answer(2)]
     const { fleet, scheduler } = makeFleet(answers)
     const sizes: number[] = []
@@ -96,7 +96,7 @@ describe('a node of the fleet', () => {
     expect(sizes).toEqual([5, 5, 4, 6, 2])
   })
 
-  test('has the first place until the store has told another, and always one of its fleet', async () => {
+  test('has the first place until the store replies, and always one within its fleet', async () => {
     const { fleet, scheduler } = makeFleet([
       answer(5, true, 3),
       new Error('no'),
@@ -110,7 +110,7 @@ describe('a node of the fleet', () => {
     expect([fleet.size(), fleet.place()]).toEqual([2, 1])
   })
 
-  test('that was forgotten keeps its place while it keeps the number', async () => {
+  test('keeps its place while it keeps the number if it had been forgotten', async () => {
     const answers = [
       answer(5, true, 3),
       answer(1, false, 0),
@@ -129,7 +129,7 @@ describe('a node of the fleet', () => {
     expect(places).toEqual([3, 3, 3, 4, 2])
   })
 
-  test('leaves once, and beats no more', async () => {
+  test('leaves once, and sends no more heartbeats', async () => {
     const { fleet, scheduler, lives } = makeFleet([answer(2), answer(1)])
     fleet.start()
     await settled()
@@ -139,7 +139,7 @@ describe('a node of the fleet', () => {
     expect([lives, scheduler.waiting]).toEqual([[1500, 0], 0])
   })
 
-  test('leaves in peace when the store is gone, or was never asked', async () => {
+  test('leaves without an error if the store is gone or was never used', async () => {
     const gone = makeFleet([answer(2), new Error('gone')])
     gone.fleet.start()
     await settled()
@@ -154,7 +154,7 @@ describe('a node of the fleet', () => {
 describe('a fleet on a real Redis', () => {
   const prefix = 'sluice'
   const keys = storeKeys(prefix)
-  /** Of nodes that beat by hand: longer than the machine may keep them from it. */
+  /** The TTL of heartbeats sent by the test: longer than the machine may delay them. */
   const LONG_MS = 120_000
   const SOON = { timeout: 30_000, interval: 10 }
   let server: RedisServer
@@ -169,7 +169,7 @@ describe('a fleet on a real Redis', () => {
     for (const node of open.splice(0)) node.crash()
   })
 
-  /** Timers that stop with the node, as those of a process do. */
+  /** Timers that stop with the node, like those of a process. */
   function mortalTimers(): { scheduler: Scheduler; die: () => void } {
     let isDead = false
     const scheduler: Scheduler = {
@@ -203,7 +203,7 @@ describe('a fleet on a real Redis', () => {
       SOON,
     )
 
-  test('joins, leaves and crashes are seen by everybody', async () => {
+  test('every node sees joins, leaves and crashes', async () => {
     const nodes = await Promise.all([startNode(), startNode(), startNode()])
     await everybodySees(nodes, 3)
     const fourth = await startNode()
@@ -215,7 +215,7 @@ describe('a fleet on a real Redis', () => {
     expect(await scanWithoutTtl(server)).toEqual([])
   })
 
-  test('every node has a place of its own, by the order of their ids', async () => {
+  test('every node has its own place, by the order of their ids', async () => {
     const channel = await openChannel(server.port)
     const beatOf = (node: string) => heartbeatSender(channel.run, { prefix, node })
     const placesOf = async (nodes: readonly string[]) => {
@@ -230,14 +230,14 @@ describe('a fleet on a real Redis', () => {
     channel.close()
   })
 
-  test('places close up behind nodes that crashed, or were lost', async () => {
+  test('places close up behind nodes that crashed or were lost', async () => {
     const channel = await openChannel(server.port)
     const beatOf = (node: string) => heartbeatSender(channel.run, { prefix, node })
     for (const node of ['aa', 'bb', 'cc']) await beatOf(node)(LONG_MS)
     await server.call('ZADD', keys.fleet, '1', 'aa')
     expect(await beatOf('cc')(LONG_MS)).toMatchObject({ nodes: 2, place: 1 })
     expect(await server.call('ZSCORE', keys.places, 'aa')).toBeNull()
-    // A node that beat by an older script is in the fleet alone.
+    // A node with an older script is in the fleet set only, without a place.
     await server.call('ZADD', keys.fleet, String(Date.now() + LONG_MS / 2), 'b0')
     expect(await beatOf('cc')(LONG_MS)).toMatchObject({ nodes: 3, place: 2 })
     await server.call('DEL', keys.places)
@@ -246,7 +246,7 @@ describe('a fleet on a real Redis', () => {
     channel.close()
   })
 
-  test('a flush, and scripts that are forgotten, leave the number as it is', async () => {
+  test('a flush of data or scripts does not change the number', async () => {
     const nodes = await Promise.all(
       [1, 2, 3].map(async () => {
         const channel = await openChannel(server.port)
@@ -292,14 +292,14 @@ describe('a fleet on a real Redis', () => {
     expect(places()).toEqual(before)
   })
 
-  test('the last node that leaves takes the set with it', async () => {
+  test('the last node that leaves removes the set', async () => {
     const { fleet } = await startNode()
     await vi.waitFor(async () => expect(await server.call('EXISTS', keys.fleet)).toBe(1), SOON)
     await fleet.leave()
     expect(await server.call('EXISTS', keys.fleet, keys.places)).toBe(0)
   })
 
-  test('a set that nobody beats on ends by itself', async () => {
+  test('the set expires without heartbeats', async () => {
     const channel = await openChannel(server.port)
     const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
     const answered = { nodes: 1, wasKnown: false, fingerprint: undefined, place: 0 }
@@ -311,7 +311,7 @@ describe('a fleet on a real Redis', () => {
     channel.close()
   })
 
-  test('a beat tells the fingerprint of the key secret', async () => {
+  test('a heartbeat returns the fingerprint of the key secret', async () => {
     const channel = await openChannel(server.port)
     const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
     await server.call('SET', keys.fingerprint, '0011223344556677', 'EX', '9')
@@ -320,13 +320,13 @@ describe('a fleet on a real Redis', () => {
     channel.close()
   })
 
-  describe('whose clock has stepped', () => {
+  describe('after a step of the clock', () => {
     const storeMs = async () => {
       const [s, us] = (await server.call('TIME')) as readonly string[]
       return Number(s) * 1000 + Math.floor(Number(us) / 1000)
     }
 
-    test('back by an hour forgets those that are gone no later', async () => {
+    test('back by an hour, dead nodes are removed no later', async () => {
       const channel = await openChannel(server.port)
       const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
       await sendHeartbeat(LONG_MS)
@@ -337,7 +337,7 @@ describe('a fleet on a real Redis', () => {
       channel.close()
     })
 
-    test('forward by an hour says that nobody is known any more', async () => {
+    test('forward by an hour, no node is known any more', async () => {
       const channel = await openChannel(server.port)
       const node = randomNodeId()
       const sendHeartbeat = heartbeatSender(channel.run, { prefix, node })

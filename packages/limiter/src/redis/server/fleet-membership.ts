@@ -49,7 +49,7 @@ export function heartbeatSender(
 function readHeartbeatReply(reply: RedisReply): HeartbeatReply {
   const [nodes, known, fingerprint = null, place] = Array.isArray(reply) ? reply : []
   if (typeof nodes !== 'number' || typeof known !== 'number' || typeof place !== 'number') {
-    throw new SluiceError('STORE_FAILED', 'Redis answered a beat of the fleet with something else')
+    throw new SluiceError('STORE_FAILED', 'Redis sent an unexpected reply to a heartbeat')
   }
   return { nodes, wasKnown: known === 1, fingerprint: textOf(fingerprint) || undefined, place }
 }
@@ -147,7 +147,7 @@ export class FleetMembership {
       this.#refusal = error.message
       this.#options.onProblem?.(
         `Redis refuses the heartbeats of this node (${error.message}): it does not know how many ` +
-          `nodes there are, and without Redis takes its share of a limit for 1 of ${this.#size}`,
+          `nodes there are, and while Redis is down uses 1/${this.#size} of each limit`,
       )
     }
     throw error
@@ -156,6 +156,6 @@ export class FleetMembership {
   private onRecovered(): void {
     if (this.#refusal === '') return
     this.#refusal = ''
-    this.#options.onProblem?.('Redis takes the heartbeats of this node again')
+    this.#options.onProblem?.('Redis accepts the heartbeats of this node again')
   }
 }

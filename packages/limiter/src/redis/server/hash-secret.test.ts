@@ -34,14 +34,14 @@ beforeEach(async () => {
   await server.call('FLUSHALL')
 })
 
-/** Whether each key has its whole life before it, give or take the time the test takes. */
+/** Whether each key has its whole TTL left, apart from the time of the test. */
 const areNew = async (...names: readonly string[]) => {
   const ttls = await server.pipeline(names.map((name) => ['TTL', name]))
   return ttls.every((ttl) => Number(ttl) > LIFE_S - 3600 && Number(ttl) <= LIFE_S)
 }
 
 describe('a fingerprint', () => {
-  test('is 16 hex digits, the same for the same secret only', () => {
+  test('has 16 hex digits that depend on the secret only', () => {
     expect(fingerprintOf(one)).toMatch(/^[0-9a-f]{16}$/)
     expect(fingerprintOf(one)).toBe(fingerprintOf(Uint8Array.from(one)))
     expect(fingerprintOf(one)).not.toBe(fingerprintOf(two))
@@ -49,7 +49,7 @@ describe('a fingerprint', () => {
 })
 
 describe('agreeing on a secret', () => {
-  test('nodes that are given none and start at once agree on one', async () => {
+  test('nodes without a configured secret that start together agree on one', async () => {
     const channels = await Promise.all(Array.from({ length: 10 }, () => openChannel(server.port)))
     const secrets = await Promise.all(
       channels.map(({ run: ask }) => agreeOnSecret(ask, { prefix })),
@@ -60,27 +60,27 @@ describe('agreeing on a secret', () => {
     expect(await agreeOnSecret(channel.run, { prefix })).toEqual(secrets[0])
   })
 
-  test('what is written lives 400 days, and nothing stays for ever', async () => {
+  test('all keys live 400 days', async () => {
     await agreeOnSecret(channel.run, { prefix })
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
     expect(await scanWithoutTtl(server)).toEqual([])
   })
 
-  test('a start renews what an earlier one wrote', async () => {
+  test('a start renews the keys of an earlier one', async () => {
     await agreeOnSecret(channel.run, { prefix })
     await server.pipeline([keys.secret, keys.fingerprint].map((key) => ['EXPIRE', key, '50']))
     await agreeOnSecret(channel.run, { prefix })
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
   })
 
-  test('the one that a node saw last is put back where Redis has lost it', async () => {
+  test('the last known secret of a node is restored if Redis has lost it', async () => {
     expect(await agreeOnSecret(channel.run, { prefix, lastKnown: one })).toEqual(one)
     await server.call('DEL', keys.secret)
     expect(await agreeOnSecret(channel.run, { prefix, lastKnown: one })).toEqual(one)
     expect(await agreeOnSecret(channel.run, { prefix })).toEqual(one)
   })
 
-  test('the one that a node saw last gives way to the one that is there', async () => {
+  test('the last known secret of a node yields to the stored one', async () => {
     await agreeOnSecret(channel.run, { prefix, lastKnown: one })
     expect(await agreeOnSecret(channel.run, { prefix, lastKnown: two })).toEqual(one)
     await server.call('DEL', keys.secret)
@@ -88,7 +88,7 @@ describe('agreeing on a secret', () => {
     await expect(other).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
   })
 
-  test('a given secret is not written into Redis, its fingerprint is', async () => {
+  test('a configured secret is not written to Redis, only its fingerprint', async () => {
     expect(await agreeOnSecret(channel.run, { prefix, configured: one })).toBe(one)
     expect(await server.call('GET', keys.secret)).toBeNull()
     expect(await server.call('GET', keys.fingerprint)).toBe(fingerprintOf(one))
@@ -97,29 +97,29 @@ describe('agreeing on a secret', () => {
     )
   })
 
-  test('the kept secret may be given as it stands in Redis', async () => {
+  test('the stored secret may be configured as it is in Redis', async () => {
     const kept = await agreeOnSecret(channel.run, { prefix })
     const text = String(await server.call('GET', keys.secret))
     const given = new Uint8Array(Buffer.from(text, 'hex'))
     expect(await agreeOnSecret(channel.run, { prefix, configured: given })).toEqual(kept)
   })
 
-  test('a node with another secret is told so, and what to do', async () => {
+  test('a node with another secret gets an error that explains what to do', async () => {
     await agreeOnSecret(channel.run, { prefix, configured: one })
     await expect(agreeOnSecret(channel.run, { prefix, configured: two })).rejects.toMatchObject({
       code: 'KEY_SECRET_DIFFERS',
       message:
         `Prefix sluice: the key secret of this node has the fingerprint ${fingerprintOf(two)}, ` +
-        `that of the counters in Redis has ${fingerprintOf(one)}; such nodes would count apart. ` +
-        'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
+        `that of the counters in Redis has ${fingerprintOf(one)}; such nodes would use separate counters. ` +
+        'Give all nodes the same SLUICE_KEY_SECRET, or this one its own prefix. ' +
         'To rotate the secret stop all nodes and delete sluice:{home}:secret-fingerprint and ' +
         'sluice:{home}:secret, and redis-key-secret in the data directory of each node: ' +
-        'all counters then begin empty, once.',
+        'all counters then start empty.',
     })
     expect(await server.call('GET', keys.fingerprint)).toBe(fingerprintOf(one))
   })
 
-  test('a node that was given none does not start beside those that were, and writes none', async () => {
+  test('a node without a configured secret does not start beside configured ones, and writes none', async () => {
     await agreeOnSecret(channel.run, { prefix, configured: one })
     await expect(agreeOnSecret(channel.run, { prefix })).rejects.toMatchObject({
       code: 'KEY_SECRET_DIFFERS',
@@ -128,24 +128,24 @@ describe('agreeing on a secret', () => {
     expect(await server.call('GET', keys.secret)).toBeNull()
   })
 
-  test('a node that was given one does not start beside those that keep theirs', async () => {
+  test('a configured node does not start beside nodes with a stored secret', async () => {
     await agreeOnSecret(channel.run, { prefix })
     const agreed = agreeOnSecret(channel.run, { prefix, configured: one })
     await expect(agreed).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
   })
 
-  test('a node with another secret may have another prefix', async () => {
+  test('a node with another secret may use another prefix', async () => {
     await agreeOnSecret(channel.run, { prefix, configured: one })
     expect(await agreeOnSecret(channel.run, { prefix: 'other', configured: two })).toBe(two)
   })
 
-  test('what the message says to delete rotates the secret', async () => {
+  test('deleting the keys that the message names rotates the secret', async () => {
     await agreeOnSecret(channel.run, { prefix, configured: one })
     await server.call('DEL', keys.fingerprint, keys.secret)
     expect(await agreeOnSecret(channel.run, { prefix, configured: two })).toBe(two)
   })
 
-  test('a key that Sluice did not write is not taken for a secret, nor shown', async () => {
+  test('a key that Sluice did not write is not used as a secret, nor shown', async () => {
     await server.call('SET', keys.secret, 'hunter2')
     await expect(agreeOnSecret(channel.run, { prefix })).rejects.toMatchObject({
       code: 'STORE_UNFIT',
@@ -155,14 +155,14 @@ describe('agreeing on a secret', () => {
     })
   })
 
-  test('a store that forgets at once is not asked for ever', async () => {
+  test('a store that forgets at once is not retried for ever', async () => {
     const ask: RunCommand = async (words) => (words[0] === 'GET' ? null : Buffer.from('OK'))
     await expect(agreeOnSecret(ask, { prefix })).rejects.toMatchObject({ code: 'STORE_FAILED' })
   })
 })
 
 describe('renewing a secret', () => {
-  test('puts back what was flushed', async () => {
+  test('restores flushed keys', async () => {
     const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
     await renewSecret(channel.run, { prefix, secret, isConfigured: false })
@@ -170,7 +170,7 @@ describe('renewing a secret', () => {
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
   })
 
-  test('of nodes that all hold it puts back one and the same', async () => {
+  test('by several nodes restores one and the same secret', async () => {
     const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
     const held = { prefix, secret, isConfigured: false }
@@ -179,7 +179,7 @@ describe('renewing a secret', () => {
     expect(await agreeOnSecret(channel.run, { prefix })).toEqual(secret)
   })
 
-  test('finds one that took its place, and leaves it there', async () => {
+  test('finds one that replaced it, and leaves it there', async () => {
     const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
     const other = await agreeOnSecret(channel.run, { prefix })
@@ -222,7 +222,7 @@ describe('the keeper of a secret', () => {
     expect(scheduler.waiting).toBe(0)
   })
 
-  test('puts it back as soon as it is seen to be gone', async () => {
+  test('restores it as soon as it is missing', async () => {
     const { keeper, problems } = makeKeeper(one)
     keeper.onFingerprint(undefined)
     keeper.onFingerprint(undefined)
@@ -231,16 +231,16 @@ describe('the keeper of a secret', () => {
     expect(problems).toEqual([])
   })
 
-  test('reports another secret once, and that it is gone once', () => {
+  test('reports another secret once, and once that it is gone', () => {
     const { keeper, problems } = makeKeeper(one)
     for (const seen of [one, two, two, one, one]) keeper.onFingerprint(fingerprintOf(seen))
     expect(problems).toEqual([
-      expect.stringContaining(`has ${fingerprintOf(two)}; such nodes would count apart`),
-      'Prefix sluice: the key secret of this node is that of Redis again',
+      expect.stringContaining(`has ${fingerprintOf(two)}; such nodes would use separate counters`),
+      'Prefix sluice: the key secret of this node and of Redis agree again',
     ])
   })
 
-  test('reports another secret that it finds while it puts its own back', async () => {
+  test('reports another secret that it finds while it restores its own', async () => {
     await agreeOnSecret(channel.run, { prefix, configured: two })
     const { keeper, problems } = makeKeeper(one)
     keeper.onFingerprint(undefined)
@@ -248,7 +248,7 @@ describe('the keeper of a secret', () => {
     expect(problems).toEqual([expect.stringContaining(fingerprintOf(two))])
   })
 
-  test('says nothing of a store that does not answer, and tries again', async () => {
+  test('ignores a store that does not answer, and retries', async () => {
     let asked = 0
     const { keeper, problems } = makeKeeper(new Uint8Array(randomBytes(16)), () => {
       asked += 1

@@ -91,7 +91,7 @@ async function waitForOthers(run: RunCommand, options: AgreeOptions): Promise<vo
     if (found !== null) return
     // Configured nodes restore only the fingerprint, which the next attempt finds.
     if (foundPrint !== null) {
-      throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
+      throw new SluiceError('STORE_FAILED', `${secret} vanished, but its fingerprint is back`)
     }
     await pause(OTHERS_POLL_MS)
   }
@@ -166,10 +166,10 @@ function secretMismatch(prefix: string, found: string): SluiceError {
   const { secret, fingerprint } = storeKeys(prefix)
   return new SluiceError(
     'KEY_SECRET_DIFFERS',
-    `Prefix ${show(prefix)}: ${found}; such nodes would count apart. ` +
-      'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
+    `Prefix ${show(prefix)}: ${found}; such nodes would use separate counters. ` +
+      'Give all nodes the same SLUICE_KEY_SECRET, or this one its own prefix. ' +
       `To rotate the secret stop all nodes and delete ${show(fingerprint)} and ${show(secret)}, ` +
-      'and redis-key-secret in the data directory of each node: all counters then begin empty, once.',
+      'and redis-key-secret in the data directory of each node: all counters then start empty.',
   )
 }
 
@@ -240,7 +240,7 @@ export class SecretKeeper {
     this.#problem = ''
     const { prefix, onProblem, onDiffers } = this.#options
     onDiffers?.(false)
-    onProblem(`Prefix ${show(prefix)}: the key secret of this node is that of Redis again`)
+    onProblem(`Prefix ${show(prefix)}: the key secret of this node and of Redis agree again`)
   }
 
   private report({ code, message }: SluiceError): void {

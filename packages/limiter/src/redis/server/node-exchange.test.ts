@@ -13,14 +13,14 @@ describe('a board', () => {
     return new RedisNodeExchange({ prefix: PREFIX, node: () => 'n1', run: () => ask, nowMs })
   }
 
-  test('of a store that has not started takes nothing and tells nothing', async () => {
+  test('rejects posts and reads before the store has started', async () => {
     const board = boardOf(undefined)
     await expect(board.post('text')).rejects.toThrow('The store has not started')
     await expect(board.read()).rejects.toThrow('The store has not started')
     await board.close()
   })
 
-  test('leaves a text that ends by itself, in the slot of all other keys', async () => {
+  test('stores a text with a TTL, in the slot of all other keys', async () => {
     const commands: (readonly unknown[])[] = []
     const board = boardOf(async (words) => {
       commands.push(words)
@@ -34,7 +34,7 @@ describe('a board', () => {
     ])
   })
 
-  test('keeps no post waiting: one that comes while another is on its way is refused', async () => {
+  test('refuses a post while another is in flight', async () => {
     let answer: (reply: null) => void = () => {}
     let commands = 0
     const board = boardOf(() => {
@@ -51,14 +51,14 @@ describe('a board', () => {
     expect(commands).toBe(2)
   })
 
-  test('refuses a text that nobody should have to read', async () => {
+  test('refuses a text that is too long', async () => {
     const board = boardOf(async () => null)
     await expect(board.post('x'.repeat(1024 * 1024 + 1))).rejects.toThrow(
       'a text for the board: found 1048577 characters; accepted: at most 1048576',
     )
   })
 
-  test('that was closed takes no more, and was never used has nothing to take down', async () => {
+  test('refuses posts after it was closed, and removes nothing if it was never used', async () => {
     let commands = 0
     const board = boardOf(async () => {
       commands++
@@ -69,7 +69,7 @@ describe('a board', () => {
     expect(commands).toBe(0)
   })
 
-  test('of a large fleet is read a few at a time, and given up when that takes too long', async () => {
+  test('reads a large fleet a few nodes at a time, and gives up after a timeout', async () => {
     const nodes = Array.from({ length: 9 }, (_, i) => Buffer.from(`node${i}`))
     const sizes: number[] = []
     let nowMs = 0
@@ -123,7 +123,7 @@ describe('a board on a real Redis', () => {
 
   const sorted = async ({ exchange: board }: RedisStore) => [...(await board.read())].toSorted()
 
-  /** A node is in the fleet with its first beat, which is sent when it is ready. */
+  /** A node joins the fleet with its first heartbeat, which is sent when it is ready. */
   async function fleetOf(size: number): Promise<readonly RedisStore[]> {
     const opened = await Promise.all(Array.from({ length: size }, open))
     for (const store of opened) {
@@ -132,13 +132,13 @@ describe('a board on a real Redis', () => {
     return opened
   }
 
-  test('shows every node what all left, with the least rights there are', async () => {
+  test('shows every node the texts of all nodes, with the least rights', async () => {
     const [one, two, three] = await fleetOf(3)
     if (one === undefined || two === undefined || three === undefined) throw new Error('no stores')
     await one.exchange.post('old')
     await one.exchange.post('of one')
     await two.exchange.post('of two, ünïcode')
-    // A node that the machine kept from beating is of the fleet again with its next beat.
+    // A node that missed heartbeats rejoins with its next one.
     for (const reader of [three, one]) {
       await vi.waitFor(
         async () => expect(await sorted(reader)).toEqual(['of one', 'of two, ünïcode']),
@@ -151,7 +151,7 @@ describe('a board on a real Redis', () => {
     expect(await server.call('KEYS', '*board*')).toHaveLength(1)
   })
 
-  test('rejects within its time where Redis does not answer', async () => {
+  test('rejects within its timeout if Redis does not answer', async () => {
     const [store] = await fleetOf(1)
     server.pause()
     await expect(store?.exchange.post('text')).rejects.toThrow('did not answer SET within 1000 ms')
@@ -169,7 +169,7 @@ describe('a board on a Cluster', () => {
   }, 60_000)
   afterAll(() => cluster?.stop())
 
-  test('is one for all nodes, wherever the home slot lies', async () => {
+  test('has one place for all nodes, wherever the home slot lies', async () => {
     const stores = [redisStore({ url: cluster.url }), redisStore({ url: cluster.url })]
     try {
       await Promise.all(stores.map(({ ready }) => ready))

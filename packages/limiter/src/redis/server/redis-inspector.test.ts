@@ -1,4 +1,4 @@
-/** A counter as people are shown it, held against what a real Redis has. */
+/** An inspected counter, compared with what a real Redis has. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../../../../tools/redis/cluster.js'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
@@ -58,7 +58,7 @@ describe('on one Redis', () => {
   })
   afterAll(() => server.stop())
 
-  test('a counter that is not there has its key, and nothing else', async () => {
+  test('a counter that does not exist has its key and nothing else', async () => {
     const limiter = await connect({ url: server.url, prefix: 'sluice:none' })
     const counter = await inspectOne(limiter, 'token-bucket')
     expect(counter).toMatchObject({
@@ -100,14 +100,14 @@ describe('on one Redis', () => {
       expect(await server.call('TYPE', key)).toBe('string')
     } else {
       expect(await server.call('EVAL', HAS_FIELD, '1', key, field ?? '')).toBe(1)
-      // Counters of other rules may lie in the same hash, by chance: the share is of each field.
+      // Counters of other rules may share the hash, so the memory is that of each field.
       const usage = Number(await server.call('MEMORY', 'USAGE', key))
       expect(counter.bytes).toBe(Math.ceil(usage / Number(await server.call('HLEN', key))))
     }
     await limiter.close()
   })
 
-  test('the share of a field is of its hash', async () => {
+  test('the memory of a field is its share of the hash', async () => {
     const prefix = 'sluice:share'
     const limiter = await connect({ url: server.url, prefix, layout: 'packed' })
     await limiter.check(call)
@@ -122,7 +122,7 @@ describe('on one Redis', () => {
   })
 
   test.each(['plain', 'packed'] as const)(
-    'a user of the least rights is shown the same, but for the memory (%s)',
+    'a user with the least rights sees the same, except for the memory (%s)',
     async (layout) => {
       await server.call(
         'ACL',
@@ -139,12 +139,12 @@ describe('on one Redis', () => {
       await limiter.check(call)
       await server.call('ACL', 'LOG', 'RESET')
       const counter = await inspectOne(limiter, 'token-bucket')
-      // A bucket as bytes, and in the packed layout the 8 of its field.
+      // The bytes of a bucket, and in the packed layout the 8 of its field.
       const valueBytes = 20
       expect(counter.bytes).toBe(layout === 'plain' ? valueBytes : 8 + valueBytes)
       expect(counter.ttlMs).toBeGreaterThan(0)
       expect(counter.state).not.toBeNull()
-      // It asked once, because it cannot know beforehand, and never again.
+      // The right is tried once, because it cannot be known beforehand, and never again.
       await inspectOne(limiter, 'gcra')
       const log = (await server.call('ACL', 'LOG')) as readonly (readonly string[])[]
       expect(log.map((entry) => entry[entry.indexOf('count') + 1])).toEqual([1])
@@ -152,7 +152,7 @@ describe('on one Redis', () => {
     },
   )
 
-  test('a store that is silent is told as such', async () => {
+  test('a silent store causes an error', async () => {
     const other = await startRedis()
     const limiter = await connect({ url: other.url, deadlineMs: 20 })
     other.pause()
@@ -161,7 +161,7 @@ describe('on one Redis', () => {
     await other.stop()
   })
 
-  test('a store that has not started is told as such, and callers have no name yet', async () => {
+  test('a store that has not started causes an error, and callers have no name yet', async () => {
     const limiter = createLimiter({
       rules: RULES,
       store: redisStore({ url: 'redis://127.0.0.1:1' }),

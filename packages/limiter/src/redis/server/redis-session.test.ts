@@ -9,7 +9,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => cluster.stop())
 
-test('a start that waits for the slot of its keys goes on when a node takes it', async () => {
+test('a start that waits for the home slot continues when a node takes it', async () => {
   const primaries = await cluster.primaries()
   const slot = String(HOME_SLOT)
   for (const primary of primaries) await primary.call('CLUSTER', 'DELSLOTS', slot)
@@ -28,7 +28,7 @@ test('a start that waits for the slot of its keys goes on when a node takes it',
   }
 }, 60_000)
 
-test('a user that may not ask for the slots is rejected by ready, and cured', async () => {
+test('a missing right to CLUSTER SLOTS rejects ready, and a fix is noticed', async () => {
   const primaries = await cluster.primaries()
   const setUser = (...words: readonly string[]) =>
     Promise.all(
@@ -43,7 +43,7 @@ test('a user that may not ask for the slots is rejected by ready, and cured', as
   try {
     await expect(store.ready).rejects.toMatchObject({
       code: 'STORE_REFUSED',
-      message: expect.stringMatching(/does not tell its slots: NOPERM/),
+      message: expect.stringMatching(/refuses CLUSTER SLOTS: NOPERM/),
     })
     await setUser(...acl)
     await vi.waitFor(() => expect(store.stats().state).toBe('ready'), { timeout: 30_000 })
@@ -52,14 +52,14 @@ test('a user that may not ask for the slots is rejected by ready, and cured', as
   }
 }, 60_000)
 
-test('a store tells its time and how sure that is, and each of its nodes has its own place', async () => {
+test('a store knows its time and uncertainty, and each of its nodes has its own place', async () => {
   const open = () => redisStore({ url: cluster.url, prefix: 'places', clockToleranceMs: 250 })
   const stores = [open(), open(), open()]
   try {
     expect(stores[0]?.remote.uncertaintyUs?.()).toBe(Infinity)
     await Promise.all(stores.map(({ ready }) => ready))
     for (const { remote } of stores) {
-      // Of servers on one machine: never far apart, and never certain.
+      // Clocks of one machine are never far apart, and never certain.
       expect(remote.uncertaintyUs?.()).toBeGreaterThan(0)
       expect(remote.uncertaintyUs?.()).toBeLessThan(60_000_000)
       expect(remote.clockToleranceMs).toBe(250)

@@ -344,7 +344,7 @@ export class RedisSession {
     await Promise.all([announcements.start(), this.waitForAll(driver)])
     if (this.#closed) return
     this.updateState()
-    if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
+    if (this.#refusal !== '') observer.problem('Redis accepts this node again')
     this.#settle.secret(secret)
     this.#settle.ready()
   }

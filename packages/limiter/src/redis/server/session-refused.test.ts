@@ -1,4 +1,4 @@
-/** A Redis that answers and does not take this node: what is said of it, and that it is cured. */
+/** A Redis that refuses this node: how that is reported, and that a fix needs no restart. */
 import { createLimiter } from '../../index.js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
@@ -36,7 +36,7 @@ afterEach(async () => {
 })
 
 describe('a wrong password', () => {
-  test('is rejected by ready, reported without the password, and cured without a restart', async () => {
+  test('rejects ready, is reported without the password, and can be fixed without a restart', async () => {
     await setUser('resetpass', '>another-one', ...STORE_ACL.split(' '))
     const limiter = createLimiter({ rules, store: openStore(urlOf(`limiter:${PASSWORD}`)) })
     await expect(limiter.ready()).rejects.toMatchObject({ code: 'STORE_REFUSED' })
@@ -49,11 +49,11 @@ describe('a wrong password', () => {
     await setUser(...STORE_ACL.split(' '))
     await waitFor('the cure', async () => (await limiter.check(call)).source === 'store')
     expect(store.stats().state).toBe('ready')
-    expect(problems.at(-1)).toBe('Redis refuses this node no more')
+    expect(problems.at(-1)).toBe('Redis accepts this node again')
     await limiter.close()
   }, 60_000)
 
-  test('of a node that runs is told of its connection until that is made again', async () => {
+  test('of a running node is reported for its connection until that is made again', async () => {
     await setUser(...STORE_ACL.split(' '))
     openStore(urlOf(`limiter:${PASSWORD}`))
     await store.ready
@@ -68,7 +68,7 @@ describe('a wrong password', () => {
     expect(refusal()).toBeUndefined()
   }, 60_000)
 
-  test('is the same where Redis wants one and the URL has none', async () => {
+  test('has the same effect if the URL has none and Redis requires one', async () => {
     await server.call('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`)
     openStore(`redis://${server.address}`)
     await expect(store.ready).rejects.toThrow(/NOAUTH/)
@@ -80,7 +80,7 @@ describe('a wrong password', () => {
 
 describe('a missing right', () => {
   test.each(['time', 'zadd'])(
-    'to %s is rejected by ready, and cured',
+    'to %s rejects ready, and can be fixed',
     async (name) => {
       await setUser(...STORE_ACL.split(' '), `-${name}`)
       openStore(urlOf(`limiter:${PASSWORD}`))
@@ -95,7 +95,7 @@ describe('a missing right', () => {
     60_000,
   )
 
-  test('that is taken away from a node that runs stops its heartbeats, and is reported', async () => {
+  test('stops the heartbeats of a running node, and is reported', async () => {
     await setUser(...STORE_ACL.split(' '))
     openStore(urlOf(`limiter:${PASSWORD}`))
     await store.ready
@@ -103,7 +103,10 @@ describe('a missing right', () => {
     const isReported = () => problems.some((text) => text.includes('refuses the heartbeats'))
     await waitFor('a report', async () => isReported())
     await server.call('ACL', 'SETUSER', 'limiter', '+zadd')
-    await waitFor('the end', async () => problems.at(-1)?.includes('takes the heartbeats') === true)
+    await waitFor(
+      'the end',
+      async () => problems.at(-1)?.includes('accepts the heartbeats') === true,
+    )
     expect(problems.filter((text) => text.includes('heartbeats'))).toHaveLength(2)
   }, 60_000)
 
@@ -121,7 +124,7 @@ describe('a missing right', () => {
   }, 60_000)
 })
 
-test('a replica at the start is rejected by ready, and used once it is the primary', async () => {
+test('a replica at the start rejects ready, and is used once it is the primary', async () => {
   const primary = await startRedis()
   try {
     await server.call('REPLICAOF', primary.host, String(primary.port))

@@ -1,4 +1,4 @@
-/** Nodes that start and run while Redis is emptied: they never count under two secrets. */
+/** Nodes that start and run while Redis is flushed: they never count with two secrets. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../../tools/redis/wait-for.js'
@@ -33,8 +33,8 @@ const subscribers = async () => {
   return Array.isArray(reply) ? Number(reply[1]) : 0
 }
 
-describe('a node that starts on a Redis which was just emptied', () => {
-  test('takes the secret of those that run, again and again', async () => {
+describe('a node that starts on a Redis that was just flushed', () => {
+  test('takes the secret of running nodes, every time', async () => {
     const first = open()
     await first.ready
     await waitFor('a subscription', async () => (await subscribers()) === 1)
@@ -49,7 +49,7 @@ describe('a node that starts on a Redis which was just emptied', () => {
     expect(first.stats().state).toBe('ready')
   }, 60_000)
 
-  test('takes the secret of those that run although it kept another one', async () => {
+  test('takes the secret of running nodes although it kept another one', async () => {
     const first = open()
     await first.ready
     await waitFor('a subscription', async () => (await subscribers()) === 1)
@@ -59,7 +59,7 @@ describe('a node that starts on a Redis which was just emptied', () => {
     expect(first.stats().state).toBe('ready')
   }, 60_000)
 
-  test('takes the secret of those that run where all of them come back to a Redis that lost it', async () => {
+  test('takes the secret of running nodes if all of them reconnect to a Redis that lost it', async () => {
     const first = open()
     await first.ready
     const secret = await secretOf(first)
@@ -78,7 +78,7 @@ describe('a node that starts on a Redis which was just emptied', () => {
     await waitFor('the first', async () => first.stats().state === 'ready')
   }, 60_000)
 
-  test('waits for them where it may not announce anything', async () => {
+  test('waits for running nodes even if it may not announce anything', async () => {
     await server.call('ACL', 'SETUSER', 'default', '-publish', '-subscribe')
     const first = open()
     await first.ready

@@ -14,7 +14,7 @@ const usual = {
   probeKey: probeKey('sluice', 'home'),
 } as const satisfies StartCheckOptions
 
-/** A store that says what the test wants it to say. */
+/** A store whose replies the test chooses. */
 function fakeAsk(info: Readonly<Record<string, string | number>>, config?: string): RunCommand {
   const fields = {
     redis_version: '7.0.15',
@@ -35,7 +35,7 @@ function fakeAsk(info: Readonly<Record<string, string | number>>, config?: strin
 const warningsOf = async (ask: RunCommand, options: StartCheckOptions = usual) =>
   (await checkStore(ask, options)).warnings
 
-describe('a store is unfit', () => {
+describe('an unfit store is rejected', () => {
   const unfit: readonly [string, Record<string, string>, Partial<StartCheckOptions>, string][] = [
     [
       'older than 6.0',
@@ -45,7 +45,7 @@ describe('a store is unfit', () => {
     ],
     ['of no version', { redis_version: '' }, {}, 'found Redis ; accepted: 6.0 or newer'],
     [
-      'part of a Cluster that nobody said it was',
+      'part of an unexpected Cluster',
       { cluster_enabled: '1' },
       {},
       'found a node of a Cluster behind a URL of another kind; ' +
@@ -66,7 +66,7 @@ describe('a store is unfit', () => {
     ],
   ]
 
-  test.each(unfit)('that is %s', async (_name, info, options, problem) => {
+  test.each(unfit)('if it is %s', async (_name, info, options, problem) => {
     const checked = checkStore(fakeAsk(info, ''), { ...usual, ...options })
     await expect(checked).rejects.toMatchObject({
       code: 'STORE_UNFIT',
@@ -74,14 +74,14 @@ describe('a store is unfit', () => {
     })
   })
 
-  test('that answers INFO as no Redis does', async () => {
+  test('if its INFO is not that of a Redis', async () => {
     const checked = checkStore(() => Promise.resolve(Buffer.from('hello')), usual)
     await expect(checked).rejects.toMatchObject({ code: 'STORE_UNFIT' })
   })
 })
 
-describe('a store refuses this node', () => {
-  test('that does not let us run INFO', async () => {
+describe('a store that refuses this node is rejected', () => {
+  test('if the user may not run INFO', async () => {
     const cause = new RedisReplyError("NOPERM this user has no permissions to run 'info'")
     await expect(checkStore(() => Promise.reject(cause), usual)).rejects.toMatchObject({
       code: 'STORE_REFUSED',
@@ -89,7 +89,7 @@ describe('a store refuses this node', () => {
     })
   })
 
-  test('that is a replica, which may be another server a moment later', async () => {
+  test('if it is a replica, which may be another server a moment later', async () => {
     let replicas = 0
     const onReplica = () => {
       replicas += 1
@@ -104,33 +104,33 @@ describe('a store refuses this node', () => {
   })
 })
 
-describe('a store is not called unfit', () => {
+describe('a store is not rejected as unfit', () => {
   test.each(['sentinel', 'cluster'] as const)(
-    'for being a replica amid a failover (%s)',
+    'for being a replica during a failover (%s)',
     async (topology) => {
       const ask = fakeAsk({ role: 'slave', cluster_enabled: topology === 'cluster' ? 1 : 0 }, '')
       await expect(checkStore(ask, { ...usual, topology })).rejects.toMatchObject({
         code: 'STORE_FAILED',
-        message: 'Redis at 10.0.0.1:6379 is a replica now; its primary is looked for',
+        message: 'Redis at 10.0.0.1:6379 is a replica now; looking for its primary',
       })
     },
   )
 
-  test('for a layout that nothing of it can be probed for', async () => {
+  test('for a layout that cannot be probed', async () => {
     const options = { ...usual, layout: 'packed', probeKey: undefined } as const
     expect(await warningsOf(fakeAsk({}, ''), options)).toEqual([])
   })
 
   test.each([new RedisConnectionError('gone'), new RedisReplyError('LOADING in memory')])(
-    'for what may pass: %s',
+    'for a transient error: %s',
     async (error) => {
       await expect(checkStore(() => Promise.reject(error), usual)).rejects.toBe(error)
     },
   )
 })
 
-describe('a store is warned of', () => {
-  test('that has nothing wrong: not at all', async () => {
+describe('the warnings of the start checks', () => {
+  test('do not appear for a store without problems', async () => {
     const checked = await checkStore(fakeAsk({ used_memory: 7, aof_enabled: 1 }, ''), usual)
     expect(checked).toMatchObject({
       version: 'Redis 7.0.15',
@@ -141,7 +141,7 @@ describe('a store is warned of', () => {
     })
   })
 
-  test('that evicts, where that is allowed', async () => {
+  test('name an eviction policy that is allowed', async () => {
     const ask = fakeAsk({ maxmemory_policy: 'allkeys-lru' }, '')
     expect(await warningsOf(ask, { ...usual, allowEviction: true })).toEqual([
       'Redis at 10.0.0.1:6379: maxmemory-policy is allkeys-lru: an evicted counter hands its ' +
@@ -149,13 +149,13 @@ describe('a store is warned of', () => {
     ])
   })
 
-  test('that has no bound', async () => {
+  test('name a missing maxmemory', async () => {
     expect(await warningsOf(fakeAsk({ maxmemory: 0 }, ''))).toEqual([
       expect.stringContaining('maxmemory is 0'),
     ])
   })
 
-  test('that forgets durable rules', async () => {
+  test('name a Redis that loses durable rules', async () => {
     const durable = { ...usual, durable: true }
     expect(await warningsOf(fakeAsk({ aof_enabled: 0 }, ''), durable)).toEqual([
       expect.stringContaining('appendonly is off'),
@@ -163,13 +163,13 @@ describe('a store is warned of', () => {
     expect(await warningsOf(fakeAsk({ aof_enabled: 1 }, ''), durable)).toEqual([])
   })
 
-  test('that forks for snapshots, by its configuration where we may read it', async () => {
+  test('name snapshots, by the configuration if it can be read', async () => {
     const snapshots = [expect.stringContaining('snapshots (save) are on')]
     expect(await warningsOf(fakeAsk({}, '3600 1 300 100'))).toEqual(snapshots)
     expect(await warningsOf(fakeAsk({ rdb_saves: 3 }, ''))).toEqual([])
   })
 
-  test('that forks for snapshots, by those it has taken where we may not', async () => {
+  test('name snapshots, by those taken if it cannot be read', async () => {
     const snapshots = [expect.stringContaining('snapshots (save) are on')]
     expect(await warningsOf(fakeAsk({ rdb_saves: 1 }))).toEqual(snapshots)
     expect(await warningsOf(fakeAsk({ rdb_last_bgsave_time_sec: 0 }))).toEqual(snapshots)
@@ -204,7 +204,7 @@ describe('a real Redis', () => {
     return checkStore(connection.run, { ...usual, ...options })
   }
 
-  test('that is set up as it should be passes without a word', async () => {
+  test('passes without a warning if it is configured well', async () => {
     for (const layout of ['plain', 'packed'] as const) {
       const checked = await checkStore(channel.run, { ...usual, layout })
       const { version, warnings, aof, maxBytes, keys } = checked
@@ -214,7 +214,7 @@ describe('a real Redis', () => {
     expect(await server.call('DBSIZE')).toBe(0)
   })
 
-  test('is probed by ten nodes at once, and keeps nothing of it', async () => {
+  test('passes the probes of ten nodes at once, and keeps nothing of them', async () => {
     const packed = { ...usual, layout: 'packed' } as const
     await Promise.all(Array.from({ length: 10 }, () => checkStore(channel.run, packed)))
     expect(await server.call('DBSIZE')).toBe(0)
@@ -223,7 +223,7 @@ describe('a real Redis', () => {
   test.each([
     ['--hash-max-listpack-entries', '299'],
     ['--hash-max-listpack-value', '19'],
-  ])('with %s %s is unfit for the packed layout only', async (...config) => {
+  ])('fails for the packed layout only with %s %s', async (...config) => {
     await expect(checkOther(config, { layout: 'packed' })).rejects.toMatchObject({
       code: 'STORE_UNFIT',
       message:
@@ -237,11 +237,11 @@ describe('a real Redis', () => {
   test.each([
     ['--hash-max-listpack-entries', '300'],
     ['--hash-max-listpack-value', '20'],
-  ])('with %s %s is fit for it', async (...config) => {
+  ])('passes for the packed layout with %s %s', async (...config) => {
     expect((await checkOther(config, { layout: 'packed' })).version).toMatch(/^\w+ \d/)
   })
 
-  test('that evicts is unfit unless it is allowed', async () => {
+  test('fails if it evicts, unless that is allowed', async () => {
     const config = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']
     const checked = checkOther(config, {})
     await expect(checked).rejects.toMatchObject({ code: 'STORE_UNFIT' })
@@ -249,18 +249,18 @@ describe('a real Redis', () => {
     expect(warnings).toHaveLength(1)
   })
 
-  test('of a Cluster is unfit for another URL, and fit for its own', async () => {
+  test('fails with another URL if it is part of a Cluster, and passes with its own', async () => {
     const config = ['--cluster-enabled', 'yes', '--maxmemory', '100mb']
     await expect(checkOther(config, {})).rejects.toThrow('redis+cluster://')
     expect((await checkOther(config, { topology: 'cluster' })).warnings).toEqual([])
   })
 
-  test('that is a replica is refused', async () => {
+  test('fails if it is a replica', async () => {
     const config = ['--replicaof', '127.0.0.1', String(server.port)]
     await expect(checkOther(config, {})).rejects.toThrow('found a replica')
   })
 
-  test('that snapshots, has no bound and no AOF for durable rules is warned of', async () => {
+  test('causes warnings if it has snapshots, no maxmemory and no AOF for durable rules', async () => {
     const config = ['--save', '3600 1']
     const { warnings } = await checkOther(config, { durable: true })
     expect(warnings).toEqual([

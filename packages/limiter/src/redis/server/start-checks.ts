@@ -51,7 +51,7 @@ export async function checkStore(
 ): Promise<CheckedStore> {
   const info = await readInfo(run, options)
   if (info.isReplica && options.topology !== 'standalone') {
-    const found = 'is a replica now; its primary is looked for'
+    const found = 'is a replica now; looking for its primary'
     throw new SluiceError('STORE_FAILED', `Redis at ${options.address} ${found}`)
   }
   if (info.isReplica) {
@@ -106,7 +106,7 @@ function findWarnings(info: StoreInfo, options: StartCheckOptions): string[] {
   const warnings: string[] = []
   const { evictionPolicy } = info
   if (evictionPolicy === undefined) {
-    warnings.push(`does not tell its maxmemory-policy; accepted: ${POLICY}`)
+    warnings.push(`does not report its maxmemory-policy; accepted: ${POLICY}`)
   } else if (evictionPolicy !== POLICY) {
     warnings.push(
       `maxmemory-policy is ${show(evictionPolicy)}: an evicted counter hands its whole budget ` +
@@ -115,7 +115,7 @@ function findWarnings(info: StoreInfo, options: StartCheckOptions): string[] {
   }
   if (info.maxBytes === 0) {
     warnings.push(
-      'maxmemory is 0: it may grow until the system ends it; accepted: a bound below the memory ' +
+      'maxmemory is 0: it may grow until the system kills it; accepted: a bound below the memory ' +
         'of the machine',
     )
   }

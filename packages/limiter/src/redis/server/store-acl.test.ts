@@ -22,7 +22,7 @@ function commandsIn(source: string): readonly string[] {
 }
 
 describe('the rights of the store', () => {
-  test('are those to all that its scripts call, and to nothing more', () => {
+  test('cover all commands that scripts call, and nothing more', () => {
     const files = readdirSync(LUA_FOLDER).filter((file) => file.endsWith('.lua'))
     const called = files.flatMap((file) =>
       commandsIn(readFileSync(new URL(file, LUA_FOLDER), 'utf8')),
@@ -38,7 +38,7 @@ describe('the rights of the store', () => {
   })
 })
 
-describe('a user of exactly these rights', () => {
+describe('a user with exactly these rights', () => {
   const user = { username: 'limiter', password: 'a-password-for-tests' }
   let server: RedisServer
   let channel: TestChannel
@@ -57,7 +57,7 @@ describe('a user of exactly these rights', () => {
     await server.pipeline([['FLUSHALL'], ['ACL', 'LOG', 'RESET']])
   })
 
-  /** What was refused to the user; a client introduces itself, which it may do in vain. */
+  /** The commands refused to the user; a client introduces itself, which may be refused. */
   async function refused(): Promise<readonly string[]> {
     const log = (await server.call('ACL', 'LOG')) as readonly (readonly string[])[]
     return log.map((entry) => String(entry[entry.indexOf('object') + 1]))
@@ -72,11 +72,11 @@ describe('a user of exactly these rights', () => {
       probeKey: probeKey('sluice', 'home'),
     })
     expect(warnings).toEqual([expect.stringContaining('maxmemory is 0')])
-    // It asked, because it cannot know beforehand, and went on without.
+    // It is tried, because it cannot be known beforehand, and the check goes on without it.
     expect(await refused()).toEqual(['config|get'])
   })
 
-  test('may agree on a secret, renew it, and beat', async () => {
+  test('may agree on a secret, renew it, and send heartbeats', async () => {
     const secret = await agreeOnSecret(channel.run, { prefix: 'sluice' })
     await renewSecret(channel.run, { prefix: 'sluice', secret, isConfigured: false })
     const beat = heartbeatSender(channel.run, { prefix: 'sluice', node: randomNodeId() })
@@ -109,7 +109,7 @@ describe('a user of exactly these rights', () => {
     await expect(beat(1500)).rejects.toThrow('NOPERM')
   })
 
-  test('may not do anything else', async () => {
+  test('may run no other command', async () => {
     await expect(channel.run(['KEYS', '*'])).rejects.toThrow('NOPERM')
     await expect(channel.run(['FLUSHALL'])).rejects.toThrow('NOPERM')
   })

@@ -5,7 +5,7 @@ import { StoreClock } from './store-clock.js'
 const STORE_AHEAD_US = 1_760_000_000_000_000
 
 describe('the clock of a store', () => {
-  test('is not known before the store has told its time', () => {
+  test('stays unknown before the store has sent its time', () => {
     expect(new StoreClock(() => 0).isKnown).toBe(false)
   })
 
@@ -17,7 +17,7 @@ describe('the clock of a store', () => {
     expect(clock.now()).toBe(STORE_AHEAD_US + 10_000)
   })
 
-  test('is never told too late by `earliest` nor too early by `latest`', () => {
+  test('has a true time between `earliest` and `latest`', () => {
     const trip = fc.record({
       pause: fc.integer({ min: 0, max: 400 }),
       there: fc.integer({ min: 0, max: 30 }),
@@ -42,21 +42,21 @@ describe('the clock of a store', () => {
     )
   })
 
-  test.each([3_600_000_000, -3_600_000_000])('a step of %d us is believed at once', (stepUs) => {
+  test.each([3_600_000_000, -3_600_000_000])('follows a step of %d us at once', (stepUs) => {
     const clock = new StoreClock(() => 3)
     clock.learn(0, 1, STORE_AHEAD_US + 500)
     clock.learn(2, 3, STORE_AHEAD_US + stepUs + 2500)
     expect(Math.abs(clock.now() - (STORE_AHEAD_US + stepUs + 3000))).toBeLessThanOrEqual(500)
   })
 
-  test('wide bounds of a slow reply do not replace narrow ones', () => {
+  test('keeps narrow bounds after a slow reply with wide ones', () => {
     const clock = new StoreClock(() => 210)
     clock.learn(0, 1, STORE_AHEAD_US + 500)
     clock.learn(10, 210, STORE_AHEAD_US + 100_000)
     expect(clock.latest() - clock.earliest(210)).toBe(1000)
   })
 
-  test('does not hold a slow reply after a silence against what was known before it', () => {
+  test('keeps a slow reply after a silence apart from earlier bounds', () => {
     const clock = new StoreClock(() => 60_100)
     clock.learn(0, 1, STORE_AHEAD_US + 500)
     // Within a minute the clocks have drifted apart by 20 ms.
@@ -65,12 +65,12 @@ describe('the clock of a store', () => {
   })
 })
 
-describe('how far the time of a store may be off', () => {
-  test('is not known before the store has told it', () => {
+describe('the uncertainty of the time of a store', () => {
+  test('is infinite before the store has sent its time', () => {
     expect(new StoreClock(() => 0).uncertaintyUs()).toBe(Infinity)
   })
 
-  test('is half of what lies between the bounds, and half a millisecond for each second since', () => {
+  test('equals half of the bounds, plus half a millisecond for each second since', () => {
     let nowMs = 4
     const clock = new StoreClock(() => nowMs)
     clock.learn(0, 4, STORE_AHEAD_US + 2000)
@@ -82,7 +82,7 @@ describe('how far the time of a store may be off', () => {
     expect(clock.aheadOf(STORE_AHEAD_US).errorUs).toBe(clock.uncertaintyUs())
   })
 
-  test('is no more than was said, for a clock that drifts by less than 500 ppm', () => {
+  test('covers a clock that drifts by less than 500 ppm', () => {
     const trip = fc.record({
       pause: fc.oneof(fc.integer({ min: 0, max: 1500 }), fc.integer({ min: 0, max: 600_000 })),
       there: fc.integer({ min: 0, max: 300 }),
@@ -115,7 +115,7 @@ describe('how far the time of a store may be off', () => {
     )
   })
 
-  test('goes on from what was known where another server may answer', () => {
+  test('continues from the known clock if another server may answer', () => {
     let nowMs = 1
     const clock = new StoreClock(() => nowMs)
     expect(clock.wasEverKnown).toBe(false)

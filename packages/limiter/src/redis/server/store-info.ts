@@ -26,7 +26,7 @@ export interface StoreInfo {
 export async function fetchInfo(run: RunCommand): Promise<StoreInfo> {
   const text = textOf(await run(['INFO']))
   if (text === undefined || !text.includes('redis_version:')) {
-    throw new SluiceError('STORE_UNFIT', 'The server does not answer INFO as Redis does')
+    throw new SluiceError('STORE_UNFIT', 'The server does not reply to INFO like Redis')
   }
   return parseInfo(text)
 }

@@ -21,7 +21,7 @@ function start(...aheadUs: readonly (number | undefined)[]) {
   return { time, clocks, tell, pass, trueUs: () => AHEAD_US + nowMs * 1000 }
 }
 
-test('before a node has told its time it is that of the wall, and nobody knows how far off', () => {
+test('before a node has sent its time it is the wall clock, with infinite uncertainty', () => {
   const { time } = start(undefined, undefined)
   expect(Math.abs(time.now() - systemClock.now())).toBeLessThan(60_000_000)
   expect([time.latest(), time.uncertaintyUs()]).toEqual([Infinity, Infinity])
@@ -29,21 +29,21 @@ test('before a node has told its time it is that of the wall, and nobody knows h
   expect(none.uncertaintyUs()).toBe(Infinity)
 })
 
-test('it is that of the first node that has told', () => {
+test('it is the time of the first known node', () => {
   const { time, trueUs } = start(undefined, 0)
   expect(time.now()).toBe(trueUs())
   expect(time.uncertaintyUs()).toBe(1001)
   expect(time.latest()).toBe(trueUs() + 1000)
 })
 
-test('how far it is off is how far it may be off for any node', () => {
+test('the uncertainty covers all nodes', () => {
   const { time, clocks, trueUs } = start(0, 300_000, -40_000)
   expect(time.now()).toBe(trueUs())
   expect(time.uncertaintyUs()).toBe(300_000 + (clocks[1]?.clock.uncertaintyUs() ?? 0))
   expect(time.latest()).toBe(trueUs() + 300_000 + 1000)
 })
 
-test('after a reconnect it goes on by what was told before, until a node tells again', () => {
+test('after a reconnect it continues from the last known clock until a node sends its time', () => {
   const { time, clocks, tell, pass, trueUs } = start(5_000_000)
   clocks[0]?.clock.forget()
   pass(1000)
@@ -55,14 +55,14 @@ test('after a reconnect it goes on by what was told before, until a node tells a
   expect(time.uncertaintyUs()).toBe(1001)
 })
 
-test('a node that is not known any more is not gone by while another is', () => {
+test('an unknown clock is not used while another is known', () => {
   const { time, clocks, trueUs } = start(9_000_000, 0)
   clocks[0]?.clock.forget()
   expect(time.now()).toBe(trueUs())
   expect(time.uncertaintyUs()).toBe(1001)
 })
 
-test('a clock that was given is the time, and certain', () => {
+test('a given clock is the time, without uncertainty', () => {
   const { clocks } = start(0)
   const time = new StoreTime({ clocks: () => clocks, clock: { now: () => 77 } })
   expect([time.now(), time.latest(), time.uncertaintyUs()]).toEqual([77, 77, 0])

@@ -36,7 +36,7 @@ function infoOf(figures: Figures): string {
   return lines.join('\r\n')
 }
 
-describe('the watch', () => {
+describe('the store watch', () => {
   function makeWatch(figures: Map<string, Figures | Error>) {
     const scheduler = new FakeScheduler()
     const problems: string[] = []
@@ -56,7 +56,7 @@ describe('the watch', () => {
     return { watch, scheduler, problems, asked: () => asked }
   }
 
-  test('looks at once and every 5 s at every primary there is then', async () => {
+  test('polls every current primary at once and every 5 s', async () => {
     const figures = new Map([['a:1', { used: 10, max: 100, keys: 3, aof: 1 }]])
     const { watch, scheduler, asked } = makeWatch(figures)
     expect(watch.stats()).toMatchObject({ usedBytes: 0, keys: 0, aof: false, nodes: [] })
@@ -76,7 +76,7 @@ describe('the watch', () => {
     expect([asked(), scheduler.waiting]).toEqual([4, 0])
   })
 
-  test('has no bound where one node has none', async () => {
+  test('has no bound if one node has none', async () => {
     const figures = new Map<string, Figures>([
       ['a:1', { max: 100 }],
       ['b:1', { max: 0 }],
@@ -87,7 +87,7 @@ describe('the watch', () => {
     expect(watch.stats().maxBytes).toBe(0)
   })
 
-  test('keeps the figures of a node that does not answer', async () => {
+  test('keeps the statistics of a node that does not answer', async () => {
     const figures = new Map<string, Figures | Error>([['a:1', { used: 10 }]])
     const { watch, scheduler, problems } = makeWatch(figures)
     watch.start()
@@ -97,7 +97,7 @@ describe('the watch', () => {
     expect([watch.stats().usedBytes, problems]).toEqual([10, []])
   })
 
-  test('tells that a policy has changed, or that of a new primary is wrong', async () => {
+  test('reports a changed policy, or a wrong one of a new primary', async () => {
     const figures = new Map<string, Figures>([['a:1', {}]])
     const { watch, scheduler, problems } = makeWatch(figures)
     watch.start()
@@ -112,7 +112,7 @@ describe('the watch', () => {
     ])
   })
 
-  test('reports a right that was taken away, and that it is back, once each', async () => {
+  test('reports a right that was removed, and that it is back, once each', async () => {
     const scheduler = new FakeScheduler()
     const problems: string[] = []
     let isAllowed = true
@@ -135,11 +135,11 @@ describe('the watch', () => {
     expect(problems).toEqual([
       "Redis at a:1: refuses this node: NOPERM no permissions to run the 'time' command; " +
         'accepted: a user with the rights in STORE_ACL',
-      'Redis at a:1: refuses this node no more',
+      'Redis at a:1: accepts this node again',
     ])
   })
 
-  test('survives whoever listens', async () => {
+  test('survives a listener that throws', async () => {
     const scheduler = new FakeScheduler()
     let looks = 0
     const run = ([name]: readonly unknown[]) => {
@@ -157,7 +157,7 @@ describe('the watch', () => {
 })
 
 describe('INFO', () => {
-  test('of Valkey names Valkey, and the Redis it is compatible with', () => {
+  test('names Valkey and the Redis it is compatible with', () => {
     const info = parseInfo('redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.0\r\n')
     expect(info).toMatchObject({ version: 'Valkey 8.1.0', major: 7 })
   })
@@ -168,7 +168,7 @@ describe('INFO', () => {
   })
 })
 
-describe('the watch of a real Redis that evicts', () => {
+describe('the store watch of a real Redis that evicts', () => {
   let server: RedisServer
   let channel: TestChannel
 
@@ -183,7 +183,7 @@ describe('the watch of a real Redis that evicts', () => {
     await server?.stop()
   })
 
-  test('sees it, and the memory that is used up', async () => {
+  test('reports evictions and the memory in use', async () => {
     const scheduler = new FakeScheduler()
     const problems: string[] = []
     const watch = new StoreWatch({

@@ -140,6 +140,6 @@ class NodeWatch {
   onAllowed(): string | undefined {
     if (this.refusal === '') return undefined
     this.refusal = ''
-    return 'refuses this node no more'
+    return 'accepts this node again'
   }
 }

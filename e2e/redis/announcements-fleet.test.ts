@@ -1,6 +1,6 @@
 /**
- * Refunds and resets on one node, refusals remembered on another. Its clock stands still, so that
- * nothing it remembers ends by itself: only an announcement makes it forget.
+ * Refunds and resets on one node, and refusals remembered on another. The clock of that node stands
+ * still, so that no remembered refusal expires: only an announcement removes it.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter, type Limiter } from '@sluice/limiter'
@@ -26,7 +26,7 @@ const ann = callOf('ann')
 interface Node {
   readonly limiter: Limiter
   readonly problems: string[]
-  /** By the clock of its deny cache. */
+  /** The time of its deny cache. */
   nowMs: number
 }
 
@@ -55,10 +55,10 @@ afterEach(async () => {
   await Promise.all(nodes.splice(0).map(({ limiter }) => limiter.close()))
 })
 
-/** Uses a caller up, and has a node remember that. */
+/** Uses up the limit of a caller, and makes a node remember the refusal. */
 async function useUp(node: Node, call: typeof ann): Promise<void> {
   await node.limiter.check({ ...call, cost: 10 })
-  // What was announced before may still arrive, and have it forget once more.
+  // An earlier announcement may still arrive and remove it once more.
   await waitFor('a memory', async () => (await node.limiter.check(call)).source === 'deny-cache')
 }
 
@@ -66,7 +66,7 @@ async function expectRemembered({ limiter }: Node, call: typeof ann): Promise<vo
   expect(await limiter.check(call)).toMatchObject({ allowed: false, source: 'deny-cache' })
 }
 
-/** Until then every refusal is one that is remembered: nothing else could end it. */
+/** Until then every refusal is a remembered one, which nothing else could end. */
 const admits = ({ limiter }: Node, call: typeof ann) =>
   waitFor('an admission', async () => {
     const { allowed, source } = await limiter.check(call)
@@ -74,7 +74,7 @@ const admits = ({ limiter }: Node, call: typeof ann) =>
     return allowed
   })
 
-/** Two nodes that hear each other. */
+/** Two nodes that receive each other's announcements. */
 async function openPair(
   url: string,
   clients: readonly (typeof CLIENTS)[number][] = ['ioredis', 'ioredis'],
@@ -90,8 +90,8 @@ async function openPair(
   ] as const) {
     await one.limiter.reset(probe)
     await useUp(one, probe)
-    // The first may leave before the other listens.
-    await waitFor('a node that listens', async () => {
+    // The first may be sent before the other is subscribed.
+    await waitFor('a subscribed node', async () => {
       await other.limiter.refund(probe)
       return (await one.limiter.check(probe)).allowed
     })
@@ -107,7 +107,7 @@ describe('on one Redis', () => {
   afterAll(() => server.stop())
 
   test.each(CLIENTS)(
-    'a refund and a reset end what other nodes remember, by %s',
+    'a refund and a reset end remembered refusals of other nodes, by %s',
     async (client) => {
       const [nodeA, nodeB] = await openPair(server.url, [client, 'ioredis'])
       await useUp(nodeA, ann)
@@ -121,7 +121,7 @@ describe('on one Redis', () => {
     60_000,
   )
 
-  test('refunds of many callers at once are few messages', async () => {
+  test('refunds of many callers at once make few messages', async () => {
     const [nodeA, nodeB] = await openPair(server.url)
     const calls = Array.from({ length: 300 }, (_, i) => callOf(`u${i}`))
     for (const call of calls) await useUp(nodeA, call)
@@ -132,11 +132,11 @@ describe('on one Redis', () => {
     const before = await published()
     await Promise.all(calls.map((call) => nodeB.limiter.refund(call)))
     for (const call of calls) await admits(nodeA, call)
-    // The refunds are answered in a few batches, and what one brings leaves together.
+    // The refunds are answered in a few batches, and the announcements of each are sent together.
     expect((await published()) - before).toBeLessThanOrEqual(calls.length / 10)
   }, 60_000)
 
-  test('what is published by somebody else is harmless', async () => {
+  test('messages of other publishers are harmless', async () => {
     const [nodeA, nodeB] = await openPair(server.url)
     await useUp(nodeA, ann)
     const channel = `test${prefixes}:{home}:announcements`
@@ -149,7 +149,7 @@ describe('on one Redis', () => {
     ]) {
       expect(await server.call('PUBLISH', channel, text)).toBe(2)
     }
-    // What comes after them on the same connection has been read after them.
+    // A later message on the same connection is read after them.
     const probe = callOf('bob')
     await useUp(nodeA, probe)
     await nodeB.limiter.refund(probe)
@@ -158,17 +158,17 @@ describe('on one Redis', () => {
     expect(nodeA.problems.filter((text) => !/maxmemory/.test(text))).toEqual([])
   }, 60_000)
 
-  test('a node listens again after its connections were cut', async () => {
+  test('a node subscribes again after its connections were cut', async () => {
     const [nodeA, nodeB] = await openPair(server.url)
     await useUp(nodeA, ann)
     await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
-    await waitFor('a node that listens again', async () => {
+    await waitFor('a node that is subscribed again', async () => {
       await nodeB.limiter.refund(ann)
       return (await nodeA.limiter.check(ann)).allowed
     })
   }, 60_000)
 
-  test('without the right to publish a refusal is remembered for a second, and that is said once', async () => {
+  test('without the right to publish a refusal is remembered for a second, which is reported once', async () => {
     prefixes += 1
     const prefix = `test${prefixes}`
     const rights = storeAcl(prefix)
@@ -197,7 +197,7 @@ describe('on a Cluster', () => {
   }, 60_000)
   afterAll(() => cluster?.stop())
 
-  test('a refund and a reset end what other nodes remember', async () => {
+  test('a refund and a reset end remembered refusals of other nodes', async () => {
     const [nodeA, nodeB] = await openPair(cluster.url)
     for (const user of ['ann', 'bob', 'cyd', 'dan']) {
       const call = callOf(user)
@@ -217,11 +217,11 @@ describe('behind Sentinel', () => {
   }, 60_000)
   afterAll(() => set?.stop())
 
-  test('nodes listen at the new primary after a failover', async () => {
+  test('nodes subscribe at the new primary after a failover', async () => {
     const [nodeA, nodeB] = await openPair(set.url)
     await set.failOver()
-    await waitFor('nodes that count and listen again', async () => {
-      // What was lost with the old primary is used up anew.
+    await waitFor('nodes that count and are subscribed again', async () => {
+      // Units that were lost with the old primary are used up again.
       await nodeA.limiter.check({ ...ann, cost: 10 })
       const { allowed, source } = await nodeA.limiter.check(ann)
       if (allowed || source === 'posture') return false
@@ -229,7 +229,8 @@ describe('behind Sentinel', () => {
         () => true,
         () => false,
       )
-      // A message that was lost with the old primary is not sent again: the next round is.
+      // A message that was lost with the old primary is not repeated; the next round sends a new
+      // one.
       for (let looks = 0; isRefunded && looks < 40; looks++) {
         if ((await nodeA.limiter.check(ann)).allowed) return true
         await sleep(25)

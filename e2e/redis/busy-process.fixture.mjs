@@ -1,6 +1,6 @@
 /**
- * One node in a process that is always busy: every turn of the event loop takes 40 ms, and asks for
- * some decisions. Prints a line of JSON each half second: who decided, and what is held in memory.
+ * One node in a process that is always busy: every turn of the event loop takes 40 ms and requests
+ * some decisions. Prints a line of JSON each half second: the sources of decisions and the memory.
  *
  *     node --expose-gc busy-process.fixture.mjs '{ "url": …, "rules": … }'
  */

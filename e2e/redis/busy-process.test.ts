@@ -27,7 +27,7 @@ afterEach(async () => {
   await server.stop()
 })
 
-/** Runs the busy node for the time of a test; `until` reads its reports up to one that passes. */
+/** Runs the busy node for the time of a test; `until` reads its reports up to one that matches. */
 async function withBusyNode(
   run: (until: (passes: (report: Report) => boolean) => Promise<Report>) => Promise<void>,
 ): Promise<void> {
@@ -56,17 +56,17 @@ async function withBusyNode(
 const isByStore = ({ sources }: Report) => (sources['store'] ?? 0) > 0
 const isByPosture = ({ sources }: Report) => !('store' in sources) && sources['posture'] !== 0
 
-test('a busy process leaves a connection that has died for a new one, by itself', async () => {
+test('a busy process replaces a dead connection by itself', async () => {
   await withBusyNode(async (until) => {
     await until(isByStore)
-    // The connections that are open lead nowhere from now on; new ones are fine.
+    // The open connections lead nowhere from now on; new ones work.
     proxy.forget()
     await until(isByPosture)
     await until(isByStore)
   })
 })
 
-test('a busy process with a stopped Redis opens its breaker, keeps its memory, and recovers', async () => {
+test('a busy process with a stopped Redis opens its breaker, keeps its memory bounded, and recovers', async () => {
   await withBusyNode(async (until) => {
     await until(isByStore)
     const before = await until(isByStore)
@@ -74,7 +74,7 @@ test('a busy process with a stopped Redis opens its breaker, keeps its memory, a
     await until(({ isBreakerOpen }) => isBreakerOpen)
     let reports = 0
     const after = await until(() => ++reports === 12)
-    // Before, 126 MB in 13 s: every call that was answered stayed in the queue.
+    // It used to grow by 126 MB in 13 s, because every answered call stayed in the queue.
     expect((after.heapUsed - before.heapUsed) / MEBIBYTE).toBeLessThan(20)
     await proxy.heal()
     await until(isByStore)

@@ -1,5 +1,5 @@
 /**
- * Calls on a Redis Cluster whose rules count in several slots: what one call holds while it is
+ * Calls on a Redis Cluster whose rules count in several slots. Units that a call holds while it is
  * decided must not refuse another for longer than that, nor be charged if the call is refused.
  */
 import { createLimiter, type Decision, type Limiter } from '@sluice/limiter'
@@ -7,9 +7,9 @@ import { redisStore } from '@sluice/limiter/redis'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 
-/** `npm run test:long` has the number of rounds that the guarantee is published with. */
+/** `npm run test:long` runs the number of rounds that the published guarantee is based on. */
 const ROUNDS = Number(process.env['SLUICE_RUNS'] ?? '1') > 1 ? 1000 : 40
-/** What is held is held for less than this; every window here is a year. */
+/** Units are held for less than this; every window here is a year. */
 const HOLD_MS = 5000
 const SOON = { timeout: 20_000 }
 
@@ -70,14 +70,14 @@ const admitted = (decisions: readonly Decision[]) =>
 describe('a caller within its limit', () => {
   const rules = [window('users', ['user'], 50), window('addresses', ['ip'], 30)]
 
-  test('is not refused from a deny cache after a burst that another of its rules refused', async () => {
+  test('gets no refusal from a deny cache after a burst that another of its rules refused', async () => {
     const nodes = await startNodes(2, rules)
     for (let round = 0; round < 20; round++) {
       const user = `u${round}`
       const decisions = await burst(nodes, 200, { user, ip: `203.0.113.${round}` })
       expect(admitted(decisions)).toBe(30)
       const byUser = decisions.filter(({ allowed, rule }) => !allowed && rule === 'users')
-      // The user has 20 left: whatever refuses it is held, and so is over in a moment.
+      // The user has 20 left, so whatever refuses it is held, and over in a moment.
       for (const { retryAfterMs } of byUser) expect(retryAfterMs).toBeLessThanOrEqual(HOLD_MS)
       const next = await Promise.all(
         nodes.map((node, n) =>
@@ -91,7 +91,7 @@ describe('a caller within its limit', () => {
     }
   }, 120_000)
 
-  test('is not refused because strangers in the same rule for all were refused by their address', async () => {
+  test('gets no refusal because other callers of a shared rule were refused by their address', async () => {
     const shared = [window('all', [], 50), window('addresses', ['ip'], 5)]
     const nodes = await startNodes(2, shared)
     for (let round = 0; round < 5; round++) {
@@ -109,7 +109,7 @@ describe('a caller within its limit', () => {
     }
   }, 120_000)
 
-  test('is not refused by what other calls hold of the only rule it meets', async () => {
+  test('gets no refusal by units that other calls hold of its only rule', async () => {
     const nodes = await startNodes(2, [window('users', ['user'], 20), window('ips', ['ip'], 1)])
     for (let round = 0; round < 10; round++) {
       const user = `u${round}`
@@ -123,7 +123,7 @@ describe('a caller within its limit', () => {
 })
 
 describe('a caller that is really out of budget', () => {
-  test('is told to wait for the end of the window, and costs one store call a second', async () => {
+  test('has to wait for the end of the window, and costs one store call a second', async () => {
     const rules = [window('users', ['user'], 5), window('addresses', ['ip'], 100)]
     const [node] = await startNodes(1, rules, 1000)
     const attributes = { user: 'ann', ip: '203.0.113.7' }
@@ -143,7 +143,7 @@ describe('a burst that has room', () => {
   const rules = [window('users', ['user'], 30), window('addresses', ['ip'], 30)]
 
   test.each([60, 200])(
-    'of %i calls over two nodes is admitted up to the limit',
+    'of %i calls over two nodes passes up to the limit',
     async (calls) => {
       const nodes = await startNodes(2, rules, 0)
       const rounds: number[] = []
@@ -156,7 +156,7 @@ describe('a burst that has room', () => {
     3_600_000,
   )
 
-  test('over three slots and three nodes is admitted up to the limit', async () => {
+  test('over three slots and three nodes passes up to the limit', async () => {
     const three = [...rules, window('teams', ['team'], 30)]
     const nodes = await startNodes(3, three, 0)
     for (let round = 0; round < ROUNDS / 4; round++) {
@@ -191,29 +191,32 @@ describe('a call that is refused', () => {
     expect([innocent?.allowed, innocent?.delayMs]).toEqual([true, 0])
   })
 
-  test.each([0, 3])('is not charged to a shadow limit that charges, cost %i more', async (more) => {
-    const charging = {
-      id: 'shadow',
-      by: ['user'],
-      mode: 'shadow',
-      limits: [
-        { algorithm: 'fixed-window', max: 5, window: '366d', name: 'all', onRefusal: 'charge' },
-      ],
-    }
-    const rules = [window('addresses', ['ip'], 1), window('teams', ['team'], 100), charging]
-    const [node] = await startNodes(1, rules, 0)
-    const attributes = { user: 'ann', ip: '203.0.113.7', team: 'blue' }
-    const decisions = [
-      await node?.check({ attributes }),
-      await node?.check({ attributes, cost: 1 + more }),
-      await node?.check({ attributes, cost: 1 + 2 * more }),
-    ]
-    expect(decisions.map((decision) => decision?.allowed)).toEqual([true, false, false])
-    const left = async () => {
-      const explained = await node?.explain({ attributes })
-      const rule = explained?.explain?.find(({ rule: id }) => id === 'shadow')
-      return rule?.limits[0]?.remaining
-    }
-    await vi.waitFor(async () => expect(await left()).toBe(4), SOON)
-  })
+  test.each([0, 3])(
+    'does not charge a shadow limit that charges for refusals, cost %i more',
+    async (more) => {
+      const charging = {
+        id: 'shadow',
+        by: ['user'],
+        mode: 'shadow',
+        limits: [
+          { algorithm: 'fixed-window', max: 5, window: '366d', name: 'all', onRefusal: 'charge' },
+        ],
+      }
+      const rules = [window('addresses', ['ip'], 1), window('teams', ['team'], 100), charging]
+      const [node] = await startNodes(1, rules, 0)
+      const attributes = { user: 'ann', ip: '203.0.113.7', team: 'blue' }
+      const decisions = [
+        await node?.check({ attributes }),
+        await node?.check({ attributes, cost: 1 + more }),
+        await node?.check({ attributes, cost: 1 + 2 * more }),
+      ]
+      expect(decisions.map((decision) => decision?.allowed)).toEqual([true, false, false])
+      const left = async () => {
+        const explained = await node?.explain({ attributes })
+        const rule = explained?.explain?.find(({ rule: id }) => id === 'shadow')
+        return rule?.limits[0]?.remaining
+      }
+      await vi.waitFor(async () => expect(await left()).toBe(4), SOON)
+    },
+  )
 })

@@ -1,6 +1,6 @@
 /**
- * The first thing that every evaluator tries: fresh nodes on one Redis, and a burst at each as soon
- * as it says that it is ready. `npm run test:long` runs as many rounds as the claim was made for.
+ * The first thing that evaluators try: fresh nodes on one Redis, and a burst at each as soon as it
+ * is ready. `npm run test:long` runs the number of rounds that the published claim is based on.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -21,10 +21,10 @@ const CALLS_AT_ONCE = 32
 const CORES = 2
 const POLL_EVERY_MS = 2
 const START_MS_MAX = 60_000
-/** The default: how long a decision waits for Redis. */
+/** The default deadline. */
 const DEADLINE_MS = 50
 const TRIES_PER_ROUND = 3
-/** A window that no round meets the end of. */
+/** A window that does not end during a round. */
 const RULES = `
 rules:
   - id: burst
@@ -65,7 +65,7 @@ async function untilReady(url: string, program: Program, agent: Agent): Promise<
       () => 0,
     )
     if (status === 200) return
-    if (program.hasEnded()) throw new Error(`It ended:\n${program.output()}`)
+    if (program.hasEnded()) throw new Error(`The program ended:\n${program.output()}`)
     if (Date.now() > until) throw new Error(`Not ready:\n${program.output()}`)
     await sleep(POLL_EVERY_MS)
   }
@@ -77,7 +77,7 @@ interface Burst {
   readonly untilMs: number
 }
 
-/** How many of a node's calls were admitted, all sent as soon as the node is ready. */
+/** Sends all calls as soon as the node is ready, and returns how many were admitted. */
 async function burst(entryPoint: EntryPoint): Promise<Burst> {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
@@ -128,7 +128,7 @@ async function burst(entryPoint: EntryPoint): Promise<Burst> {
 
 interface Round {
   readonly admitted: number
-  /** The longest time for which a bare timer of this process, or a bare PING, stood still. */
+  /** The longest stall of a bare timer of this process, or of a bare PING. */
   readonly stallMs: number
 }
 
@@ -140,7 +140,7 @@ async function round(entryPoint: EntryPoint): Promise<Round> {
   )
   for (const canary of canaries) canary.stop()
   await stopAll()
-  // The next round's nodes have to load their scripts again.
+  // The nodes of the next round have to load their scripts again.
   await redis().cli('FLUSHALL')
   await redis().cli('SCRIPT', 'FLUSH')
   return {
@@ -150,9 +150,9 @@ async function round(entryPoint: EntryPoint): Promise<Round> {
 }
 
 /**
- * What was admitted in each round; rounds take turns between the entry points. Where everything on
- * the machine stood still for as long as a decision may wait, no node could be in time: such a
- * round is repeated, and if the machine stays that busy, it says nothing.
+ * The number of admitted calls of each round; rounds alternate between the entry points. If
+ * everything on the machine stalled for as long as a deadline, no node could be in time: such a
+ * round is repeated, and if the machine stays that busy it proves nothing.
  */
 async function admittedIn(rounds: number): Promise<readonly number[]> {
   const admitted: number[] = []
@@ -160,7 +160,7 @@ async function admittedIn(rounds: number): Promise<readonly number[]> {
     const entryPoint = ENTRY_POINTS[admitted.length % ENTRY_POINTS.length] ?? 'gateway'
     const found = await round(entryPoint)
     if (found.admitted === LIMIT || found.stallMs < DEADLINE_MS) admitted.push(found.admitted)
-    else console.warn(`a round was disturbed: everything stood still for ${found.stallMs} ms`)
+    else console.warn(`a round was disturbed: everything stalled for ${found.stallMs} ms`)
   }
   return admitted
 }

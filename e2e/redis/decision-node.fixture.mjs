@@ -1,8 +1,8 @@
 /**
- * One node that decides: so many calls, so many of them waiting at any time. Prints what became of
- * them as one line of JSON.
+ * One node that decides a number of calls, of which some wait at any time. Prints the results as one
+ * line of JSON.
  *
- *     node decide.fixture.mjs '{ "url": …, "rules": …, "calls": 1000, "waiting": 64 }'
+ *     node decision-node.fixture.mjs '{ "url": …, "rules": …, "calls": 1000, "waiting": 64 }'
  */
 import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
@@ -12,7 +12,7 @@ const store = redisStore({ url, layout, client, deadlineMs: 10_000, denyCacheMs:
 const limiter = createLimiter({ rules, store })
 await store.ready
 await limiter.ready()
-// All nodes begin together: the parent says when.
+// All nodes begin together, when the parent sends a line.
 console.log('ready')
 await new Promise((resolve) => process.stdin.once('data', resolve))
 

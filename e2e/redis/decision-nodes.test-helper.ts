@@ -1,4 +1,4 @@
-/** Several nodes at once, each a process of its own. */
+/** Several nodes at once, each in its own process. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'

@@ -1,4 +1,4 @@
-/** Two nodes, one of which remembers refusals: what it may say, and for how long. */
+/** Two nodes, one of which remembers refusals: which ones, and for how long. */
 import { createLimiter, type Limiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
@@ -46,7 +46,7 @@ afterEach(() => Promise.all([nodeA.close(), nodeB.close()]))
 
 type CallWithCost = typeof call & { readonly cost?: number }
 
-/** Refused by the store, and then from memory, also another; unless that was over by then. */
+/** Refused by the store, and then from memory, unless the memory was over by then. */
 async function expectRefusedByA(first: CallWithCost, then = first): Promise<void> {
   let storeMs = performance.now()
   const { allowed, source } = await nodeA.check(first)
@@ -61,8 +61,8 @@ async function expectRefusedByA(first: CallWithCost, then = first): Promise<void
 }
 
 /**
- * How long after `change` began the last refusal was asked for; every one comes from memory. A slow
- * machine asks later, but an entry never answers when it is older than it may be.
+ * How long after `change` began the last remembered refusal was requested. A slow machine asks
+ * later, but an entry never answers when it has expired.
  */
 async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
   const startedMs = performance.now()
@@ -77,7 +77,7 @@ async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
   }
 }
 
-test('a reset on another node is seen within a second, and a refusal until then is remembered', async () => {
+test('a reset on another node is seen within a second, and refusals until then come from memory', async () => {
   expect(await lastRefusalMs(() => nodeB.reset(call))).toBeLessThanOrEqual(DENY_MS)
 })
 
@@ -85,7 +85,7 @@ test('a refund on another node is seen within a second', async () => {
   expect(await lastRefusalMs(() => nodeB.refund(call))).toBeLessThanOrEqual(DENY_MS)
 })
 
-test('a reset, a refund and a raised limit here are seen at once', async () => {
+test('a reset, a refund and a raised limit on the same node are seen at once', async () => {
   await nodeA.refund(call)
   expect((await nodeA.check(call)).allowed).toBe(true)
   expect((await nodeA.check(call)).allowed).toBe(false)
@@ -96,7 +96,7 @@ test('a reset, a refund and a raised limit here are seen at once', async () => {
   expect((await nodeA.check(call)).allowed).toBe(true)
 })
 
-test('a smaller cost that fits is never refused by what a larger one was told', async () => {
+test('a smaller cost that fits is never refused because of a larger one', async () => {
   await nodeA.reset(call)
   await nodeA.check({ ...call, cost: 7 })
   await expectRefusedByA({ ...call, cost: 5 }, { ...call, cost: 4 })
@@ -115,7 +115,7 @@ test('a blocked caller costs the store about one call a second', async () => {
     await new Promise(setImmediate)
   }
   const asked = (await calls()) - before
-  // Both nodes tell twice a second that they live.
+  // Both nodes send two heartbeats a second.
   const lastedS = (performance.now() - startedMs) / 1000
   const beats = 2 * 2 * (lastedS + 2)
   expect(asked).toBeLessThanOrEqual(lastedS + 2 + beats)

@@ -1,6 +1,6 @@
 /**
  * Plays a scenario on limiters over different stores, step by step on each, and stops at the first
- * step of which they do not say the same.
+ * step at which they differ.
  */
 import { type OverrideChange, parseRules } from '@sluice/core'
 import {
@@ -21,15 +21,15 @@ import type { OverrideStep, Rules, Scenario, Step } from './differential-scenari
 export interface Place {
   readonly name: string
   readonly url: string
-  /** All that hold keys. */
+  /** All servers that hold keys. */
   readonly servers: readonly RedisServer[]
 }
 
-/** What a step gave, in a form that can be compared. */
+/** The result of a step, in a form that can be compared. */
 type Result = Readonly<Record<string, unknown>>
 
 export interface Difference {
-  /** The number of the step, from 0 on. */
+  /** The number of the step, from 0. */
   readonly at: number
   readonly place: string
   readonly memory: Result
@@ -37,21 +37,21 @@ export interface Difference {
 }
 
 const SECRET = Buffer.from('101112131415161718191a1b1c1d1e1f', 'hex')
-/** No decision is to be made by posture, however busy the machine is. */
+/** No decision may be made by posture, however busy the machine is. */
 const DEADLINE_MS = 60_000
 
 interface Contestant {
   readonly name: string
   readonly limiter: Limiter
-  /** What its store has met: of a decision by posture they are the reason. */
+  /** The errors of its store, which explain a decision by posture. */
   readonly events: readonly string[]
-  /** What was taken, the newest last; undefined where nothing was. */
+  /** Receipts, the newest last; undefined where nothing was taken. */
   readonly receipts: (string | undefined)[]
 }
 
 let prefixes = 0
 
-/** The first difference; undefined: there is none. */
+/** The first difference; undefined if there is none. */
 export async function playScenario(
   scenario: Scenario,
   places: readonly Place[],
@@ -105,7 +105,7 @@ async function openAll(
     return { name, limiter, events, receipts: [] }
   })
   await Promise.all(all.map(({ limiter }) => limiter.ready()))
-  // A store is ready when one node answers; before the others do, calls of theirs go by posture.
+  // A store is ready when one node answers; calls for the others go by posture until they do.
   for (const { name, store, nodes } of remote) {
     await waitFor(`${nodes} nodes of ${name} that answer`, async () => {
       return store.stats().nodes.filter(({ isAnswering }) => isAnswering).length === nodes
@@ -138,8 +138,8 @@ class TimeKeeper {
 }
 
 /**
- * Keeps keys from ending by the clock of the machine, of which the test's knows nothing: a key is
- * kept for at least four seconds after it was written.
+ * Keeps keys from expiring by the clock of the machine, which is unrelated to that of the test: a
+ * key lives for at least four seconds after it was written.
  */
 class KeyKeeper {
   readonly #servers: readonly RedisServer[]
@@ -152,7 +152,7 @@ class KeyKeeper {
   async keep(): Promise<void> {
     const nowMs = performance.now()
     if (nowMs - this.#keptAtMs < KEEP_EVERY_MS) return
-    // Asked when it is over: what was written meanwhile must not have ended.
+    // Called at the end: keys written meanwhile must not have expired.
     await Promise.all(this.#servers.map((server) => server.call('EVAL', KEEP, '0')))
     this.requireKept()
     this.#keptAtMs = nowMs
@@ -174,10 +174,10 @@ const KEEP = `for _, key in ipairs(redis.call('KEYS', 'differential-*')) do
   if redis.call('PTTL', key) > 0 then redis.call('PEXPIRE', key, '3600000') end
 end`
 
-/** The machine stood still for so long that keys may have ended: nothing can be said of the run. */
+/** The machine stalled for so long that keys may have expired, so the run proves nothing. */
 export class TooSlowError extends Error {
   constructor(tookMs: number) {
-    super(`The machine stood still for ${Math.round(tookMs)} ms, and counters may have ended`)
+    super(`The machine stalled for ${Math.round(tookMs)} ms, and counters may have expired`)
     this.name = 'TooSlowError'
   }
 }
@@ -243,7 +243,7 @@ function changeOf({ rule, caller, limits }: OverrideStep): readonly OverrideChan
   return override === undefined ? [] : [{ ...of, override }]
 }
 
-/** Every field of a decision, and every number that headers and metrics get from it. */
+/** Every field of a decision, and every number in headers and metrics. */
 function resultOf(name: string, decision: Decision): Result {
   if (decision.source === 'posture' || decision.postures !== undefined) {
     throw new Error(`${name} answered by posture: ${JSON.stringify(decision)}`)
@@ -279,7 +279,7 @@ function pick(decision: Omit<Decision, 'source' | 'receipt' | 'explain' | 'stale
   }
 }
 
-/** A state that means nothing may be kept or not, and in one of several forms. */
+/** A state without meaning may be kept or not, and in one of several forms. */
 function explained(result: Result): Result {
   const explain = (result['explain'] as Decision['explain']) ?? []
   return {
@@ -300,9 +300,9 @@ function isSame(memory: Result, other: Result): boolean {
 }
 
 /**
- * What a limit that had room may say in a call that others refused. A Cluster has taken from it and
- * given back, without asking again: the reset is that of the call, which nobody is told; and where
- * the call would have had to wait, no less is told to be left than is.
+ * What a limit with room may return in a call that others refused. A Cluster has taken from it and
+ * given back, without another request: the reset is that of the call, which no client sees; and if
+ * the call would have had to wait, no less is reported as left than there is.
  */
 function given(after: readonly Policy[] = []): (before: Policy, index: number) => Policy {
   return (before, index) => {
@@ -319,9 +319,9 @@ const WAITING: readonly string[] = ['token-bucket', 'gcra', 'leaky-bucket']
 const policiesOf = (result: Result) => result['policies'] as readonly Policy[] | undefined
 
 /**
- * A remembered refusal is computed from states that this node saw some time ago, of the limits that
- * refused and no others. Since then more may have been taken, and nothing given back: so each of
- * these limits refuses the call, for as long or longer, and no more is left of any.
+ * A remembered refusal is computed from earlier states of the limits that refused, and of no
+ * others. Since then units may have been taken and none given back, so each of these limits refuses
+ * the call for as long or longer, and has no more left.
  */
 function isKnownRefusal(memory: Result, other: Result): boolean {
   const policies = memory['policies'] as readonly Policy[]
@@ -341,10 +341,10 @@ function isKnownRefusal(memory: Result, other: Result): boolean {
   )
 }
 
-/** Of a log the time of its next room is remembered in whole milliseconds. */
+/** For a log the time of its next room is remembered in whole milliseconds. */
 const LOG_ROUNDS_MS = 1
 
-/** Whether a limiter takes the rules. */
+/** Whether a limiter accepts the rules. */
 export function loads(rules: Rules): boolean {
   return parseRules([...rules]).errors.length === 0
 }

@@ -1,7 +1,7 @@
 /**
- * Random scenarios of the differential run: rules, and steps that call, look, give back, reset,
- * wait, and change the rules. All of it is data that follows from a seed alone, so that a scenario
- * can be played again, whole or with steps left out.
+ * Random scenarios of the differential run: rules, and steps that call, peek, give back, reset,
+ * wait, and change the rules. All of it follows from a seed, so that a scenario can be replayed,
+ * whole or with steps left out.
  */
 import type { Attributes, Call } from '@sluice/limiter'
 import { ALGORITHM_NAMES } from '@sluice/core'
@@ -50,12 +50,12 @@ const LIMITS_MAX = 3
 const RECEIPTS_BACK = 6
 /** 2026-01-01T00:00:00Z. */
 const START_US = 1_767_225_600_000_000
-/** Both are proven, so seeds take turns: layouts, and with a deny cache every other pair. */
+/** Seeds alternate between the layouts, and between a deny cache and none every other pair. */
 const DENY_CACHE_MS = 1000
 
 type Limits = readonly Readonly<Record<string, unknown>>[]
 
-/** Whether rules load is for the caller to say: numbers that do not go together are drawn again. */
+/** The caller decides whether rules load; numbers that do not fit together are drawn again. */
 export function makeScenario(
   seed: number,
   stepCount: number,
@@ -70,10 +70,10 @@ class Author {
   readonly #layout: Scenario['layout']
   readonly #denyCacheMs: number
   /**
-   * Whether the limits of one name may change in every way. A Cluster takes from limits and gives
-   * back to them where others refuse, so a bucket is brought up to date with the numbers it then
-   * has, and one Redis leaves it alone: with other numbers later, both are right. So all rules then
-   * count by one attribute, which makes a call one script on a Cluster too; else buckets stay.
+   * Whether limits of one name may change in every way. A Cluster takes from limits and gives back
+   * to them if others refuse, so a bucket is brought up to date with the numbers of that moment,
+   * and a single Redis leaves it alone: with other numbers later, both are right. So all rules then
+   * count by one attribute, which makes a call one script on a Cluster too; otherwise buckets stay.
    */
   readonly #changesNumbers: boolean
   readonly #bucketOf = new Map<string, Limits[number]>()
@@ -158,7 +158,7 @@ class Author {
     return Array.from({ length: 1 + this.#dice.below(RULES_MAX) }, (_, n) => this.rule(n))
   }
 
-  /** One rule is another, has its candidate promoted, comes, or goes. */
+  /** Replaces a rule, promotes its candidate, adds or removes one. */
   private changedRules(): Rules {
     const dice = this.#dice
     const rules = [...this.#rules]
@@ -252,8 +252,8 @@ class Author {
   }
 
   /**
-   * A name keeps its window. In the packed layout a log has a key of its own, which stays while
-   * another algorithm counts under the same name; so there it keeps to names of its own.
+   * A name keeps its window. In the packed layout a log has its own key, which stays while another
+   * algorithm counts under the same name; so there a log has its own names.
    */
   private nameOf(algorithm: string, window: string, n: number): string {
     if (!this.#changesNumbers) return `${algorithm}-${window}-${n}`

@@ -1,6 +1,6 @@
 /**
- * One Redis and a Cluster against the memory store: whatever the rules and whatever happens, a call
- * is decided alike on all three. `npm run test:long -- 100` plays 200 scenarios of 500 steps.
+ * One Redis and a Cluster against the memory store: with any rules and any steps, a call is decided
+ * alike on all three. `npm run test:long -- 100` plays 200 scenarios of 500 steps.
  */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type * as CountersModule from '../../packages/limiter/src/memory/counters.js'
@@ -16,9 +16,9 @@ import {
 import { makeScenario, type Scenario } from './differential-scenario.test-helper.js'
 
 /**
- * The memory store forgets what means nothing where it needs room, and Redis when it expires; after
- * a change of rules it may mean something again, and both are free to. So here nothing is forgotten
- * on either side.
+ * The memory store drops a state without meaning if it needs room, and Redis when its key expires;
+ * after a change of rules it may have a meaning again, and both are allowed. Here nothing is
+ * dropped on either side.
  */
 vi.mock('../../packages/limiter/src/memory/counters.js', async (importOriginal) => {
   const original = await importOriginal<typeof CountersModule>()
@@ -29,14 +29,14 @@ vi.mock('../../packages/limiter/src/memory/counters.js', async (importOriginal) 
 })
 
 const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
-/** A scenario that is to be played alone. */
+/** The seed of a scenario to play alone. */
 const SEED = process.env['SLUICE_SEED']
 const STEPS = 500
 const seeds =
   SEED === undefined ? Array.from({ length: 2 * TIMES }, (_, n) => n + 1) : [Number(SEED)]
-/** How often a scenario may be played again because the machine stood still. */
+/** How many times a scenario may be replayed because the machine stalled. */
 const TRIES_MAX = 5
-/** Of a scenario that fails, so many shorter ones are tried. */
+/** How many shorter scenarios are tried for one that fails. */
 const SHRINKS_MAX = 100
 
 let redis: RedisServer
@@ -65,7 +65,7 @@ async function play(scenario: Scenario): Promise<Difference | undefined> {
   }
 }
 
-/** Leaves out steps, and then rules, for as long as there is a difference. */
+/** Leaves out steps, and then rules, as long as there is a difference. */
 async function shrink(scenario: Scenario, found: Difference) {
   let shortest = { scenario: upTo(scenario, found), found }
   let tries = 0
@@ -103,12 +103,12 @@ function report(seed: number, first: Difference, { scenario, found }: Shrunk): s
     `${scenario.denyCacheMs} ms, from ${scenario.startUs}:`,
     ...scenario.rules.map((rule) => `  rule ${JSON.stringify(rule)}`),
     ...scenario.steps.map((step) => `  ${JSON.stringify(step)}`),
-    `Of ${found.place}, with what the memory store says first:`,
+    `At ${found.place}, the memory store first:`,
     ...fieldsThatDiffer('', found.memory, found.other),
   ].join('\n')
 }
 
-/** Each with its place, what is right and what was found. */
+/** Each with its place, the expected and the found value. */
 function fieldsThatDiffer(place: string, memory: unknown, other: unknown): readonly string[] {
   if (JSON.stringify(memory) === JSON.stringify(other)) return []
   if (!isRecord(memory) || !isRecord(other)) {

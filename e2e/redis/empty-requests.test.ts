@@ -1,12 +1,12 @@
-/** Questions without limits, asked of a real server between ordinary calls. */
+/** Requests without limits to a real server, between ordinary calls. */
 import { expect, test } from 'vitest'
 import { shareRedis, startNode } from '../serve-redis.test-helper.js'
 
 const redis = shareRedis()
 
-/** An answer that takes so long would be no answer: no machine is that slow. */
+/** Longer than any machine needs for an answer. */
 const DEADLINE_MS = 1000
-/** Five failures in a row open a breaker. */
+/** Five consecutive failures open a breaker. */
 const QUESTIONS = 8
 
 const RULES = `
@@ -41,7 +41,7 @@ test('limits pages, peeks and checks without limits leave the breaker of a healt
     () => post('/v1/check', { ip: '203.0.113.9', plan: 'partner' }),
   ]
   for (const send of questions) {
-    // One after the other, so that none can travel with another call.
+    // One after the other, so that none can share a batch with another call.
     for (let n = 0; n < QUESTIONS; n++) await send()
     expect(await post('/v1/check', { user: 'u1' })).toMatchObject({
       source: 'store',

@@ -10,7 +10,7 @@ const NODES = 8
 const DECISIONS = 1_000_000
 const LIMIT = 10_000
 
-/** A window that does not end meanwhile. */
+/** A window that does not end during the test. */
 const rules = [
   {
     id: 'all',

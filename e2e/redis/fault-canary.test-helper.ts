@@ -1,6 +1,6 @@
 /**
- * How late this process and the store are by themselves. A decision cannot be blamed for what a
- * bare timer, or a bare PING, suffers in the same moment.
+ * Measures how late this process and the store are by themselves. A decision cannot be blamed for a
+ * delay that a bare timer, or a bare PING, suffers at the same moment.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -9,7 +9,7 @@ interface Stall {
   readonly untilMs: number
 }
 
-/** Below this it is the resolution of timers; such ones are not kept. */
+/** Shorter stalls are within the resolution of timers and are not recorded. */
 const KEPT_MS = 3
 
 class Stalls {
@@ -20,7 +20,7 @@ class Stalls {
     return this.#longestMs
   }
 
-  /** The longest of those that touch this time. */
+  /** The longest stall that overlaps this time. */
   longestIn(fromMs: number, untilMs: number): number {
     return Math.max(0, ...this.touching(fromMs, untilMs).map((stall) => lengthOf(stall)))
   }
@@ -46,7 +46,7 @@ function lengthOf({ fromMs, untilMs }: Stall): number {
   return untilMs - fromMs
 }
 
-/** A bare timer that rings all the time: what it misses everybody in this process misses. */
+/** A bare timer that fires all the time: its delays affect everything in this process. */
 export class TimerCanary extends Stalls {
   readonly #interval: NodeJS.Timeout
 
@@ -67,7 +67,7 @@ export class TimerCanary extends Stalls {
 
 const PING_EVERY_MS = 5
 
-/** One PING after the other, straight to a Redis. */
+/** One PING after the other, directly to a Redis. */
 export class PingCanary extends Stalls {
   readonly #socket: Socket
   readonly #interval: NodeJS.Timeout

@@ -1,19 +1,19 @@
-/** What holds after every fault. */
+/** The checks that hold after every fault. */
 import { expect } from 'vitest'
 import { KINDS, TIGHT_MAX } from './fault-nodes.test-helper.js'
 import type { FaultFigures, FaultOptions } from './fault-run.test-helper.js'
 
-/** Beyond the deadline a decision may take so long, and no longer. */
+/** The most a decision may take beyond its deadline. */
 const GRACE_MS = 25
-/** What the canary does not keep: the last round of the event loop, and those that were short. */
+/** Stalls that the canary does not record: the current turn of the event loop, and short ones. */
 const RESOLUTION_MS = 5
 const HEAP_GROWTH_MAX = 20 * 2 ** 20
-/** Where the machine is busy a time says little: only far beyond its bound it fails. */
+/** On a busy machine a duration proves little, so it fails only far beyond its bound. */
 const TIME_TOLERANCE = 5
 const ROUNDING = 1e-9
 /**
- * The share that may be decided by posture although nothing explains it. A hiccup of the machine
- * that the canary missed costs a batch or two; a store that is not exact again costs nearly all.
+ * The fraction that may be decided by posture without explanation. A hiccup of the machine that the
+ * canary missed costs a batch or two; a store that has not recovered costs nearly all.
  */
 const STRAYS_MAX = 0.05
 
@@ -28,7 +28,7 @@ export function expectSound(options: FaultOptions, figures: FaultFigures): void 
   expect(figures.heapGrowth, 'heap').toBeLessThanOrEqual(HEAP_GROWTH_MAX)
   for (const store of figures.nodes.stores) {
     for (const { inFlight, queuedTakes } of store.stats().nodes) {
-      expect([inFlight, queuedTakes], 'left on the way').toEqual([0, 0])
+      expect([inFlight, queuedTakes], 'left in flight').toEqual([0, 0])
     }
   }
 }
@@ -43,10 +43,10 @@ function expectAllDecided({ log }: FaultFigures): void {
     else if (!row.isRight) wrong.push({ ...row, kind: KINDS[row.kind]?.name })
   }
   expect([unanswered, rejected], 'unanswered, rejected').toEqual([0, 0])
-  expect(wrong.slice(0, 3), 'decisions that are not by the posture of their rules').toEqual([])
+  expect(wrong.slice(0, 3), 'decisions that do not match the posture of their rules').toEqual([])
 }
 
-/** After the fault, or all the time where the fault is none that decisions should feel. */
+/** After the fault, or all the time if decisions should not notice the fault. */
 function expectExact(options: FaultOptions, figures: FaultFigures): void {
   if (options.degrades !== false) {
     const most = figures.decisionsAfter * STRAYS_MAX
@@ -65,9 +65,9 @@ function expectWithinLimits({ losses = 0 }: FaultOptions, figures: FaultFigures)
   const { store, closed, local } = admitted.worst
   expect(store, 'over-admission by the store').toBeLessThanOrEqual(losses)
   expect(closed, 'over-admission, closed').toBeLessThanOrEqual(losses)
-  // Every node has a share of its own beside: together another limit, where all see each other.
+  // Every node has its own share in addition: together another limit, if all nodes see each other.
   const shares = figures.fleetSizes.map((nodes) => Math.ceil(TIGHT_MAX / nodes) / TIGHT_MAX)
   const sum = shares.reduce((all, share) => all + share, 0)
   expect(local, 'over-admission, local').toBeLessThanOrEqual(losses + sum + ROUNDING)
-  expect(reported, 'charged for what was spent here').toBeLessThanOrEqual(admitted.byShare)
+  expect(reported, 'charged for units spent locally').toBeLessThanOrEqual(admitted.byShare)
 }

@@ -1,4 +1,4 @@
-/** What the log of a fault run says. */
+/** The results of a fault run, computed from its log. */
 import type { TimerCanary } from './fault-canary.test-helper.js'
 import type { DecisionLog, Row } from './fault-log.test-helper.js'
 import { KINDS, TIGHT_MAX } from './fault-nodes.test-helper.js'
@@ -7,7 +7,7 @@ export interface Latency {
   readonly decisions: number
   readonly byPosture: number
   readonly slowestMs: number
-  /** Beyond the deadline, and beyond the time in which not even a bare timer rang. */
+  /** Beyond the deadline, and beyond the stalls of a bare timer. */
   readonly excessMs: number
   /** The longest time without one. */
   readonly stallMs: number
@@ -28,10 +28,10 @@ export function latencyOf(log: DecisionLog, timers: TimerCanary, deadlineMs: num
   return { decisions: log.length, byPosture, slowestMs, excessMs, stallMs: timers.longestMs }
 }
 
-/** When decisions were exact again; Infinity: never. */
+/** When decisions were exact again; Infinity if never. */
 export interface Exact {
   readonly atMs: number
-  /** So long after the fault; without the time in which the machine was busy, if it is long. */
+  /** How long after the fault; without the time in which the machine was busy, if it is long. */
   readonly afterMs: number
 }
 
@@ -39,9 +39,9 @@ export interface Recovery {
   /** From the end of the fault until decisions were exact again. */
   readonly recoveryMs: number
   readonly decisionsAfter: number
-  /** Of those, decisions by posture. */
+  /** Decisions by posture among those. */
   readonly strays: number
-  /** Of those again, the ones that no noise of the machine explains. */
+  /** Those of them that no noise of the machine explains. */
   readonly unexcused: number
 }
 
@@ -64,11 +64,11 @@ export function recoveryOf(
 }
 
 export interface AdmissionCounts {
-  /** Beyond the limit, in limits, of the caller that got most. */
+  /** Beyond the limit, in limits, for the caller that got most. */
   readonly worst: {
     /** By the store alone, whatever the posture. */
     readonly store: number
-    /** By all together, of rules with these postures. */
+    /** By all together, for rules with these postures. */
     readonly closed: number
     readonly local: number
   }

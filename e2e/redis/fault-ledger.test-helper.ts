@@ -1,20 +1,20 @@
 /**
- * What was asked of the store and what it said, counter by counter: between that and what is stored
- * in the end there is no room for a unit that nobody took or that was lost.
+ * Records the requests to the store and its answers, counter by counter, so that no stored unit is
+ * unaccounted for.
  */
 import type { CounterKey, Limit, Take } from '@sluice/core'
 import type { Answer, Groups, Store, TakeOptions } from '@sluice/limiter'
 import type { DecisionLog } from './fault-log.test-helper.js'
 
-/** One counter. Sums of units; what was sent before data was lost is in the upper sums only. */
+/** One counter. Sums of units; units sent before data was lost are in the upper sums only. */
 export interface Account {
   readonly key: CounterKey
   readonly limit: Limit
-  /** Granted, and told in time or late. */
+  /** Granted, and answered in time or late. */
   granted: number
-  /** The part of it that was told after the deadline. */
+  /** Those of them that were answered after the deadline. */
   late: number
-  /** Nobody knows whether these were taken. */
+  /** It is unknown whether these were taken. */
   maybe: number
   returned: number
   returnedMaybe: number
@@ -43,18 +43,18 @@ export class Ledger {
     return this.#age > 0
   }
 
-  /** What the store is asked next is for this row of the log. */
+  /** The next requests to the store are for this row of the log. */
   setRow(row: number): void {
     this.#row = row
   }
 
-  /** The store lost data, or may have: told before and after it could. */
+  /** The store lost data, or may have: called before and after it could. */
   recordLoss(): void {
     this.#age += 1
     for (const account of this.accounts.values()) account.durable = 0
   }
 
-  /** The same store, with everything that is asked of it written down. */
+  /** The same store, with all requests recorded. */
   watch<Kind extends Store>(store: Kind): Kind {
     const watched: Partial<Store> = {
       take: (groups, options) => this.take(store, groups, options),
@@ -95,7 +95,7 @@ export class Ledger {
     })
   }
 
-  /** Between what and what the counter must be. */
+  /** The bounds of the stored count. */
   bounds(account: Account): StoredBounds {
     const { limit, granted, maybe, returned, returnedMaybe, charged, chargedMaybe, durable } =
       account
@@ -103,12 +103,12 @@ export class Ledger {
     const most = granted + maybe + charged + chargedMaybe
     return {
       least: Math.max(0, Math.min(cap, durable) - returned - returnedMaybe),
-      // Gives back into a counter that was lost give nothing.
+      // Units given back to a lost counter have no effect.
       most: Math.max(0, Math.min(cap, this.hasLost ? most : most - returned)),
     }
   }
 
-  /** How many units are stored beyond those that are known to be; 0 where that cannot be told. */
+  /** How many stored units exceed those known to be stored; 0 if that cannot be determined. */
   takenUnacknowledged({ limit, granted, charged, returned }: Account, stored: number): number {
     const known = granted + charged - returned
     return this.hasLost || granted + charged >= limit.capacity ? 0 : Math.max(0, stored - known)
@@ -157,7 +157,7 @@ export class Ledger {
   }
 }
 
-/** Whether a give or charge that failed may have been done all the same. */
+/** Whether a give or charge that failed may have been done anyway. */
 function mayHaveRun(error: unknown): boolean {
   return !(error instanceof Error && 'silence' in error && error.silence === 'not-run')
 }

@@ -1,16 +1,16 @@
-/** Calls at an even pace, whatever becomes of them, over all nodes, kinds and callers. */
+/** Calls at an even pace, whatever their outcome, over all nodes, kinds and callers. */
 import type { Ledger } from './fault-ledger.test-helper.js'
 import type { DecisionLog } from './fault-log.test-helper.js'
 import { callOf, isRight, KINDS, NODES, type Nodes } from './fault-nodes.test-helper.js'
 
 const TICK_MS = 5
-/** After a stall of this process, what is overdue is not asked all at once. */
+/** After a stall of this process, overdue calls are not sent all at once. */
 const AT_ONCE_MAX = 100
 const FREE_USERS = 100
 /** Tight callers come anew all the time: whenever a fault comes, some are just being used up. */
 const TIGHT_USERS = 3
 const TIGHT_LIFE_MS = 500
-/** Every so many-th call is one of a tight caller, the others of a free one. */
+/** Each n-th call is one of a tight caller, the others of a free one. */
 const TIGHT_EVERY = 3
 const SETTLE_MS_MAX = 5000
 
@@ -36,7 +36,7 @@ export class Load {
     this.#interval = setInterval(() => this.tick(), TICK_MS)
   }
 
-  /** No more calls; settles when all have their answers, or should have had them long ago. */
+  /** Sends no more calls; resolves when all are answered, or should have been long ago. */
   async stop(): Promise<void> {
     clearInterval(this.#interval)
     const until = performance.now() + SETTLE_MS_MAX
@@ -64,7 +64,7 @@ export class Load {
     const index = kinds[Math.floor(callNumber / TIGHT_EVERY) % kinds.length] ?? 0
     const kind = KINDS[index]
     if (kind === undefined) return
-    // Of every caller and kind some calls go to every node: no two of these go round together.
+    // Some calls of every caller and kind go to every node, because the three cycles differ.
     const user = isTight ? this.tightUser(callNumber) : (callNumber * 7) % (FREE_USERS + 1)
     const round = TIGHT_EVERY * TIGHT.length * TIGHT_USERS
     const node =

@@ -1,4 +1,7 @@
-/** Every decision of a fault run, in columns: a log of objects would be the memory that grows. */
+/**
+ * Every decision of a fault run, in columns, because a log of objects would show up as memory
+ * growth.
+ */
 import type { Decision } from '@sluice/limiter'
 
 const SOURCES = ['none', 'store', 'deny-cache', 'posture', 'local', 'lease'] as const
@@ -6,7 +9,7 @@ type SourceName = (typeof SOURCES)[number]
 const UNANSWERED = 0
 const REJECTED = 255
 
-/** What one call asked for. */
+/** One call. */
 export interface CallKey {
   readonly node: number
   readonly kind: number
@@ -15,14 +18,14 @@ export interface CallKey {
 
 export interface Row extends CallKey {
   readonly askedMs: number
-  /** NaN: it was never answered. */
+  /** NaN if it was never answered. */
   readonly answeredMs: number
   readonly isRejected: boolean
   readonly source: SourceName
   readonly allowed: boolean
-  /** Whether what stands in `postures` is what the rules of the call say. */
+  /** Whether `postures` match the rules of the call. */
   readonly isRight: boolean
-  /** Of its first counter; -1: the store was not asked. */
+  /** The timestamp of its first counter; -1 if the store was not asked. */
   readonly partition: number
 }
 
@@ -59,7 +62,7 @@ export class DecisionLog {
     return this.#length === this.#askedMs.length
   }
 
-  /** Calls that have no answer yet. */
+  /** Calls without an answer so far. */
   get openCount(): number {
     return this.#length - this.#answered
   }
@@ -92,7 +95,7 @@ export class DecisionLog {
     this.#partition[row] = partition
   }
 
-  /** From the first, or from a place that `length` told. */
+  /** From the first, or from an earlier `length`. */
   *rows(from = 0): Generator<Row> {
     for (let row = from; row < this.#length; row++) {
       const source = this.#source[row] ?? UNANSWERED

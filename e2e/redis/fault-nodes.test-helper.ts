@@ -1,4 +1,4 @@
-/** Three nodes in this process, with every posture side by side, and what they are asked. */
+/** Three nodes in this process, with every posture side by side, and the calls to them. */
 import { createLimiter, type Decision, type Limiter } from '@sluice/limiter'
 import {
   DEFAULT_DEADLINE_MS,
@@ -8,23 +8,23 @@ import {
 } from '@sluice/limiter/redis'
 import type { Ledger } from './fault-ledger.test-helper.js'
 
-/** The deadline that users have who set none. */
+/** The default deadline. */
 export const DEADLINE_MS = DEFAULT_DEADLINE_MS
 export const NODES = 3
-/** Of callers that ask for more than they have. */
+/** The limit of callers that exceed it. */
 export const TIGHT_MAX = 6
 const FREE_MAX = 1_000_000
 
 type PostureName = 'open' | 'closed' | 'local'
 
-/** A kind of call, which meets one rule of its own unless told. */
+/** A kind of call, which matches one rule of its own by default. */
 export interface Kind {
   readonly name: string
-  /** Undefined: it meets a shadow rule, which never refuses. */
+  /** Undefined if it matches a shadow rule, which never refuses. */
   readonly posture: PostureName | undefined
-  /** Whether its callers ask for more than they have. */
+  /** Whether its callers exceed their limit. */
   readonly isTight: boolean
-  /** Which of its rules answer by which posture where the store does not. */
+  /** The postures of its rules, which decide if the store does not answer. */
   readonly postures: Readonly<Record<string, PostureName>>
 }
 
@@ -47,7 +47,7 @@ export const KINDS: readonly Kind[] = [
   },
 ]
 
-/** A window that does not end meanwhile, so that what is stored can be counted. */
+/** A window that does not end during the test, so that stored units can be counted. */
 const windowOf = (max: number) => [
   { algorithm: 'fixed-window', max, window: '366d', name: 'all' } as const,
 ]
@@ -73,7 +73,7 @@ export function callOf(kind: Kind, user: number) {
   return { attributes: { kind: kind.name, user: name, ...ip } }
 }
 
-/** Whether a decision is one that the rules of its call allow for. */
+/** Whether a decision is one that the rules of its call allow. */
 export function isRight(kind: Kind, decision: Decision): boolean {
   const { source, allowed, postures, reason } = decision
   if (kind.posture === undefined) return allowed
@@ -82,16 +82,16 @@ export function isRight(kind: Kind, decision: Decision): boolean {
   const isKnown = entries.every(([rule, posture]) => kind.postures[rule] === posture)
   if (entries.length === 0 || !isKnown) return false
   const isClosed = entries.some(([, posture]) => posture === 'closed')
-  // A share may be used up; the other two say the same to everybody.
+  // A share may be used up; the other two postures decide the same for every caller.
   const isFree = entries.some(([, posture]) => posture === 'local')
   return isFree || allowed === !isClosed
 }
 
-/** What the stores of all nodes told as it happened. */
+/** The events of the stores of all nodes. */
 interface StoreEvents {
   readonly errors: Map<string, number>
   readonly problems: Set<string>
-  /** When a breaker opened or closed, and of which node. */
+  /** When a breaker opened or closed, and for which node. */
   readonly breakers: { readonly node: number; readonly isOpen: boolean; readonly atMs: number }[]
 }
 
@@ -109,10 +109,10 @@ export interface NodesOptions {
   readonly store?: Partial<RedisStoreOptions> | undefined
 }
 
-/** `npm run test:faults -- <times> <client>`: another client than the default. */
+/** `npm run test:faults -- <times> <client>` uses another client than the default. */
 const CLIENT = process.env['SLUICE_CLIENT'] as RedisStoreOptions['client']
 
-/** How far the clocks of the nodes are off: only the store's counts. */
+/** The offsets of the nodes' clocks, which do not matter: only the store's counts. */
 const WALL_OFFSETS_US = [0, 5_000_000, -5_000_000]
 
 export async function openNodes({ urls, ledger, store: options }: NodesOptions): Promise<Nodes> {
@@ -154,7 +154,7 @@ export async function openNodes({ urls, ledger, store: options }: NodesOptions):
   return { limiters, stores, events, close }
 }
 
-/** A local share is that of the fleet, which nodes know after a beat or two. */
+/** A local share depends on the size of the fleet, which nodes know after a heartbeat or two. */
 async function waitForFleet(stores: readonly RedisStore[]): Promise<void> {
   const until = performance.now() + 10_000
   while (stores.some((store) => store.stats().fleet.size !== NODES)) {

@@ -1,6 +1,6 @@
 /**
- * One fault, injected into running nodes, and everything that must hold whatever the fault is:
- * every decision in time and by its rule's posture, every unit accounted for, nothing left behind.
+ * Injects one fault into running nodes and checks everything that must hold for any fault: every
+ * decision in time and by its rule's posture, every unit accounted for, nothing left behind.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
@@ -24,14 +24,14 @@ import { DecisionLog } from './fault-log.test-helper.js'
 import { DEADLINE_MS, type Nodes, openNodes } from './fault-nodes.test-helper.js'
 import { compareStored, type StoredComparison } from './fault-stored.test-helper.js'
 
-/** `npm run test:faults -- <times>`: faults last so many times longer, and more seeds are tried. */
+/** `npm run test:faults -- <times>` makes faults last so many times longer, with more seeds. */
 export const TIMES = Number(process.env['SLUICE_FAULTS'] ?? '1')
 export const TEST_MS_MAX = 180_000 * Math.max(1, TIMES)
 
 const PER_SECOND = 1500
 const BEFORE_MS = 500
 const AFTER_MS = 1000
-/** What is looked at to see whether decisions are exact again. */
+/** The sample that shows whether decisions are exact again. */
 const WINDOW_MS = 200
 const POLL_EVERY_MS = 25
 /** Longer than any fault here and the noise after it, times the rate. */
@@ -41,21 +41,21 @@ export interface FaultOptions {
   readonly name: string
   /** One for all nodes, or one for each. */
   readonly urls: readonly string[]
-  /** Those that hold the counters in the end. */
+  /** The servers that hold the counters in the end. */
   readonly servers: () => Promise<readonly RedisServer[]>
-  /** Those that are well all the time. @default none */
+  /** The servers that are healthy all the time. @default none */
   readonly well?: readonly RedisServer[]
-  /** Without faults on the way; the first of `urls` unless told. */
+  /** Without injected faults. @default the first of `urls` */
   readonly readUrl?: string
   readonly store?: Partial<RedisStoreOptions>
   readonly perSecond?: number
   /** Lasts until the store could answer again. */
   readonly fault: (run: FaultRun) => Promise<void>
-  /** How often data may be lost: each time callers may get their limits again. @default 0 */
+  /** How many times data may be lost: each time callers may get their limits again. @default 0 */
   readonly losses?: number
-  /** Exact again within so long after the fault. @default 1000 */
+  /** Exact again within so many milliseconds after the fault. @default 1000 */
   readonly recoveryMs?: number
-  /** Whether decisions by posture are expected: else there must be none. @default true */
+  /** Whether decisions by posture are expected; otherwise there must be none. @default true */
   readonly degrades?: boolean
 }
 
@@ -64,26 +64,26 @@ interface FaultRun {
   readonly log: DecisionLog
   /** The store loses data within `during`. */
   readonly losing: <Value>(during: () => Promise<Value>) => Promise<Value>
-  /** The same as `sleep`, longer in a long run. */
+  /** Like `sleep`, but longer in a long run. */
   readonly last: (ms: number) => Promise<void>
 }
 
 export interface FaultFigures extends Latency, Recovery, StoredComparison {
   readonly admitted: AdmissionCounts
   readonly heapGrowth: number
-  /** The most that waited at any node. */
+  /** The longest queue of any node. */
   readonly queuedTakes: number
-  /** The smallest fleet that each node saw: one that cannot beat is not part of it. */
+  /** The smallest fleet that each node saw: a node without heartbeats is not part of it. */
   readonly fleetSizes: readonly number[]
   readonly log: DecisionLog
   readonly nodes: Nodes
   readonly faultFromMs: number
   readonly faultUntilMs: number
-  /** Whether the machine was busy shortly before, as bare timers and PINGs felt. */
+  /** Whether the machine was busy shortly before, by bare timers and PINGs. */
   readonly isNoisy: (atMs: number) => boolean
 }
 
-/** Injects one fault and checks all that must hold; returns what was measured. */
+/** Injects one fault and checks all that must hold; returns the measurements. */
 export async function runFault(options: FaultOptions): Promise<FaultFigures> {
   const log = new DecisionLog(LOG_CAPACITY)
   const ledger = new Ledger(log)
@@ -113,7 +113,7 @@ async function measure(options: FaultOptions, deps: RunDeps): Promise<FaultFigur
   try {
     await sleep(BEFORE_MS)
     const heapBefore = heapUsed()
-    // To collect garbage takes as long as a fault; what it did to decisions is over by then.
+    // A garbage collection takes as long as a fault; its effect on decisions is over by then.
     await sleep(BEFORE_MS / 2)
     const faultFromMs = performance.now()
     await options.fault(faultRunOf(deps))
@@ -148,7 +148,7 @@ async function measure(options: FaultOptions, deps: RunDeps): Promise<FaultFigur
   }
 }
 
-/** A breaker that noise has opened stays open for so long. */
+/** A breaker that noise has opened stays open this long. */
 const NOISE_MS = 1500
 const NOISE_STALL_MS = 8
 
@@ -174,12 +174,12 @@ interface RecoveryWait {
   readonly isNoisy: (atMs: number) => boolean
 }
 
-/** However busy the machine is, it is not so for ever. */
+/** However busy the machine is, the wait ends. */
 const NOISE_MS_MAX = 60_000
 
 /**
- * Waits until nearly all decisions of every node are the store's again, as long as it may take.
- * Where that is too long, time in which the machine was too busy for any to be is taken off.
+ * Waits until nearly all decisions of every node are the store's again. If that takes too long,
+ * time in which the machine was too busy is subtracted.
  */
 async function waitUntilExact(
   log: DecisionLog,
@@ -212,10 +212,10 @@ async function waitUntilExact(
   return { atMs: Infinity, afterMs: Infinity }
 }
 
-/** Reports wait while a breaker is open, which a busy machine may do again and again. */
+/** Reports wait while a breaker is open, which a busy machine may cause again and again. */
 const SETTLE_MS_MAX = 30_000
 
-/** Give-backs and reports are under way for a moment after the last decision. */
+/** Give-backs and reports are in flight for a moment after the last decision. */
 async function waitUntilIdle({ limiters, stores }: Nodes): Promise<void> {
   const until = performance.now() + SETTLE_MS_MAX
   const isBusy = () =>
@@ -225,7 +225,7 @@ async function waitUntilIdle({ limiters, stores }: Nodes): Promise<void> {
   while (isBusy() && performance.now() < until)
 }
 
-/** Samples what the stores tell of themselves. */
+/** Samples the statistics of the stores. */
 function watchStats({ stores }: Nodes) {
   let queuedTakes = 0
   const fleetSizes = stores.map((store) => store.stats().fleet.size)
@@ -250,7 +250,7 @@ function heapUsed(): number {
   return process.memoryUsage().heapUsed
 }
 
-/** When breakers opened and closed, in milliseconds from the begin of the fault. */
+/** When breakers opened and closed, in milliseconds from the beginning of the fault. */
 function breakersOf({ nodes, faultFromMs }: FaultFigures): string {
   const told = nodes.events.breakers.map(({ node, isOpen, atMs }) => {
     return `${isOpen ? '+' : '-'}${node}@${Math.round(atMs - faultFromMs)}`
@@ -267,9 +267,9 @@ function print(name: string, figures: FaultFigures): void {
     `exact after ${ms(figures.recoveryMs)}, then ${figures.strays} by posture (${figures.unexcused} not by noise)`,
     `over the limit: store ${worst.store}, closed ${worst.closed}, local ${worst.local.toFixed(2)} limits`,
     `unknown ${figures.unknown}, of them taken ${figures.takenUnacknowledged}`,
-    `spent here ${figures.admitted.byShare}, of them charged ${figures.reported}`,
+    `spent locally ${figures.admitted.byShare}, of them charged ${figures.reported}`,
     `heap ${(figures.heapGrowth / 2 ** 20).toFixed(1)} MB, queued at most ${figures.queuedTakes}`,
-    `told ${JSON.stringify(Object.fromEntries(figures.nodes.events.errors))}`,
+    `errors ${JSON.stringify(Object.fromEntries(figures.nodes.events.errors))}`,
     `breakers ${breakersOf(figures)}`,
   ]
   process.stdout.write(`${name}: ${words.join('; ')}\n`)

@@ -1,14 +1,14 @@
-/** What is in the store after a fault run, against what is known of every unit. */
+/** Compares the stored units after a fault run with the ledger. */
 import { redisStore } from '@sluice/limiter/redis'
 import { expect } from 'vitest'
 import { type RedisServer, scanWithoutTtl } from '../../tools/redis/server.mjs'
 import type { Account, Ledger } from './fault-ledger.test-helper.js'
 
 export interface StoredComparison {
-  /** Units of calls whose fate was never told, and how many of them the store has taken. */
+  /** Units of calls without a known outcome, and how many of them the store has taken. */
   readonly unknown: number
   readonly takenUnacknowledged: number
-  /** Units that were charged to the store because they had been spent here, or may have been. */
+  /** Units that were charged to the store because they were, or may have been, spent locally. */
   readonly reported: number
 }
 
@@ -30,7 +30,7 @@ export async function compareStored(
       const stored = limit.capacity - (peeked?.remaining ?? 0)
       const { least, most } = ledger.bounds(account)
       if (stored < least || stored > most) {
-        wrong.push(`stored ${stored}, not ${least} to ${most}: ${sumsOf(account)}`)
+        wrong.push(`stored ${stored}, expected ${least} to ${most}: ${sumsOf(account)}`)
       }
       unknown += maybe + chargedMaybe
       reported += account.charged + chargedMaybe
@@ -39,7 +39,7 @@ export async function compareStored(
   } finally {
     await reader.close()
   }
-  expect(wrong, 'counters that differ from what was told of them').toEqual([])
+  expect(wrong, 'counters that differ from their answers').toEqual([])
   const immortal = await Promise.all(servers.map((server) => scanWithoutTtl(server)))
   expect(immortal.flat(), 'keys without TTL').toEqual([])
   return { unknown, takenUnacknowledged: takenUnheard, reported }

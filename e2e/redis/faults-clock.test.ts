@@ -1,4 +1,4 @@
-/** The store's clock is set forth and back, under nodes that decide. */
+/** The store's clock is set forward and back while nodes decide. */
 import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 import { afterEach, describe, expect, test, vi } from 'vitest'
@@ -15,7 +15,7 @@ const HOUR_MS = 3_600_000
 let server: ShiftedRedis
 afterEach(() => server.stop())
 
-test('a clock that is set by an hour, forth and back, costs nobody a decision', async () => {
+test('a clock that steps by an hour, forward and back, costs no decision', async () => {
   server = await startShiftedRedis()
   await runFault({
     name: 'store clock +1 h, back, -1 h, back',
@@ -38,8 +38,8 @@ const USERS = 5
 const EVERY_MS = 25
 
 /**
- * Each algorithm, what it admits at most within one window without a step, and how long it may keep
- * a caller waiting who asks all the time.
+ * Each algorithm, the most it admits within one window without a step, and how long it may keep a
+ * caller waiting that calls all the time.
  */
 const ALGORITHMS = [
   { name: 'token-bucket', most: 2 * MAX, waitMs: WINDOW_MS },
@@ -52,7 +52,7 @@ const ALGORITHMS = [
 ] as const
 
 const SLACK_MS = 500
-/** Beyond which nobody waits on a machine that never stands still. */
+/** The longest wait on a machine that never stalls. */
 const LONGEST_MS = 2 * WINDOW_MS + 1000 + SLACK_MS
 
 const rules = ALGORITHMS.map(({ name }) => ({
@@ -69,9 +69,12 @@ interface Admission {
   readonly atMs: number
 }
 
-/** Asks for every caller all the time; returns what stops that and tells when each was admitted. */
+/**
+ * Calls for every caller all the time; returns a function that stops it and returns when each was
+ * admitted.
+ */
 function hammer(url: string) {
-  // Patient: what is told here is what the store decided, not how long it took.
+  // A long deadline, because the test is about decisions of the store and not about latency.
   const store = redisStore({ url, deadlineMs: 10_000 })
   const limiter = createLimiter({ rules, store })
   const admissions: Admission[] = []
@@ -97,10 +100,10 @@ function hammer(url: string) {
 }
 
 describe.each([
-  { name: 'an hour forth, and back', steps: [HOUR_MS, 0] },
-  { name: 'an hour back, and forth', steps: [-HOUR_MS, 0] },
+  { name: 'an hour forward, and back', steps: [HOUR_MS, 0] },
+  { name: 'an hour back, and forward', steps: [-HOUR_MS, 0] },
 ])('$name', ({ steps }) => {
-  test('nobody waits longer than a window, and each step adds one limit at most', async () => {
+  test('no caller waits longer than a window, and each step adds one limit at most', async () => {
     server = await startShiftedRedis()
     const canaries = [new TimerCanary(), new PingCanary(server.port)]
     const hammered = hammer(server.url)
@@ -113,7 +116,7 @@ describe.each([
       stepsMs.push(stepMs)
       server.shiftClock(offset)
       await sleep(2.5 * WINDOW_MS)
-      await waitFor('Everybody admitted', async () => {
+      await waitFor('Every caller admitted', async () => {
         const callers = admissions.filter(({ askedMs }) => askedMs >= stepMs)
         return new Set(callers.map(({ caller }) => caller)).size === ALGORITHMS.length * USERS
       })
@@ -130,8 +133,8 @@ describe.each([
       const { longestMs, mostWithin } = afterSteps(admissions, name, stepsMs)
       figures.push(`${name} after ${Math.round(longestMs)} ms, ${mostWithin} of ${most} + ${MAX}`)
       expect(mostWithin, name).toBeLessThanOrEqual(most + MAX)
-      // What is remembered of a refusal may hold for a second before the store is asked. A busy
-      // machine may be late on top; a caller that is locked out would wait for an hour.
+      // A refusal may be remembered for a second before the store is asked. A busy machine may be
+      // late in addition; a caller that is locked out would wait for an hour.
       expect(longestMs, name).toBeLessThanOrEqual(waitMs + 1000 + SLACK_MS + stalledMs)
     }
     process.stdout.write(
@@ -141,14 +144,14 @@ describe.each([
   })
 })
 
-/** How long a caller waited at most after a step, and how many were admitted in the next window. */
+/** The longest wait of a caller after a step, and how many were admitted in the next window. */
 function afterSteps(admissions: readonly Admission[], name: string, stepsMs: readonly number[]) {
   let longestMs = 0
   let mostWithin = 0
   for (let user = 0; user < USERS; user++) {
     const own = admissions.filter(({ caller }) => caller === `${name} ${user}`)
     for (const stepMs of stepsMs) {
-      // Those that were asked before may have been decided before.
+      // Earlier calls may have been decided before the step.
       const after = own.filter(({ askedMs }) => askedMs >= stepMs)
       longestMs = Math.max(longestMs, (after[0]?.atMs ?? Infinity) - stepMs)
       const within = after.filter(({ atMs }) => atMs < stepMs + WINDOW_MS)

@@ -26,16 +26,16 @@ const rules = (['open', 'closed'] as const).map((posture) => ({
   limits: [{ algorithm: 'fixed-window', max: 1000, window: '366d', name: 'all' } as const],
 }))
 
-/** What becomes of a call whose script is answered once, and then always, with an error. */
+/** The outcome of a call whose script is answered once, and then always, with an error. */
 interface Case {
   readonly code: string
   readonly text: string
-  /** What `once` it is answered with an error and then well. */
+  /** The decision if one error is followed by success. */
   readonly once: 'store' | 'posture'
   readonly always: 'store' | 'posture'
-  /** Whether a person is told. */
+  /** Whether a problem is reported. */
   readonly loud: boolean
-  /** Whether the connection is left for a new one. */
+  /** Whether the connection is replaced. */
   readonly reconnects?: boolean
 }
 
@@ -75,7 +75,7 @@ const CASES: readonly Case[] = [
   { code: 'ERR', text: 'ERR something nobody has ever seen', ...loud },
 ]
 
-describe('an error that Redis replies', () => {
+describe('an error reply of Redis', () => {
   const errors: string[] = []
   const problems: string[] = []
   let store: RedisStore
@@ -87,7 +87,7 @@ describe('an error that Redis replies', () => {
     problems.length = 0
     store = redisStore({
       url: shim.url,
-      // What is told here is what Redis said, and not how long it took.
+      // A long deadline, because the test is about replies and not about latency.
       deadlineMs: 10_000,
       observer: {
         error: (code) => {
@@ -110,7 +110,7 @@ describe('an error that Redis replies', () => {
   const isBack = () =>
     waitFor('an answer of the store', async () => (await decide('open')).source === 'store')
 
-  /** Only scripts that decide: the fleet has one of its own. */
+  /** Only scripts that decide; the fleet has its own. */
   const isBatch = ([name = '', , , key = '']: readonly string[]) =>
     /^EVALSHA$/i.test(name) && !key.includes('{home}')
 
@@ -137,13 +137,13 @@ describe('an error that Redis replies', () => {
     await isBack()
   })
 
-  test('all of them are known, and 17 of them are those of the list', () => {
+  test('belongs to the known codes, of which 17 are in this list', () => {
     expect(CASES.filter(({ code }) => code !== 'ERR').length).toBeGreaterThanOrEqual(17)
   })
 })
 
 describe('a proxy that shards behind one address', () => {
-  test('refuses mixed scripts once, and every call is decided by the store all the same', async () => {
+  test('refuses mixed scripts once, and every call is still decided by the store', async () => {
     const tagOf = (key: string) => /\{([^}]*)\}/.exec(key)?.[1]
     shim.interject = (words) => {
       const [name = '', , count = '0', ...rest] = words
@@ -187,7 +187,7 @@ describe('a proxy that shards behind one address', () => {
 })
 
 describe('two nodes with different secrets', () => {
-  test('the second does not start, and says why', async () => {
+  test('do not both start, and the second reports why', async () => {
     const secret = (byte: number) => new Uint8Array(16).fill(byte)
     const options = { url: server.url, prefix: 'secrets' }
     const first = redisStore({ ...options, secret: secret(1) })
@@ -196,7 +196,7 @@ describe('two nodes with different secrets', () => {
     const limiter = createLimiter({ rules, store: second, secret: secret(2) })
     await expect(second.ready).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
     await expect(limiter.ready()).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
-    // It decides all the same, by posture, and counts nothing under wrong names.
+    // It still decides, by posture, and counts nothing under wrong names.
     const decisions = await Promise.all(
       ['open', 'closed'].map((kind) => limiter.check({ attributes: { kind, user: 'u1' } })),
     )

@@ -1,4 +1,4 @@
-/** Several Redis: a primary fails, is replaced, is demoted, or gives its slots away. */
+/** Several Redis servers: a primary fails, is replaced, is demoted, or gives its slots away. */
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PARTITION_SLOTS } from '../../packages/limiter/src/redis/request/partitions.js'
@@ -61,8 +61,8 @@ async function startPair(): Promise<readonly [RedisServer, ShiftedRedis]> {
   return [first, second]
 }
 
-describe('a pair', () => {
-  test('whose primary is demoted with connections open refuses writes, and takes none', async () => {
+describe('a primary and its replica', () => {
+  test('refuses and loses no write if the primary is demoted with connections open', async () => {
     const [first, second] = await startPair()
     const way = await keep(startSwitchableProxy(first.port))
     await runFault({
@@ -84,7 +84,7 @@ describe('a pair', () => {
   })
 
   test.each([30_000, -30_000])(
-    'whose replica lags, and has a clock %i ms off, loses what it had not got',
+    'loses only what a lagging replica with a clock %i ms off had not received',
     async (offsetMs) => {
       const [first, second] = await startPair()
       second.shiftClock(offsetMs)
@@ -110,8 +110,8 @@ describe('a pair', () => {
 })
 
 describe('a Cluster', () => {
-  test('of which one primary is killed: only its slots go to posture', async () => {
-    // Otherwise a Cluster refuses everything while some of its slots are nobody's.
+  test('decides only the slots of a killed primary by posture', async () => {
+    // Otherwise a Cluster refuses everything while some of its slots are not served.
     const config = ['--cluster-require-full-coverage', 'no']
     const cluster = await keep(startCluster({ primaries: 3, replicas: 3, config }))
     const slot = PARTITION_SLOTS[5] ?? 0
@@ -137,7 +137,7 @@ describe('a Cluster', () => {
     const { faultFromMs, faultUntilMs, log, isNoisy } = figures
     const seen = { there: 0, thereSilent: 0, elsewhere: 0, elsewhereSilent: 0, unexcused: 0 }
     for (const { askedMs, answeredMs, kind, partition, source } of log.rows()) {
-      // Calls with counters of several partitions are of several nodes.
+      // Calls with counters of several partitions involve several nodes.
       if (partition === -1 || KINDS[kind]?.name === 'mixed') continue
       if (askedMs < faultFromMs || askedMs > faultUntilMs) continue
       const isSilent = source === 'posture'
@@ -152,11 +152,11 @@ describe('a Cluster', () => {
         `slots, ${elsewhereSilent} of ${elsewhere} of others (${unexcused} not by noise)\n`,
     )
     expect(thereSilent).toBeGreaterThan(0)
-    // A hiccup that no canary saw costs a batch or two.
+    // A hiccup that no canary noticed costs a batch or two.
     expect(unexcused).toBeLessThanOrEqual(elsewhere / 100)
   })
 
-  test('that moves 1,000 slots loses and doubles nothing', async () => {
+  test('loses and doubles nothing while 1,000 slots move', async () => {
     const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))
     const [from, to] = await cluster.primaries()
     if (from === undefined || to === undefined) throw new Error('No primaries')
@@ -176,7 +176,7 @@ describe('a Cluster', () => {
     expect(figures.nodes.events.errors.get('MOVED')).toBeGreaterThan(0)
   })
 
-  test('of which slots are half moved is asked counter by counter', async () => {
+  test('receives one script per counter while slots are half moved', async () => {
     const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))
     const [from, to] = await cluster.primaries()
     if (from === undefined || to === undefined) throw new Error('No primaries')

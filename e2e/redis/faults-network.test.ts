@@ -1,4 +1,4 @@
-/** What lies between nodes and Redis fails: slowly, silently, halfway, or with nonsense. */
+/** The network between nodes and Redis fails: slowly, silently, halfway, or with garbage. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
@@ -38,7 +38,7 @@ async function scripts(): Promise<number> {
 }
 
 describe('connections', () => {
-  test('that are reset ten times a second: each call settles once, and none is counted twice', async () => {
+  test('reset ten times a second settle each call once, and count none twice', async () => {
     await run({
       name: 'reset every 100 ms',
       fault: async ({ last }) => {
@@ -49,12 +49,12 @@ describe('connections', () => {
     })
   })
 
-  test('that are reset between request and reply: unknown, and never sent again', async () => {
+  test('reset between request and reply leave calls unknown, and never resend them', async () => {
     const figures = await run({
       name: 'reset before the reply',
       fault: async () => {
         for (let i = 0; i < 12 * TIMES; i++) {
-          // Room for the greeting of a new connection, and then for part of a reply.
+          // Room for the handshake of a new connection, and then for part of a reply.
           proxy.limitData(20 * i)
           await sleep(200)
           await proxy.heal()
@@ -65,7 +65,7 @@ describe('connections', () => {
     expect(figures.unknown).toBeGreaterThan(0)
   })
 
-  test('that are dead without knowing are given up by us, not by the kernel', async () => {
+  test('dead without notice are closed by the limiter, not by the kernel', async () => {
     const way = await startSwitchableProxy(server.port)
     try {
       await run({
@@ -79,7 +79,7 @@ describe('connections', () => {
     }
   })
 
-  test('into a black hole: exact again when it is gone', async () => {
+  test('into a black hole are exact again when it ends', async () => {
     await run({
       name: 'black hole',
       fault: async ({ last }) => {
@@ -90,7 +90,7 @@ describe('connections', () => {
     })
   })
 
-  test('that are held up: what arrives late is not taken', async () => {
+  test('held up do not take units for requests that arrive late', async () => {
     await run({
       name: 'held up',
       fault: async ({ last }) => {
@@ -101,7 +101,7 @@ describe('connections', () => {
     })
   })
 
-  test('whose replies alone are lost: what was taken unheard is at most what is unknown', async () => {
+  test('without replies take at most as many units as are unknown', async () => {
     await run({
       name: 'replies lost',
       fault: async ({ last }) => {
@@ -112,7 +112,7 @@ describe('connections', () => {
     })
   })
 
-  test('with one byte at a time are read rightly', async () => {
+  test('with one byte at a time are read correctly', async () => {
     await run({
       name: 'slow bytes',
       fault: async ({ last }) => {
@@ -134,7 +134,7 @@ describe('connections', () => {
     })
   })
 
-  test('that are refused for a while', async () => {
+  test('refused for a while are opened again', async () => {
     await run({
       name: 'refused',
       fault: async ({ last }) => {
@@ -148,7 +148,7 @@ describe('connections', () => {
 })
 
 describe('latency', () => {
-  test('of 200 ms opens the breaker: hardly anything reaches the store until it is gone', async () => {
+  test('of 200 ms opens the breaker, so that hardly any call reaches the store until it ends', async () => {
     let asked = 0
     let reached = 0
     let beats = 0
@@ -160,21 +160,21 @@ describe('latency', () => {
         await waitFor('Open breakers', async () =>
           nodes.stores.every((store) => store.stats().nodes[0]?.isBreakerOpen),
         )
-        // What was on its way by then has arrived.
+        // Requests that were in flight by then have arrived.
         await sleep(300)
         const [decisions, before] = [log.length, await scripts()]
         const fromMs = performance.now()
         await last(3000)
         asked = log.length - decisions
         reached = (await scripts()) - before
-        // Beside probes, nodes tell twice a second that they live.
+        // Apart from probes, nodes send two heartbeats a second.
         beats = 3 * (2 * Math.ceil((performance.now() - fromMs) / 1000) + 1)
         await proxy.heal()
       },
     })
     process.stdout.write(`  of ${asked} calls ${reached - beats} scripts reached the store\n`)
     expect(reached - beats).toBeLessThanOrEqual(asked / 100)
-    // Before and after the fault it may be opened by what the machine does, within it once alone.
+    // Before and after the fault the machine may open it, during the fault it opens once.
     const { faultFromMs, faultUntilMs, isNoisy, nodes } = figures
     const opened = nodes.events.breakers.filter(({ isOpen }) => isOpen)
     for (const [number] of nodes.stores.entries()) {
@@ -188,7 +188,7 @@ describe('latency', () => {
 
   test('of more than half the deadline stays exact', async () => {
     const figures = await run({
-      // And a millisecond or two each way in the proxy itself.
+      // Plus a millisecond or two each way in the proxy itself.
       name: 'latency 10 ms',
       degrades: false,
       well: [server],

@@ -1,4 +1,4 @@
-/** Redis itself is killed, stopped, emptied, filled up or busy, while three nodes decide. */
+/** Redis itself is killed, stopped, flushed, filled up or busy, while three nodes decide. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +21,7 @@ afterEach(() => server.stop())
 const run = (options: Omit<FaultOptions, 'urls' | 'servers'>) =>
   runFault({ ...options, urls: [server.url], servers: async () => [server] })
 
-/** Words with Redis on a connection that stays, for when no new one is to be had. */
+/** Commands to Redis on a lasting connection, for when no new one can be opened. */
 async function openAdmin() {
   const socket = connect({ port: server.port, host: server.host })
   await once(socket, 'connect')
@@ -36,7 +36,7 @@ async function openAdmin() {
 }
 
 describe('a Redis', () => {
-  test('without a fault answers nearly every decision', async () => {
+  test('without a fault decides nearly every call', async () => {
     const { byPosture } = await run({
       name: 'no fault',
       degrades: false,
@@ -46,7 +46,7 @@ describe('a Redis', () => {
     expect(byPosture).toBeGreaterThanOrEqual(0)
   })
 
-  test('that is killed and comes back empty gives every limit once more at most', async () => {
+  test('killed and restarted empty grants every limit once more at most', async () => {
     await run({
       name: 'SIGKILL',
       losses: 1,
@@ -59,7 +59,7 @@ describe('a Redis', () => {
     })
   })
 
-  test('that is stopped for 30 s takes nothing afterwards of what was refused', async () => {
+  test('stopped for 30 s takes no units afterwards for calls that were refused', async () => {
     const { takenUnacknowledged: takenUnheard, unknown } = await run({
       name: 'SIGSTOP',
       fault: async ({ last }) => {
@@ -68,13 +68,13 @@ describe('a Redis', () => {
         server.resume()
       },
     })
-    // What was on the way when it stopped has found its time over. One batch of each node may have
-    // been decided just before, with its answer still to be written.
+    // Batches in flight when it stopped find their deadline over. One batch of each node may have
+    // been decided just before, with its reply still to be written.
     expect(takenUnheard).toBeLessThanOrEqual(unknown)
     expect(takenUnheard).toBeLessThanOrEqual(3 * 8)
   })
 
-  test('that is stopped for moments answers late, and what was refused is not taken', async () => {
+  test('stopped for moments answers late, and takes no units for refused calls', async () => {
     const { takenUnacknowledged: takenUnheard } = await run({
       name: 'SIGSTOP for 300 ms, five times',
       fault: async () => {
@@ -90,7 +90,7 @@ describe('a Redis', () => {
     expect(takenUnheard).toBe(0)
   })
 
-  test('whose scripts are forgotten ten times a second is told them again, unnoticed', async () => {
+  test('without its scripts ten times a second receives them again, unnoticed', async () => {
     const { nodes } = await run({
       name: 'SCRIPT FLUSH',
       degrades: false,
@@ -106,7 +106,7 @@ describe('a Redis', () => {
     expect(nodes.events.errors.get('NOSCRIPT')).toBeGreaterThan(10)
   })
 
-  test('that is emptied gives every limit once more at most, each time', async () => {
+  test('flushed repeatedly grants every limit once more at most, each time', async () => {
     await run({
       name: 'FLUSHALL, three times',
       degrades: false,
@@ -121,7 +121,7 @@ describe('a Redis', () => {
     })
   })
 
-  test('that is out of memory refuses what it cannot keep, and nothing is half written', async () => {
+  test('out of memory refuses what it cannot store, and writes nothing by halves', async () => {
     const { nodes } = await run({
       name: 'out of memory',
       fault: async ({ last, nodes: { events } }) => {
@@ -139,7 +139,7 @@ describe('a Redis', () => {
     expect(nodes.events.errors.get('OOM')).toBeGreaterThan(0)
   })
 
-  test('that evicts counters is told of within 10 s', async () => {
+  test('evicting counters is reported within 10 s', async () => {
     const { nodes } = await run({
       name: 'eviction',
       degrades: false,
@@ -158,7 +158,7 @@ describe('a Redis', () => {
           )
           await server.call('CONFIG', 'SET', 'maxmemory', '0')
           await server.call('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
-          // The key secret may be gone as well. Nodes put it back where they find no fingerprint.
+          // The key secret may be gone as well. Nodes restore it if they find no fingerprint.
           await server.call('DEL', 'sluice:{home}:secret-fingerprint')
           await waitFor('the secret', async () => {
             return (await server.call('EXISTS', 'sluice:{home}:secret')) === 1
@@ -168,7 +168,7 @@ describe('a Redis', () => {
     expect([...nodes.events.problems].join('\n')).toMatch(/evicted \d+ keys/)
   })
 
-  test('that sleeps is left alone, and asked again when it wakes', async () => {
+  test('asleep is avoided, and used again when it wakes', async () => {
     await run({
       name: 'DEBUG SLEEP',
       fault: async () => {
@@ -177,13 +177,13 @@ describe('a Redis', () => {
     })
   })
 
-  test('that is busy with a script of somebody else says so, and is asked again after it', async () => {
+  test('busy with a foreign script reports it, and is used again after it', async () => {
     const { nodes } = await run({
       name: 'BUSY',
       fault: async ({ last, nodes: { events } }) => {
         const endless = server.call('EVAL', 'while true do end', '0').catch(() => {})
         await last(800)
-        // Connections that are made meanwhile are greeted with BUSY too.
+        // Connections that are opened meanwhile get BUSY in the handshake too.
         await server.call('CLIENT', 'KILL', 'TYPE', 'normal').catch(() => {})
         await last(800)
         await waitFor('BUSY', async () => events.errors.has('BUSY'))
@@ -194,7 +194,7 @@ describe('a Redis', () => {
     expect(nodes.events.errors.get('BUSY')).toBeGreaterThan(0)
   })
 
-  test('that takes no more clients is asked again when it does', async () => {
+  test('without room for clients is used again when it has room', async () => {
     const admin = await openAdmin()
     await run({
       name: 'maxclients',
@@ -208,7 +208,7 @@ describe('a Redis', () => {
     }).finally(() => admin.close())
   })
 
-  test('that asks for a password all of a sudden is loud, and forgiven', async () => {
+  test('requiring a password suddenly is reported, and used again after that', async () => {
     const admin = await openAdmin()
     const { nodes } = await run({
       name: 'requirepass',

@@ -1,6 +1,6 @@
 /**
  * Connections fail one by one and come back in another order, again and again: the fault that finds
- * most. And many nodes that lost the same Redis come back.
+ * most bugs. And many nodes that lost the same Redis come back.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RedisStore, redisStore } from '@sluice/limiter/redis'
@@ -61,7 +61,7 @@ async function swizzle(proxies: readonly FaultProxy[], random: () => number): Pr
   }
 }
 
-test('connections that stop one by one, and go on in another order', async () => {
+test('connections may stop one by one and continue in another order', async () => {
   const firstSeed = Number(process.env['SLUICE_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
   const seeds = Array.from({ length: 10 * TIMES }, (_, i) => firstSeed + i)
   const proxies = await Promise.all(
@@ -73,7 +73,7 @@ test('connections that stop one by one, and go on in another order', async () =>
       urls: proxies.map(({ url }) => url),
       readUrl: server.url,
       servers: async () => [server],
-      // A dead connection is known by its silence alone, which takes a while.
+      // A dead connection is detected by its silence alone, which takes a while.
       recoveryMs: 3000,
       fault: async () => {
         for (const seed of seeds) await swizzle(proxies, randomOf(seed))
@@ -85,14 +85,14 @@ test('connections that stop one by one, and go on in another order', async () =>
 })
 
 const FLEET = 50
-/** One for decisions, and one on which a node hears what others gave back. */
+/** One for decisions, and one for announcements. */
 const CONNECTIONS_PER_NODE = 2
 const WINDOW_MS = 100
 
-/** Whoever should have come while this process stood still comes right after it. */
+/** Nodes whose reconnect was due while this process stalled come right after it. */
 const STALL_MS_MAX = 50
 
-/** The most within 100 ms, as a share of the fleet, but for those that a stall drove together. */
+/** The most within 100 ms, as a share of the fleet, except those that a stall drove together. */
 function crowdOf(acceptedMs: readonly number[], timers: TimerCanary): number {
   const own = acceptedMs.filter(
     (atMs) => timers.longestIn(atMs - WINDOW_MS, atMs + 1) <= STALL_MS_MAX,
@@ -103,7 +103,7 @@ function crowdOf(acceptedMs: readonly number[], timers: TimerCanary): number {
   return Math.max(0, ...most) / (FLEET * CONNECTIONS_PER_NODE)
 }
 
-test('fifty nodes that lost Redis together do not come back all together', async () => {
+test('fifty nodes that lost Redis together do not reconnect all together', async () => {
   const way = await startSwitchableProxy(server.port)
   const timers = new TimerCanary()
   const stores: RedisStore[] = []

@@ -1,4 +1,7 @@
-/** Operations that cost Redis much share a script with no others, and none blocks it for long. */
+/**
+ * Operations that are expensive for Redis share a script with no others, and none blocks it for
+ * long.
+ */
 import { defineLimit } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import { type RedisStore, redisStore } from '@sluice/limiter/redis'
@@ -33,7 +36,7 @@ afterAll(async () => {
 })
 beforeEach(() => server.cli('CONFIG', 'RESETSTAT'))
 
-/** Scripts so far, and what they took together, in microseconds. */
+/** The number of scripts so far, and their total time in microseconds. */
 async function scripts(): Promise<{ readonly calls: number; readonly us: number }> {
   const stats = await server.info('commandstats')
   const found = ['evalsha', 'eval'].map((command) => stats[`cmdstat_${command}`] ?? '')
@@ -55,7 +58,7 @@ async function fill(counter: number): Promise<readonly number[]> {
   return made
 }
 
-test('peeks of long logs cost about what takes of buckets cost, and a victim is not held up', async () => {
+test('peeks of long logs cost about as much as takes of buckets, and do not delay other calls', async () => {
   await fill(1)
   await server.cli('CONFIG', 'RESETSTAT')
   await times(TOGETHER, (n) => second.take([[{ key: key(100 + n), limit: bucket, amount: 1 }]]))
@@ -68,12 +71,12 @@ test('peeks of long logs cost about what takes of buckets cost, and a victim is 
   const answers = await victim
   const logs = await scripts()
   expect(answers.flat(2).every((answer) => typeof answer === 'object')).toBe(true)
-  // Before, each peek read and sent 10,000 entries: 3,000 times the cost of a take.
+  // Each peek used to read and send 10,000 entries: 3,000 times the cost of a take.
   expect(logs.us / (2 * TOGETHER)).toBeLessThan((100 * buckets.us) / TOGETHER)
   expect(opened).toEqual([])
 })
 
-test('refunds of old receipts of a long log travel alone, and takes do not wait for all of them', async () => {
+test('refunds of old receipts of a long log are sent alone, and takes do not wait for all of them', async () => {
   const made = await fill(2)
   await server.cli('CONFIG', 'RESETSTAT')
   let given = 0
@@ -82,7 +85,7 @@ test('refunds of old receipts of a long log travel alone, and takes do not wait 
       () => {
         given += 1
       },
-      // A give has a second: what was not sent by then was not done.
+      // A give has a second; one that was not sent by then was not done.
       () => {},
     ),
   )

@@ -15,7 +15,7 @@ const FORWARDED = { 'x-forwarded-for': '192.0.2.1' }
 const redis = shareRedis()
 
 test.each([HOUR_MS, -HOUR_MS])(
-  'a node whose clock is %d ms off tells clients when the window ends by the time of Redis',
+  'a node whose clock is %d ms off reports the end of a window by the time of Redis',
   async (offMs) => {
     const node = await startNode(RULES, {
       ...(await shiftedClockEnv(offMs)),
@@ -23,7 +23,7 @@ test.each([HOUR_MS, -HOUR_MS])(
       SLUICE_STORE_DEADLINE_MS: '10000',
       SLUICE_TRUSTED_PROXIES: '127.0.0.1/32',
     })
-    // A program that was started with the shim says so: else this would prove nothing.
+    // The program logs that it runs with the shim; otherwise this would prove nothing.
     const date = Date.parse((await fetch(`${node.api}/healthz`)).headers.get('date') ?? '')
     expect(Math.abs(date - Date.now() - offMs)).toBeLessThan(HOUR_MS / 2)
     const check = { method: 'POST', body: '{"attributes":{"ip":"192.0.2.1"}}' }

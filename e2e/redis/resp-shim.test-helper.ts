@@ -1,13 +1,13 @@
 /**
- * A server that speaks enough RESP to stand before a real Redis, and answers some commands itself:
- * with an error that a healthy Redis would not give.
+ * A server that speaks enough RESP to forward to a real Redis, and answers some commands itself,
+ * with errors that a healthy Redis would not send.
  */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
 const HOST = '127.0.0.1'
 
-/** The reply to give instead of Redis, as it goes over the wire; undefined: Redis is asked. */
+/** The encoded reply to send instead of that of Redis; undefined to forward the command. */
 type Interject = (words: readonly string[]) => string | undefined
 
 export interface RespShim {
@@ -49,7 +49,7 @@ export async function startRespShim(port: number): Promise<RespShim> {
   return shim
 }
 
-/** Replies keep the order of the commands, whoever gives them. */
+/** Replies keep the order of the commands, whoever sends them. */
 function serve(client: Socket, server: Socket, interject: Interject): void {
   const replies: (Buffer | undefined)[] = []
   const waiting: number[] = []
@@ -77,7 +77,7 @@ function serve(client: Socket, server: Socket, interject: Interject): void {
   server.on('data', (bytes) => answers.add(bytes))
 }
 
-/** Cuts a stream of RESP2 into whole values. */
+/** Splits a stream of RESP2 into whole values. */
 class ReplySplitter {
   readonly #found: (value: Buffer) => void
   #rest = Buffer.alloc(0)

@@ -1,6 +1,6 @@
 /**
- * A way to a server that can lead to another one, and on which open connections can die without a
- * word while new ones are fine: what a balancer or a router does that the fault proxy does not.
+ * A proxy to a server that can switch to another one, and whose open connections can die silently
+ * while new ones work: what a load balancer or a router does and the fault proxy does not.
  */
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
@@ -17,9 +17,9 @@ export interface SwitchableProxy {
   readonly url: string
   /** Open connections carry nothing any more, and never end. */
   freeze(): void
-  /** Open connections are reset, new ones lead to that port. */
+  /** Resets open connections; new ones lead to that port. */
   switchTo(port: number): void
-  /** When connections were made, since the start. */
+  /** When connections were opened, since the start. */
   readonly acceptedMs: readonly number[]
   stop(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** What a node does between its start and its first call, on a Redis that is far away. */
+/** What a node does between its start and its first call, on a distant Redis. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { makeFolder, type Program, stopAll, waitFor } from '../process.test-helper.js'
 import { waitForExit, run } from '../serve.test-helper.js'
 
-/** Each way: a round of warm-up takes longer than the whole of it may. */
+/** Each way: one round of warm-up takes longer than all of it may. */
 const DELAY_MS = 150
 
 let redis: RedisServer
@@ -38,22 +38,22 @@ async function startWarmingUp(env: Record<string, string> = {}): Promise<Program
   return program
 }
 
-test('a node that is asked to stop during warm-up ends at once', async () => {
+test('a node that receives a signal during warm-up ends at once', async () => {
   const program = await startWarmingUp()
   program.signal('SIGTERM')
   const { code, output } = await waitForExit(program)
   expect(code).toBe(0)
-  // Where the machine was so busy that the signal came late, it served already.
+  // If the machine was so busy that the signal came late, the node was serving already.
   if (!output.includes('"listening"'))
     expect(output).toContain('received signal during startup, exiting')
 })
 
-test('a node is ready after a second of warm-up, though it could have gone on', async () => {
+test('a node is ready after a second of warm-up, even if it could continue', async () => {
   const program = await startWarmingUp()
   await waitFor(program, () => program.output().includes('"listening"'))
 })
 
-test('two workers that warm up are asked to stop, and end', async () => {
+test('two workers that receive a signal during warm-up end', async () => {
   const program = await startWarmingUp({ SLUICE_WORKERS: '2' })
   program.signal('SIGTERM')
   expect((await waitForExit(program)).code).toBe(0)

@@ -68,7 +68,7 @@ describe.each(places)('$name', (kind) => {
     return Object.fromEntries(policies.map(({ rule, remaining }) => [rule, remaining]))
   }
 
-  test('of 50 calls at once three pass, and the two other rules are charged for these only', async () => {
+  test('three of 50 calls at once pass, and the two other rules are charged for these only', async () => {
     const calls = Array.from({ length: 50 }, () => limiter.check({ attributes }))
     const decisions = await Promise.all(calls)
     // On a Cluster a refused call holds the others' counters for a round trip; 100 have room.
@@ -80,7 +80,7 @@ describe.each(places)('$name', (kind) => {
     else expect(await left()).toEqual(expected)
   })
 
-  test('a refusal tells what is left of the rules that had room as if nothing was asked', async () => {
+  test('a refusal reports what is left of the rules with room as if nothing was taken', async () => {
     const decision = await limiter.check({ attributes })
     const remaining = decision.policies().map((policy) => [policy.rule, policy.remaining])
     expect(remaining).toEqual([
@@ -90,7 +90,7 @@ describe.each(places)('$name', (kind) => {
     ])
   })
 
-  test('no key stays for ever', async () => {
+  test('no key lives for ever', async () => {
     const servers = await place.servers()
     const immortal = await Promise.all(servers.map((server) => scanWithoutTtl(server)))
     expect(immortal.flat()).toEqual([])

@@ -123,7 +123,7 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     rules,
     alerts,
     environment: { [SECRETS_VARIABLE]: JSON.stringify(createEphemeralSecrets(config, log)) },
-    ownMetrics: () => registry.text(),
+    ownMetrics: () => registry.mergeableText(),
     onRestart: countRestart,
   })
   await alerts?.close()

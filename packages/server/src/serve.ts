@@ -98,7 +98,7 @@ async function start(
   const allowsNoRules = config.allowNoRules || worker?.hadRules === true
   const state = { isDraining: false, allowsNoRules }
   worker?.reportRules(() => ruleFollower.hasHadRules())
-  worker?.shareMetrics(() => registry.text())
+  worker?.shareMetrics(() => registry.mergeableText())
   const entryPoints = openEntryPoints(config, engine, {
     log,
     adminToken: adminToken.text,

@@ -343,7 +343,7 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
     allMetrics() {
       const id = ++lastMetricsRequest
       return new Promise((resolve) => {
-        const timer = setTimeout(() => end(own()), 2 * METRICS_MS_MAX)
+        const timer = setTimeout(() => end(mergeMetrics([own()])), 2 * METRICS_MS_MAX)
         const end = (text: string) => {
           clearTimeout(timer)
           waiting.delete(id)

@@ -29,12 +29,17 @@ export function registerStoreMetrics(registry: Registry, source: StoreMetricsSou
     return value === undefined ? [] : [[[], value]]
   }
   // Not measured by Redis in its packed layout, where one key holds many counters.
-  registry.gauge('sluice_counters', COUNTERS, () => memory(({ counters }) => counters))
-  registry.gauge('sluice_store_memory_bytes', MEMORY, () => memory(({ usedBytes }) => usedBytes))
-  registry.total('sluice_store_evicted_total', EVICTED, () =>
-    memory(({ evictedBlocked }) => evictedBlocked),
+  registry.gauge('sluice_counters', COUNTERS, 'max', () => memory(({ counters }) => counters))
+  registry.gauge('sluice_store_memory_bytes', MEMORY, 'max', () =>
+    memory(({ usedBytes }) => usedBytes),
   )
-  registry.gauge('sluice_store_up', UP, () => upOf(health(), name), ['store'])
+  registry.total(
+    'sluice_store_evicted_total',
+    EVICTED,
+    () => memory(({ evictedBlocked }) => evictedBlocked),
+    { merge: 'max' },
+  )
+  registry.gauge('sluice_store_up', UP, 'min', () => upOf(health(), name), ['store'])
   if (health().remote !== undefined) registerRemoteMetrics(registry, health)
 }
 
@@ -51,30 +56,34 @@ function registerRemoteMetrics(registry: Registry, health: () => StoreHealth): v
   registry.gauge(
     'sluice_store_memory_max_bytes',
     'Memory limit of the store, in bytes; absent if one of its nodes has none.',
+    'max',
     () => {
       const maxBytes = health().memory?.maxBytes ?? 0
       return maxBytes === 0 ? [] : [[[], maxBytes]]
     },
   )
-  registry.gauge('sluice_fleet_size', 'Live limiter nodes, including this one.', () => {
+  registry.gauge('sluice_fleet_size', 'Live limiter nodes, including this one.', 'max', () => {
     return health().remote?.fleet.size ?? []
   })
   registry.gauge(
     'sluice_breaker_open',
     'Whether the circuit breaker of a connected store node is open because it did not answer in ' +
       'time; stays 0 without a connection: see sluice_store_up.',
+    'max',
     () => each(({ isBreakerOpen }) => Number(isBreakerOpen)),
     ['store'],
   )
   registry.gauge(
     'sluice_store_queue_takes',
     'Takes waiting to be sent to a node of the store.',
+    'sum',
     () => each(({ queuedTakes }) => queuedTakes),
     ['store'],
   )
   registry.gauge(
     'sluice_clock_offset_seconds',
     'How far the clock of a store node is ahead of the clock of this node.',
+    'furthest',
     () => each(({ clock }) => clock?.offsetSeconds),
     ['store'],
   )

@@ -51,7 +51,7 @@ export class UpstreamHealth {
       'sluice_upstream_calls_total',
       'Calls that were admitted and are for an upstream, WebSocket upgrades included.',
       () => [...this.#upstreams.values()].map(({ origin, calls }) => [[origin], calls]),
-      ['upstream'],
+      { labelNames: ['upstream'] },
     )
     this.#lines = new CountedLines({
       log,

@@ -11,6 +11,6 @@ export function registerDeliveryMetrics(
     'sluice_alert_deliveries_total',
     'Beginnings and ends of alerts that were posted to the webhook, by what became of them.',
     () => Object.entries(read() ?? {}).map(([result, count]) => [[result], count]),
-    ['result'],
+    { labelNames: ['result'] },
   )
 }

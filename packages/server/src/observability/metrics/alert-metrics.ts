@@ -17,6 +17,7 @@ export function registerAlertMetrics(
   registry.gauge(
     'sluice_alert_active',
     'Alerts that are active: one for each rule, caller or node of the store that it is about.',
+    'max',
     () => {
       const counts = new Map<AlertName, number>()
       for (const { alert } of active()) counts.set(alert, (counts.get(alert) ?? 0) + 1)
@@ -24,9 +25,9 @@ export function registerAlertMetrics(
     },
     ['alert'],
   )
-  registry.total('sluice_alerts_total', 'Alerts that have begun.', () => samplesOf(totals()), [
-    'alert',
-  ])
+  registry.total('sluice_alerts_total', 'Alerts that have begun.', () => samplesOf(totals()), {
+    labelNames: ['alert'],
+  })
 }
 
 /** Every name from the start: as the first value of a series a beginning would go unseen. */

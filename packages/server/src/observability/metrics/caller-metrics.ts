@@ -10,6 +10,7 @@ export function registerCallersMetric(registry: Registry, distinct: CallerMetric
   registry.gauge(
     'sluice_callers',
     'Distinct callers of a rule in the last five minutes, as this node saw them; estimated.',
+    'max',
     () => Array.from(distinct.estimates(), ([rule, callers]) => [[rule], Math.round(callers)]),
     ['rule'],
   )

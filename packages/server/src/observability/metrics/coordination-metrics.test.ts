@@ -167,7 +167,7 @@ test('the numbers of several workers are those of one that did all of it', () =>
       const sum = (rule: 'hot' | 'coarse') =>
         workers.reduce<CoordinationStats>((all, stats) => add(all, stats[rule] ?? ZERO), ZERO)
       const whole = setUp({ hot: sum('hot'), coarse: sum('coarse') }, RULES)
-      const texts = workers.map((stats) => setUp(stats, RULES).registry.text())
+      const texts = workers.map((stats) => setUp(stats, RULES).registry.mergeableText())
       expect(mergeMetrics(texts)).toBe(whole.registry.text())
     }),
   )

@@ -59,7 +59,7 @@ export function registerCoordinationMetrics(
     'sluice_lease_draws_total',
     'Times that the store was asked for a lease.',
     () => samples(LEASED, [[[], ({ draws }) => draws]]),
-    ['rule'],
+    { labelNames: ['rule'] },
   )
   registry.total(
     'sluice_lease_units_total',
@@ -71,11 +71,12 @@ export function registerCoordinationMetrics(
         [['given_back'], ({ givenBack }) => givenBack],
         [['lost'], ({ lost }) => lost],
       ]),
-    ['rule', 'fate'],
+    { labelNames: ['rule', 'fate'] },
   )
   registry.gauge(
     'sluice_lease_units_held',
     'Units of leases that are neither spent nor given back.',
+    'sum',
     () => samples(LEASED, [[[], ({ held }) => held]]),
     ['rule'],
   )
@@ -87,11 +88,12 @@ export function registerCoordinationMetrics(
         [['reported'], ({ reported }) => reported],
         [['unknown'], ({ unreported }) => unreported],
       ]),
-    ['rule', 'fate'],
+    { labelNames: ['rule', 'fate'] },
   )
   registry.gauge(
     'sluice_local_counters',
     'Callers that are counted on a node.',
+    'sum',
     () => samples(LOCAL, [[[], ({ counters }) => counters]]),
     ['rule'],
   )
@@ -100,7 +102,7 @@ export function registerCoordinationMetrics(
     'Units admitted beyond the limit, measured against what the store held when this node ' +
       'reported them.',
     () => samples(EITHER, [[[], ({ overAdmitted }) => overAdmitted]]),
-    ['rule'],
+    { labelNames: ['rule'] },
   )
 }
 

@@ -16,18 +16,18 @@ export function registerListenerMetrics(registry: Registry, listeners: Listeners
         [[name, 'total'], overMax] as const,
         [[name, 'address'], overAddressMax] as const,
       ]),
-    ['listener', 'reason'],
+    { labelNames: ['listener', 'reason'] },
   )
   registry.total(
     'sluice_connections_stalled_total',
     'Connections cut because their client read nothing of its responses.',
     () => counts().map(([name, { stalled }]) => [[name], stalled] as const),
-    ['listener'],
+    { labelNames: ['listener'] },
   )
   registry.total(
     'sluice_address_busy_total',
     'Requests answered 503 because their address had too many in flight.',
     () => counts().map(([name, { busyCalls }]) => [[name], busyCalls] as const),
-    ['listener'],
+    { labelNames: ['listener'] },
   )
 }

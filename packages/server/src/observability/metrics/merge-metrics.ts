@@ -1,38 +1,31 @@
-/** The metrics of several processes as those of one. */
+/** Merges the metrics of several worker processes into those of one node. */
 import { HISTOGRAM_SUFFIX } from './histogram.js'
+import { MERGE_LINE, type MergeMethod } from './registry.js'
 
-/** What is the same in all of them, or worst where it is worst. */
-const HIGHEST: ReadonlySet<string> = new Set([
-  'sluice_alert_active',
-  'sluice_breaker_open',
-  // The same caller may have come to each of them, so that a sum would count it several times.
-  'sluice_callers',
-  'sluice_counters',
-  'sluice_fleet_size',
-  'sluice_rules_age_seconds',
-  'sluice_rules_read_only',
-  'sluice_rules_version',
-  'sluice_store_evicted_total',
-  'sluice_store_memory_bytes',
-  'sluice_store_memory_max_bytes',
-])
-/** Where the lowest is the worst. */
-const LOWEST: ReadonlySet<string> = new Set(['sluice_store_up'])
-/** Where 0 is best, on either side of it. */
-const WIDEST: ReadonlySet<string> = new Set(['sluice_clock_offset_seconds'])
+const MERGE: Readonly<Record<MergeMethod, (one: number, other: number) => number>> = {
+  sum: (one, other) => one + other,
+  max: Math.max,
+  min: Math.min,
+  furthest: (one, other) => (Math.abs(one) > Math.abs(other) ? one : other),
+}
 
 interface MergedMetric {
   readonly head: string[]
   readonly series: Map<string, number>
   isHistogram: boolean
+  merge: MergeMethod
 }
 
-/** Texts as the registry writes them; an empty one counts for nothing. */
+/**
+ * Takes texts as `mergeableText` writes them: each metric's head precedes its samples. Returns the
+ * text for a scrape. A worker that did not answer is an empty text.
+ */
 export function mergeMetrics(texts: readonly string[]): string {
   const metrics = new Map<string, MergedMetric>()
   for (const text of texts) {
     for (const line of text.split('\n')) {
-      if (line.startsWith('#')) addHead(metrics, line)
+      if (line.startsWith(MERGE_LINE)) setMethod(metrics, line)
+      else if (line.startsWith('#')) addHead(metrics, line)
       else if (line !== '') addSample(metrics, line)
     }
   }
@@ -52,41 +45,43 @@ function addHead(metrics: Map<string, MergedMetric>, line: string): void {
   if (line.startsWith('# TYPE') && type === 'histogram') metric.isHistogram = true
 }
 
+function setMethod(metrics: Map<string, MergedMetric>, line: string): void {
+  const [name = '', method = ''] = line.slice(MERGE_LINE.length).split(' ')
+  if (isMethod(method)) metricOf(metrics, name).merge = method
+}
+
+function isMethod(text: string): text is MergeMethod {
+  return Object.hasOwn(MERGE, text)
+}
+
 function addSample(metrics: Map<string, MergedMetric>, line: string): void {
   const space = line.lastIndexOf(' ')
   const name = /^[^{ ]+/.exec(line)?.[0] ?? ''
   const histogram = metrics.get(name.replace(HISTOGRAM_SUFFIX, ''))
-  const { series } = histogram?.isHistogram === true ? histogram : metricOf(metrics, name)
+  const { series, merge } = histogram?.isHistogram === true ? histogram : metricOf(metrics, name)
   const key = line.slice(0, space)
   const value = Number(line.slice(space + 1))
   const previous = series.get(key)
-  series.set(key, previous === undefined ? value : combine(name, previous, value))
-}
-
-function combine(name: string, one: number, other: number): number {
-  if (HIGHEST.has(name)) return Math.max(one, other)
-  if (LOWEST.has(name)) return Math.min(one, other)
-  if (WIDEST.has(name)) return Math.abs(one) > Math.abs(other) ? one : other
-  return one + other
+  series.set(key, previous === undefined ? value : MERGE[merge](previous, value))
 }
 
 function sampleLines(series: ReadonlyMap<string, number>): string[] {
   return [...series].map(([name, value]) => `${name} ${value}`)
 }
 
-/** The bound is the last label of a bucket, and its value has nothing to escape. */
+/** `le` is the last label of a bucket, and its value needs no escaping. */
 const BUCKET = /^[^{]+_bucket\{(?:(.*),)?le="([^"\\]+)"\}$/s
 const SUM_OR_COUNT = /^[^{]+_(sum|count)(?:\{(.*)\})?$/s
 
 interface HistogramSample {
   readonly line: string
-  /** Buckets, then the sum, then the count. */
+  /** 0 for buckets, 1 for the sum, 2 for the count: the order of the format. */
   readonly part: number
-  /** Of a bucket. */
+  /** The upper bound of a bucket; 0 for the other two. */
   readonly bound: number
 }
 
-/** Series by their labels; in each the buckets by their bounds, whose texts sort otherwise. */
+/** Sorts series by labels and buckets by bound: as text, "10" would sort before "2". */
 function histogramLines(series: ReadonlyMap<string, number>): readonly string[] {
   const bySeries = new Map<string, HistogramSample[]>()
   for (const [key, value] of series) {
@@ -112,7 +107,7 @@ function byPlace(a: HistogramSample, b: HistogramSample): number {
 function metricOf(metrics: Map<string, MergedMetric>, name: string): MergedMetric {
   const known = metrics.get(name)
   if (known !== undefined) return known
-  const made: MergedMetric = { head: [], series: new Map(), isHistogram: false }
+  const made: MergedMetric = { head: [], series: new Map(), isHistogram: false, merge: 'sum' }
   metrics.set(name, made)
   return made
 }

@@ -9,7 +9,7 @@ test('the text is that of the Prometheus format, sorted by name and labels', () 
   calls.labels('b', '200').inc()
   calls.labels('a', '500').inc(3)
   calls.labels('a', '200').inc()
-  registry.gauge('a_sockets', 'Open sockets.', () => 7)
+  registry.gauge('a_sockets', 'Open sockets.', 'sum', () => 7)
   registry.counter('m_plain_total', 'A count without labels.')
   expect(registry.text()).toBe(
     [
@@ -61,7 +61,7 @@ test('whatever stands in a label value or a help text is read back as it was', (
   fc.assert(
     fc.property(anyText, anyText, fc.integer(), (value, help, count) => {
       const registry = createRegistry()
-      registry.gauge('g', help, () => [[[value, 'x'], count]], ['one', 'two'])
+      registry.gauge('g', help, 'sum', () => [[[value, 'x'], count]], ['one', 'two'])
       const read = readMetrics(registry.text())
       expect(read.get('g')?.help).toBe(help)
       expect(valueOf(read, 'g', { one: value, two: 'x' })).toBe(count)
@@ -74,6 +74,7 @@ test('numbers that are none are written as Prometheus reads them', () => {
   registry.gauge(
     'g',
     'G.',
+    'sum',
     () => [
       [['a'], Infinity],
       [['b'], -Infinity],
@@ -95,10 +96,10 @@ test('a count that is kept elsewhere is read when the metrics are', () => {
 
 test('a number that cannot be read does not hide the others', () => {
   const registry = createRegistry()
-  registry.gauge('broken', 'Broken.', () => {
+  registry.gauge('broken', 'Broken.', 'sum', () => {
     throw new Error('gone')
   })
-  registry.gauge('sound', 'Sound.', () => 1)
+  registry.gauge('sound', 'Sound.', 'sum', () => 1)
   const read = readMetrics(registry.text())
   expect(read.get('broken')?.samples.size).toBe(0)
   expect(valueOf(read, 'sound')).toBe(1)

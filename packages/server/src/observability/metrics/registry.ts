@@ -1,8 +1,8 @@
 /**
- * Metrics in the text format of Prometheus, version 0.0.4.
+ * Holds the metrics of one process and writes them in the Prometheus text format, version 0.0.4.
  *
- * A count is one addition on an object that was found before: whoever counts keeps the series it
- * got from `labels`. Everything else, the texts and their order, is made when somebody reads.
+ * Incrementing is one addition: callers keep the series that `labels` returns. Sorting and
+ * formatting happen only when the metrics are scraped.
  */
 import {
   HISTOGRAM_SUFFIX,
@@ -18,31 +18,52 @@ export interface Series {
 }
 
 export interface Counter {
-  /** The series of these values, in the order of the label names; the same one each time. */
+  /** Returns the series of these label values, in the order of the label names. */
   labels(...values: readonly string[]): Series
 }
 
-/** What is read when the metrics are: one number, or one for each list of label values. */
+/** Read at each scrape: one number, or one for each list of label values. */
 type MetricValues = number | readonly (readonly [values: readonly string[], value: number])[]
 
+/**
+ * How the values of several workers become the one value that a node reports.
+ *
+ * `sum`: each worker counts its own share. `max` and `min`: all workers observe the same thing,
+ * and the worst value counts. `furthest`: the same for a deviation, which is worst far from 0.
+ */
+export type MergeMethod = 'sum' | 'max' | 'min' | 'furthest'
+
 export interface Registry {
-  /** A count that is kept here. */
+  /** A counter that is incremented through the returned object. Workers are summed. */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter
-  /** How often a number lay below each of some bounds, which go up. */
+  /** A histogram with these upper bounds, in ascending order. Workers are summed. */
   histogram(name: string, help: string, bounds: readonly number[]): ReadableHistogram
-  /** The same for each list of label values. */
+  /** A histogram for each list of label values. */
   labelledHistogram(
     name: string,
     help: string,
     bounds: readonly number[],
     labelNames: readonly string[],
   ): LabelledHistogram
-  /** A count that is kept elsewhere and read from there. */
-  total(name: string, help: string, read: () => MetricValues, labelNames?: readonly string[]): void
-  /** A number that goes up and down. */
-  gauge(name: string, help: string, read: () => MetricValues, labelNames?: readonly string[]): void
-  /** All of it, sorted by name and labels. */
+  /** A counter whose value is read at each scrape. Workers are summed unless `merge` differs. */
+  total(
+    name: string,
+    help: string,
+    read: () => MetricValues,
+    options?: { readonly labelNames?: readonly string[]; readonly merge?: MergeMethod },
+  ): void
+  /** A value that goes up and down, read at each scrape. */
+  gauge(
+    name: string,
+    help: string,
+    merge: MergeMethod,
+    read: () => MetricValues,
+    labelNames?: readonly string[],
+  ): void
+  /** All metrics, sorted by name and labels. */
   text(): string
+  /** The same with the merge method of each metric, for `mergeMetrics`. */
+  mergeableText(): string
 }
 
 export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -50,7 +71,7 @@ export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
 const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/
 const NAME_LENGTH_MAX = 128
-/** More label values than this come from callers, not from configuration. */
+/** More series than this can only come from label values that callers choose: a bug. */
 const SERIES_MAX = 400_000
 
 export function createRegistry(): Registry {
@@ -62,10 +83,11 @@ export function createRegistry(): Registry {
     metrics.set(name, metric)
     return metric
   }
-  function read(type: 'counter' | 'gauge', metric: MetricInfo, reading: () => MetricValues): void {
-    if (type === 'counter') requireTotal(metric.name)
-    register({ ...metric, type, lines: () => linesOf(metric, reading) })
-  }
+  const textWith = (head: (metric: Metric) => string) => () =>
+    [...metrics.values()]
+      .sort(byName)
+      .map((metric) => textOf(metric, head(metric)))
+      .join('')
   return {
     counter(name, help, labelNames = []) {
       requireTotal(name)
@@ -75,11 +97,17 @@ export function createRegistry(): Registry {
       register(new RegisteredHistogram({ name, help, labelNames: [] }, bounds)).labels(),
     labelledHistogram: (name, help, bounds, labelNames) =>
       register(new RegisteredHistogram({ name, help, labelNames }, bounds)),
-    total: (name, help, reading, labelNames = []) =>
-      read('counter', { name, help, labelNames }, reading),
-    gauge: (name, help, reading, labelNames = []) =>
-      read('gauge', { name, help, labelNames }, reading),
-    text: () => [...metrics.values()].sort(byName).map(textOf).join(''),
+    total(name, help, read, { labelNames = [], merge = 'sum' } = {}) {
+      requireTotal(name)
+      const metric = { name, help, labelNames, merge }
+      register({ ...metric, type: 'counter', lines: () => linesOf(metric, read) })
+    },
+    gauge(name, help, merge, read, labelNames = []) {
+      const metric = { name, help, labelNames, merge }
+      register({ ...metric, type: 'gauge', lines: () => linesOf(metric, read) })
+    },
+    text: textWith(headOf),
+    mergeableText: textWith((metric) => `${headOf(metric)}${mergeLine(metric)}`),
   }
 }
 
@@ -91,6 +119,7 @@ interface MetricInfo {
 
 interface Metric extends MetricInfo {
   readonly type: 'counter' | 'gauge' | 'histogram'
+  readonly merge: MergeMethod
   lines(): readonly string[]
 }
 
@@ -104,11 +133,11 @@ class CounterSeries implements Series {
 
 /** The series of one metric. */
 class SeriesMap<S> {
-  /** By labels, or name and labels, as they are written. */
+  /** By their labels, or name and labels, in the text format. */
   readonly #series = new Map<string, S>()
   readonly #name: string
   readonly #make: () => S
-  /** Undefined when there are new ones. */
+  /** Undefined after a series was added. */
   #sorted: readonly (readonly [key: string, series: S])[] | undefined
 
   constructor(name: string, make: () => S) {
@@ -136,6 +165,7 @@ class SeriesMap<S> {
 
 class RegisteredCounter implements Counter, Metric {
   readonly type = 'counter'
+  readonly merge = 'sum'
   readonly name: string
   readonly help: string
   readonly labelNames: readonly string[]
@@ -146,7 +176,7 @@ class RegisteredCounter implements Counter, Metric {
     this.help = help
     this.labelNames = labelNames
     this.#series = new SeriesMap(name, () => new CounterSeries())
-    // Without labels there is one series, and it is 0 before the first count.
+    // A metric without labels has one series, which is 0 before the first increment.
     if (labelNames.length === 0) this.labels()
   }
 
@@ -161,6 +191,7 @@ class RegisteredCounter implements Counter, Metric {
 
 class RegisteredHistogram implements LabelledHistogram, Metric {
   readonly type = 'histogram'
+  readonly merge = 'sum'
   readonly name: string
   readonly help: string
   readonly labelNames: readonly string[]
@@ -189,7 +220,7 @@ function linesOf(metric: MetricInfo, read: () => MetricValues): readonly string[
   try {
     reading = read()
   } catch {
-    // One number that cannot be read must not hide the others; its absence is what alerts see.
+    // One metric that cannot be read must not hide the others. Alerts fire on its absence.
     return []
   }
   if (typeof reading === 'number') return [`${seriesName(metric, [])} ${formatNumber(reading)}`]
@@ -198,9 +229,18 @@ function linesOf(metric: MetricInfo, read: () => MetricValues): readonly string[
     .sort()
 }
 
-function textOf(metric: Metric): string {
-  const { name, help, type } = metric
-  const head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
+function headOf({ name, help, type }: Metric): string {
+  return `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
+}
+
+/** Starts the comment line that carries the merge method of a metric, `# MERGE <name> <method>`. */
+export const MERGE_LINE = '# MERGE '
+
+function mergeLine({ name, merge }: Metric): string {
+  return merge === 'sum' ? '' : `${MERGE_LINE}${name} ${merge}\n`
+}
+
+function textOf(metric: Metric, head: string): string {
   const lines = metric.lines()
   return lines.length === 0 ? head : `${head}${lines.join('\n')}\n`
 }
@@ -210,7 +250,7 @@ function seriesName(metric: MetricInfo, values: readonly string[]): string {
   return labels === '' ? metric.name : `${metric.name}{${labels}}`
 }
 
-/** Labels as they are written, without braces; empty where there are none. */
+/** Formats labels without the braces; empty without labels. */
 function labelsText({ name, labelNames }: MetricInfo, values: readonly string[]): string {
   if (values.length !== labelNames.length) {
     throw new Error(

@@ -30,17 +30,19 @@ export function registerServerMetrics(registry: Registry, deps: ServerMetricsDep
     stats: () => decider.limiter.stats?.coordination,
     catalog: ruleFollower.catalog,
   })
-  registry.gauge('sluice_rules_version', 'The version of the rules in force.', () =>
+  registry.gauge('sluice_rules_version', 'The version of the rules in force.', 'max', () =>
     ruleFollower.version(),
   )
   registry.gauge(
     'sluice_rules_age_seconds',
     'How long the source of the rules has not confirmed those in force; 0: it does.',
+    'max',
     () => ruleFollower.ageSeconds(),
   )
   registry.gauge(
     'sluice_rules_read_only',
     '1 while the rule store is served read-only because its disk cannot be written; else 0.',
+    'max',
     () => (ruleFollower.status()?.isReadOnly === true ? 1 : 0),
   )
   registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
@@ -55,15 +57,15 @@ export function registerServerMetrics(registry: Registry, deps: ServerMetricsDep
     'sluice_identity_problems_total',
     'Calls that claimed an identity they do not have, by the reason.',
     () => Object.entries(identifier.stats().problems).map(([name, count]) => [[name], count]),
-    ['reason'],
+    { labelNames: ['reason'] },
   )
   registry.total(
     'sluice_forwarded_ignored_total',
     'Forwarding headers that were not believed.',
     () => identifier.stats().ignoredForwarded,
   )
-  registry.gauge('sluice_held_calls', 'Calls that wait for their time.', held)
-  registry.gauge('sluice_websockets', 'WebSockets that are open.', websockets)
+  registry.gauge('sluice_held_calls', 'Calls that wait for their time.', 'sum', held)
+  registry.gauge('sluice_websockets', 'WebSockets that are open.', 'sum', websockets)
   registry.total(
     'sluice_websockets_refused_total',
     'WebSockets refused because their upstream had as many as it may.',

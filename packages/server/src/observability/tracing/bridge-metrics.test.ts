@@ -47,17 +47,18 @@ describe('metrics told to OpenTelemetry', () => {
     const decisions = registry.counter('sluice_decisions_total', 'Decisions "all".', ['rule', 'by'])
     decisions.labels('orders', 'a').inc(3)
     decisions.labels('hostile "}\\ \u2028, {', 'b\n').inc()
-    registry.gauge('sluice_load', 'Load.', () => -0.5)
+    registry.gauge('sluice_load', 'Load.', 'sum', () => -0.5)
     registry.gauge(
       'sluice_each',
       'Each.',
+      'sum',
       () => [
         [['x'], 1],
         [['y'], Infinity],
       ],
       ['of'],
     )
-    registry.gauge('sluice_broken', 'Fails.', () => {
+    registry.gauge('sluice_broken', 'Fails.', 'sum', () => {
       throw new Error('not now')
     })
     const times = registry.histogram('sluice_seconds', 'Times.', [0.1, 1])

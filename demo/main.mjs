@@ -158,7 +158,7 @@ async function startServer({ receiver, token }) {
       })),
     },
     log: { level: 'error' },
-    alerts: { webhook: { url: receiver }, callerAtZero: '30s', usual: '5m' },
+    alerts: { webhook: { url: receiver }, callerExhausted: '30s', baseline: '5m' },
     shutdown: { delay: '0ms', within: '5s' },
   }
   writeFileSync(join(folder, 'sluice.json'), JSON.stringify(config))

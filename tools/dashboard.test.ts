@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { ALERT_NAMES } from '../packages/server/src/config/parse-alerts.js'
+import { ALERT_NAMES } from '../packages/server/src/observability/alerts/alert-kinds.js'
 
 const DIST = 'packages/dashboard/dist'
 const GZIP_BYTES_MAX = 100 * 1024

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseData } from '../packages/core/src/index.js'
-import { ALERT_NAMES } from '../packages/server/src/config/parse-alerts.js'
+import { ALERT_NAMES } from '../packages/server/src/observability/alerts/alert-kinds.js'
 import { findService } from './services.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))

@@ -36,7 +36,7 @@ describe.runIf(isLong)('a rule by address', () => {
   beforeAll(async () => {
     server = await startAlertingServer({
       url: await receiver.open(),
-      alerts: { usual: '1m' },
+      alerts: { baseline: '1m' },
       rules: [{ id: 'login', by: ['ip'], limits: ['20/minute'] }],
     })
     const users = Array.from({ length: USERS }, (_, i) => ({ ip: `192.0.2.${i}` }))
@@ -55,15 +55,15 @@ describe.runIf(isLong)('a rule by address', () => {
     await sleep(LEARNT_AFTER_MS)
     expect(receiver.posted).toEqual([])
     const stop = repeatEvery(500, () => check(server.api, attackers()))
-    const unusual = await receiver.waitForState('callers-unusual:', 'firing', 60_000)
+    const unusual = await receiver.waitForState('callers-anomaly:', 'firing', 60_000)
     await stop()
     expect(unusual).toMatchObject({ severity: 'ticket', subject: 'login' })
     const { callers, usual } = unusual.details
     expect(Number(callers)).toBeGreaterThan(5 * Number(usual))
-    await receiver.waitForState('callers-unusual:', 'resolved', 420_000)
-    receiver.expectFiredOnce('callers-unusual:')
+    await receiver.waitForState('callers-anomaly:', 'resolved', 420_000)
+    receiver.expectFiredOnce('callers-anomaly:')
     expect(receiver.posted).toHaveLength(2)
-    await server.expectLogged('alert', 'callers-unusual', [{ level: 'warn' }])
-    await server.expectLogged('alert over', 'callers-unusual', [{}])
+    await server.expectLogged('alert', 'callers-anomaly', [{ level: 'warn' }])
+    await server.expectLogged('alert over', 'callers-anomaly', [{}])
   })
 })

@@ -16,7 +16,7 @@ import {
 
 const SOON = { timeout: 20_000, interval: 50 }
 /** Longer than a busy machine keeps the usual caller from its next call. */
-const CALLER_AT_ZERO = '5s'
+const CALLER_EXHAUSTED = '5s'
 const RULES_STALE = '5s'
 /** Six looks, ten seconds apart or later, after which it is known what is usual. */
 const LEARNT_AFTER_MS = 85_000
@@ -48,7 +48,7 @@ beforeAll(async () => {
   receiver.dropsConnections = true
   server = await startAlertingServer({
     url: await receiver.open(),
-    alerts: { callerAtZero: CALLER_AT_ZERO, rulesStale: RULES_STALE, usual: '1m' },
+    alerts: { callerExhausted: CALLER_EXHAUSTED, rulesStale: RULES_STALE, baseline: '1m' },
     env: { SLUICE_DATABASE_URL: await postgres.createDatabase() },
   })
   await server.client.applyRules({ rules: RULES })
@@ -70,12 +70,12 @@ test('a caller that loops is an alert until it has room, and waits for its recei
   await vi.waitFor(() => {
     expect(server.program.output()).toContain('an alert is not delivered yet')
   }, SOON)
-  await server.expectLogged('alert', 'caller-at-zero', [{}])
+  await server.expectLogged('alert', 'caller-exhausted', [{}])
   receiver.status = 500
   receiver.dropsConnections = false
   await vi.waitFor(() => expect(receiver.posted).not.toEqual([]), SOON)
   receiver.status = 204
-  const zero = await receiver.waitForState('caller-at-zero:login/', 'firing')
+  const zero = await receiver.waitForState('caller-exhausted:login/', 'firing')
   expect(zero).toMatchObject({ severity: 'ticket', details: { rule: 'login' } })
   expect(zero.details).not.toHaveProperty('caller')
   expect(new Set(receiver.posted.map(({ delivery }) => delivery)).size).toBe(1)
@@ -86,10 +86,10 @@ test('a caller that loops is an alert until it has room, and waits for its recei
 
   const room = await server.operator.sluice('rules override login user=loop 1000000/hour')
   expect(room.code, room.err).toBe(0)
-  await receiver.waitForState('caller-at-zero:login/', 'resolved')
+  await receiver.waitForState('caller-exhausted:login/', 'resolved')
   await stop()
-  receiver.expectFiredOnce('caller-at-zero:')
-  await server.expectLogged('alert over', 'caller-at-zero', [{}])
+  receiver.expectFiredOnce('caller-exhausted:')
+  await server.expectLogged('alert over', 'caller-exhausted', [{}])
   expect((await server.operator.sluice('alerts')).code).toBe(0)
 })
 
@@ -112,9 +112,9 @@ test('a rule that refuses far more than it did for a minute is unusual, until it
   timeout: 240_000,
 }, async () => {
   await sleep(LEARNT_AFTER_MS - (performance.now() - startedMs))
-  expect(receiver.accepted('refusals-unusual:')).toEqual([])
+  expect(receiver.accepted('refusals-anomaly:')).toEqual([])
   burst = true
-  const unusual = await receiver.waitForState('refusals-unusual:', 'firing')
+  const unusual = await receiver.waitForState('refusals-anomaly:', 'firing')
   burst = false
   expect(unusual).toMatchObject({ severity: 'ticket', subject: 'search' })
   const { perSecond, usualPerSecond } = unusual.details
@@ -122,8 +122,8 @@ test('a rule that refuses far more than it did for a minute is unusual, until it
   expect(Number(usualPerSecond)).toBeGreaterThan(0)
   expect(Number(usualPerSecond)).toBeLessThan(5)
   expect(Number(perSecond)).toBeGreaterThan(5 * Number(usualPerSecond))
-  await receiver.waitForState('refusals-unusual:', 'resolved', 90_000)
-  receiver.expectFiredOnce('caller-at-zero:login/', 'rules-stale:', 'refusals-unusual:')
-  await server.expectLogged('alert', 'refusals-unusual', [{ level: 'warn' }])
-  await server.expectLogged('alert over', 'refusals-unusual', [{}])
+  await receiver.waitForState('refusals-anomaly:', 'resolved', 90_000)
+  receiver.expectFiredOnce('caller-exhausted:login/', 'rules-stale:', 'refusals-anomaly:')
+  await server.expectLogged('alert', 'refusals-anomaly', [{ level: 'warn' }])
+  await server.expectLogged('alert over', 'refusals-anomaly', [{}])
 })

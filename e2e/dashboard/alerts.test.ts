@@ -32,7 +32,7 @@ afterAll(() => {
 
 const SINCE = '2026-03-01T07:20:00.000Z'
 
-const EXHAUSTED: AlertView['alert'] = 'caller-at-zero'
+const EXHAUSTED: AlertView['alert'] = 'caller-exhausted'
 
 const exhausted = (rule: string, caller: readonly string[]): AlertView => ({
   id: `${EXHAUSTED}:${rule}`,

@@ -53,7 +53,7 @@ interface Node extends RunningServer {
 async function startNode(env: Record<string, string>, config = {}): Promise<Node> {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
-  const alerts = { callerAtZero: '1s' }
+  const alerts = { callerExhausted: '1s' }
   writeFileSync(join(folder, 'sluice.yaml'), JSON.stringify({ alerts, ...config }))
   const data = join(folder, '.sluice')
   mkdirSync(data, { mode: 0o700 })
@@ -77,7 +77,7 @@ async function meet(env: Record<string, string>, config = {}) {
     ])
     expect(callers.filter(({ refusals }) => refusals > 0)).toHaveLength(1)
     expect(shadow.callers).toHaveLength(1)
-    expect(active.map(({ alert }) => alert)).toContain('caller-at-zero')
+    expect(active.map(({ alert }) => alert)).toContain('caller-exhausted')
   }, SOON)
   return { one, two, stored: await storedInRedis(redis()) }
 }

@@ -130,9 +130,9 @@ export type AlertName =
   | 'store-memory'
   | 'store-evictions'
   | 'rules-stale'
-  | 'caller-at-zero'
-  | 'refusals-unusual'
-  | 'callers-unusual'
+  | 'caller-exhausted'
+  | 'refusals-anomaly'
+  | 'callers-anomaly'
   | 'upstream-failing'
 
 export interface AlertView {

@@ -231,7 +231,7 @@ page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  
   test('names the caller, whose hash alone is in the subject', async () => {
     const about = {
       ...alert,
-      alert: 'caller-at-zero',
+      alert: 'caller-exhausted',
       subject: 'per-user/00ff',
       details: { rule: 'per-user', hash: '00ff', caller: ['user=u1', 'ip=192.0.2.1'] },
     }

@@ -1,6 +1,6 @@
 /** What a server is told when it starts: one file, the environment over it, defaults below. */
 import type { Cidr, PathPattern } from '@sluice/core'
-import type { ALERT_NAMES } from './parse-alerts.js'
+import type { AlertName } from '../observability/alerts/alert-kinds.js'
 
 export interface ListenAddress {
   /** An address or a name: `127.0.0.1`, `::1`, `0.0.0.0`, `localhost`. */
@@ -183,8 +183,6 @@ export interface IdentityConfig {
   /** Other attributes, each from one header. */
   readonly headers: readonly HeaderAttribute[]
 }
-
-export type AlertName = (typeof ALERT_NAMES)[number]
 
 export interface AlertsConfig {
   /** Where alerts are posted to; undefined: only to the log. */

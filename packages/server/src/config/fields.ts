@@ -77,15 +77,34 @@ export function readFields(
   return readMap({ node: shown, field, report }, keys)
 }
 
-/** A map of the map, read as an empty one where it is left out or is none. */
+/**
+ * Reads a map inside the map; an absent one, or a value of another type, is read as an empty map.
+ * `renamed` maps keys of earlier releases to their new names, which the error then states.
+ */
 export function readSection(
   map: Located<MapNode>,
   key: string,
   keys: readonly string[],
+  renamed: Readonly<Record<string, string>> = {},
 ): Located<MapNode> {
   const located = fieldOf(map, key)
-  const section = located === undefined ? undefined : readFields(located, keys)
+  const section = located && readFields(refuseRenamed(located, renamed), keys)
   return section ?? { node: EMPTY, field: fieldName(map, key), report: map.report }
+}
+
+/** Reports keys that were renamed, and returns the map without them. */
+function refuseRenamed(located: Located, renamed: Readonly<Record<string, string>>): Located {
+  const { node, report } = located
+  if (node.kind !== 'map') return located
+  const entries = new Map(node.entries)
+  for (const [key, accepted] of Object.entries(renamed)) {
+    const entry = entries.get(key)
+    if (entry === undefined) continue
+    entries.delete(key)
+    const field = fieldName(located, key)
+    report({ code: 'unknown-key', at: entry.at, field, found: `"${key}"`, accepted })
+  }
+  return { ...located, node: { ...node, entries } }
 }
 
 export function emptyMap(field: string, report: Located['report']): Located<MapNode> {

@@ -1,4 +1,4 @@
-/** `alerts`: what must not go unseen, and where it is told. */
+/** Reads the section `alerts` of the configuration. */
 import {
   reportAt,
   itemsOf,
@@ -9,30 +9,13 @@ import {
   readText,
   type Located,
 } from '@sluice/core/config-reader'
-import type { AlertName, AlertsConfig } from './config.js'
+import { ALERT_NAMES, type AlertName } from '../observability/alerts/alert-kinds.js'
+import type { AlertsConfig } from './config.js'
 import { hideLongText, readFields, readSection } from './fields.js'
 import type { ConfigSources } from './parse-listeners.js'
 import { type FileAccess, readTokenFile } from './secrets.js'
 import { readWebhookUrl } from './outbound-urls.js'
 import { readDuration, readWord } from './values.js'
-
-export const ALERT_NAMES = [
-  'breaker-open',
-  'degraded',
-  'availability',
-  'store-refused',
-  'fleet-unknown',
-  'store-slow',
-  'clock-offset',
-  'clock-spread',
-  'store-memory',
-  'store-evictions',
-  'rules-stale',
-  'caller-at-zero',
-  'refusals-unusual',
-  'callers-unusual',
-  'upstream-failing',
-] as const
 
 export const ALERTS_DEFAULT: AlertsConfig = {
   webhook: undefined,
@@ -43,7 +26,9 @@ export const ALERTS_DEFAULT: AlertsConfig = {
   off: [],
 }
 
-const FIELDS = ['webhook', 'runbook', 'callerAtZero', 'rulesStale', 'usual', 'off'] as const
+const FIELDS = ['webhook', 'runbook', 'callerExhausted', 'rulesStale', 'baseline', 'off'] as const
+/** Keys of earlier releases. They are refused with the name that replaces them. */
+const RENAMED = { callerAtZero: 'callerExhausted', usual: 'baseline' }
 const CALLER_EXHAUSTED = { least: '1s', most: '24h' }
 const RULES_STALE = { least: '1s', most: '24h' }
 const BASELINE = { least: '1m', most: '168h' }
@@ -53,16 +38,16 @@ const ACCEPTED_RUNBOOK =
   'links add # and the name of the alert'
 
 export function readAlerts(root: Located<MapNode>, sources: ConfigSources): AlertsConfig {
-  const map = readSection(root, 'alerts', FIELDS)
+  const map = readSection(root, 'alerts', FIELDS, RENAMED)
   const duration = (key: (typeof FIELDS)[number], range: typeof BASELINE) =>
     readOptional(map, key, (located) => readDuration(located, range))
   return {
     webhook: readOptional(map, 'webhook', (located) => readWebhook(located, sources)),
     runbook: readOptional(map, 'runbook', readRunbook) ?? ALERTS_DEFAULT.runbook,
     callerExhaustedMs:
-      duration('callerAtZero', CALLER_EXHAUSTED) ?? ALERTS_DEFAULT.callerExhaustedMs,
+      duration('callerExhausted', CALLER_EXHAUSTED) ?? ALERTS_DEFAULT.callerExhaustedMs,
     rulesStaleMs: duration('rulesStale', RULES_STALE) ?? ALERTS_DEFAULT.rulesStaleMs,
-    baselineMs: duration('usual', BASELINE) ?? ALERTS_DEFAULT.baselineMs,
+    baselineMs: duration('baseline', BASELINE) ?? ALERTS_DEFAULT.baselineMs,
     off: readOptional(map, 'off', readOff) ?? ALERTS_DEFAULT.off,
   }
 }

@@ -223,10 +223,10 @@ test('every field is read, and its files lie beside the file', () => {
     alerts: {
       webhook: { url: 'http://alerts.example:9000/hook?team=7', secret: `${TOKEN}W` },
       runbook: 'https://wiki.example/sluice/runbook',
-      callerAtZeroMs: 600_000,
+      callerExhaustedMs: 600_000,
       rulesStaleMs: 120_000,
-      usualMs: 1_800_000,
-      off: ['clock-spread', 'caller-at-zero'],
+      baselineMs: 1_800_000,
+      off: ['clock-spread', 'caller-exhausted'],
     },
     decisionLog: {
       file: '/etc/sluice/decisions.log',

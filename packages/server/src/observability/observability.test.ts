@@ -85,7 +85,7 @@ test('callers that rotate their addresses are unusual though none is refused, un
     120,
     () => attackers(MAX),
   )
-  expect(changes).toEqual(['+callers-unusual:login'])
+  expect(changes).toEqual(['+callers-anomaly:login'])
   expect(began).toBeLessThanOrEqual(31)
   const [alert] = engine.observability.alerts.active()
   const { rule, callers, usual } = alert?.details ?? {}
@@ -96,7 +96,7 @@ test('callers that rotate their addresses are unusual though none is refused, un
   expect(changes).toHaveLength(1)
 
   const ended = await passUntil(() => changes.length > 1, 600)
-  expect(changes).toEqual(['+callers-unusual:login', '-callers-unusual:login'])
+  expect(changes).toEqual(['+callers-anomaly:login', '-callers-anomaly:login'])
   // They are counted for five minutes; the last half minute is judged, ten seconds are waited.
   expect(ended).toBeGreaterThan(240)
   expect(ended).toBeLessThanOrEqual(350)
@@ -107,7 +107,7 @@ test('callers that rotate their addresses are unusual though none is refused, un
 test('callers that are refused as well are told as refusals alone', async () => {
   await passUntil(never, LEARNT_SECONDS + 60)
   await passUntil(never, 60, () => attackers(MAX + 1))
-  expect(changes).toEqual(['+refusals-unusual:login'])
+  expect(changes).toEqual(['+refusals-anomaly:login'])
 })
 
 test('a mistake in what looks on costs no decision, and is told once a second', () => {

@@ -2,7 +2,7 @@ import type { AlertView } from '@sluice/client'
 import { expect, test } from 'vitest'
 import { groupAlerts } from './group-alerts.js'
 
-const EXHAUSTED = 'caller-at-zero' satisfies AlertView['alert']
+const EXHAUSTED = 'caller-exhausted' satisfies AlertView['alert']
 
 const alert = (id: string, kind: AlertView['alert'], rule?: string): AlertView => ({
   id,

@@ -1,7 +1,7 @@
 /** What the admin API tells of what nodes see: figures, top callers, alerts, trials, sessions. */
 import { z } from '@hono/zod-openapi'
 import { strictObject } from './operation.js'
-import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import { ALERT_NAMES } from '../../observability/alerts/alert-kinds.js'
 
 const count = z.number().min(0)
 const instant = z.string().openapi({ example: '2026-01-01T00:00:00.000Z' })

@@ -191,7 +191,7 @@ test('whoever has stopped listening is told no more', () => {
 
 test('pages come before tickets and a cause before what may follow, whichever began first', () => {
   const { book, update } = setUp()
-  update('caller-at-zero', 0, 'a/h1')
+  update('caller-exhausted', 0, 'a/h1')
   update('degraded', 1000, 'late')
   update('clock-offset', 1000, 'b')
   update('breaker-open', 2000, 'later')

@@ -1,11 +1,11 @@
 import type { RemoteHealth, StoreMemory, StoreNodeHealth } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
-import { ALERT_NAMES, ALERTS_DEFAULT } from '../../config/parse-alerts.js'
+import { ALERTS_DEFAULT } from '../../config/parse-alerts.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { registerAlertMetrics } from '../metrics/alert-metrics.js'
 import { createRegistry } from '../metrics/registry.js'
 import type { Alert } from './alert.js'
-import { ALERT_KINDS } from './alert-kinds.js'
+import { ALERT_KINDS, ALERT_NAMES } from './alert-kinds.js'
 import { type AlertInputs, openAlerts } from './alert-watch.js'
 import type { ExhaustedCaller } from './conditions/caller-exhausted.js'
 import { nodeWith } from './conditions/conditions.test-helper.js'
@@ -385,13 +385,13 @@ test('stale rules, and a caller at zero, by the times of the configuration', () 
     { rule: 'a', hash: 'h1', caller, isEverybody: false, sinceMs: nowMs(), lastRefusedCall: null },
   ]
   tick(5, () => world.ageSeconds++)
-  expect(told()).toEqual(['+caller-at-zero:a/h1'])
+  expect(told()).toEqual(['+caller-exhausted:a/h1'])
   tick(1, () => world.ageSeconds++)
   expect(told()).toEqual(['+rules-stale:'])
   world.ageSeconds = 0
   world.callers = []
   tick(15)
-  expect(told()).toEqual(['-rules-stale:', '-caller-at-zero:a/h1'])
+  expect(told()).toEqual(['-rules-stale:', '-caller-exhausted:a/h1'])
 })
 
 test('refusals and callers that are far above what is usual', () => {
@@ -400,12 +400,12 @@ test('refusals and callers that are far above what is usual', () => {
   tick(180, () => count('login', 100, 0, 2))
   expect(told()).toEqual([])
   tick(60, () => count('login', 500, 0, 400))
-  expect(told()).toEqual(['+refusals-unusual:login'])
+  expect(told()).toEqual(['+refusals-anomaly:login'])
   tick(60, () => count('login', 100, 0, 2))
-  expect(told()).toEqual(['-refusals-unusual:login'])
+  expect(told()).toEqual(['-refusals-anomaly:login'])
   world.distinct = { login: 5000 }
   tick(60, () => count('login', 500, 0, 2))
-  expect(told()).toEqual(['+callers-unusual:login'])
+  expect(told()).toEqual(['+callers-anomaly:login'])
 })
 
 test('where both are, the alert is that of refusals', () => {
@@ -414,7 +414,7 @@ test('where both are, the alert is that of refusals', () => {
   tick(180, () => count('login', 100, 0, 2))
   world.distinct = { login: 5000 }
   tick(60, () => count('login', 500, 0, 400))
-  expect(told()).toEqual(['+refusals-unusual:login'])
+  expect(told()).toEqual(['+refusals-anomaly:login'])
 })
 
 test('an end of the server ends its alerts, and nothing is said after', async () => {

@@ -125,7 +125,7 @@ class PeriodicAlerts implements AlertWatch {
     const rules = { rulesAgeSeconds: inputs.rulesAgeSeconds(), rulesProblem: inputs.rulesProblem() }
     this.#registry.update('rules-stale', findStaleRules(rules, config.rulesStaleMs), nowMs)
     const callers = inputs.exhaustedCallers(config.callerExhaustedMs, nowMs)
-    this.#registry.update('caller-at-zero', findExhaustedCallers(callers, nowMs), nowMs)
+    this.#registry.update('caller-exhausted', findExhaustedCallers(callers, nowMs), nowMs)
     this.#registry.update('upstream-failing', this.#upstreams.evaluate(inputs.upstreams()), nowMs)
   }
 
@@ -223,7 +223,7 @@ class PeriodicAlerts implements AlertWatch {
     }
     const isRefusing = (rule: string) => this.#refusals.isAnomalous(rule)
     const refused = this.#refusals.findings((rule) => inputs.refusedCall(rule))
-    this.#registry.update('refusals-unusual', refused, nowMs)
-    this.#registry.update('callers-unusual', this.#callers.findings(isRefusing), nowMs)
+    this.#registry.update('refusals-anomaly', refused, nowMs)
+    this.#registry.update('callers-anomaly', this.#callers.findings(isRefusing), nowMs)
   }
 }

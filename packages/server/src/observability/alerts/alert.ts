@@ -1,7 +1,7 @@
 /** What must not go unseen: begun, gone on, over. */
-import type { AlertName } from '../../config/config.js'
+import { ALERT_KINDS, type AlertName } from './alert-kinds.js'
 
-export type { AlertName } from '../../config/config.js'
+export type { AlertName } from './alert-kinds.js'
 
 export interface Alert {
   /** `<alert>:<subject>`: the same for the same thing as long as it lasts, on every node. */
@@ -23,16 +23,14 @@ export interface Alert {
   readonly runbook: string
 }
 
-/** Alerts that explain others: what a rule does without its store is told after the store. */
-const CAUSES: ReadonlySet<AlertName> = new Set<AlertName>(['breaker-open', 'store-refused'])
-
 /**
- * Sorts pages before tickets, whatever began before them; of the same severity a cause before what
- * may follow from it, then the longest.
+ * Sorts pages before tickets; within a severity, causes before their consequences, then the alert
+ * that has been active for longest.
  */
 export function mostUrgentFirst(a: Alert, b: Alert): number {
   if (a.severity !== b.severity) return a.severity === 'page' ? -1 : 1
-  if (CAUSES.has(a.alert) !== CAUSES.has(b.alert)) return CAUSES.has(a.alert) ? -1 : 1
+  const isCause = ALERT_KINDS[a.alert].isCause === true
+  if (isCause !== (ALERT_KINDS[b.alert].isCause === true)) return isCause ? -1 : 1
   return a.since < b.since ? -1 : a.since > b.since ? 1 : 0
 }
 

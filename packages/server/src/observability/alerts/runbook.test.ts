@@ -1,7 +1,7 @@
 /** Every alert links to a section, so there is one for each, and each says what to do. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import { ALERT_NAMES } from './alert-kinds.js'
 import { ALERT_KINDS } from './alert-kinds.js'
 
 const DOC = readFileSync(new URL('../../../../../docs/guides/runbook.md', import.meta.url), 'utf8')

@@ -8,8 +8,8 @@ import { type Receiver, startReceiver } from './webhook-receiver.test-helper.js'
 import { Webhook, type WebhookOptions } from './webhook.js'
 
 const ALERT: Alert = {
-  id: 'caller-at-zero:a/h1',
-  alert: 'caller-at-zero',
+  id: 'caller-exhausted:a/h1',
+  alert: 'caller-exhausted',
   severity: 'ticket',
   subject: 'a/h1',
   summary: 'Caller h1 of rule "a" has had nothing left for 5 minutes.',
@@ -17,7 +17,7 @@ const ALERT: Alert = {
   since: '2026-01-01T00:00:00.000Z',
   resolvedAt: null,
   node: 'n1',
-  runbook: 'docs/guides/runbook.md#caller-at-zero',
+  runbook: 'docs/guides/runbook.md#caller-exhausted',
 }
 
 const OVER: Alert = { ...ALERT, resolvedAt: '2026-01-01T00:10:00.000Z' }
@@ -157,7 +157,7 @@ test('an alert that cannot be delivered holds up no other', async () => {
 test('a receiver whose answer does not end holds up nothing', async () => {
   const { receiver, webhook } = await setUp({ timeoutMs: 50 })
   receiver.answer = (_received, response) => void response.writeHead(200).write('thank')
-  for (let i = 0; i < 12; i++) webhook.notify({ ...ALERT, id: `caller-at-zero:a/h${i}` })
+  for (let i = 0; i < 12; i++) webhook.notify({ ...ALERT, id: `caller-exhausted:a/h${i}` })
   await settled(webhook, 12)
   expect(webhook.deliveries()).toEqual({ delivered: 12, refused: 0, failed: 0, dropped: 0 })
 })

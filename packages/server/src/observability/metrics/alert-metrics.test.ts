@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { AlertName } from '../alerts/alert.js'
-import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import { ALERT_NAMES } from '../alerts/alert-kinds.js'
 import { registerAlertMetrics } from './alert-metrics.js'
 import { readMetrics, valueOf } from './read-metrics.test-helper.js'
 import { createRegistry } from './registry.js'

@@ -1,6 +1,6 @@
 /** How many alerts are active, and how many there were, by the names that there are. */
 import type { AlertName } from '../alerts/alert.js'
-import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import { ALERT_NAMES } from '../alerts/alert-kinds.js'
 import type { Registry } from './registry.js'
 
 export interface AlertMetricsDeps {

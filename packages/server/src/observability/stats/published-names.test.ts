@@ -39,8 +39,8 @@ const SHADOW_CALLER: ShadowCallerSnapshot = {
   lastSeenMs: BEGAN_MS,
 }
 const ALERT: Alert = {
-  id: `caller-at-zero:tight/${HASH}`,
-  alert: 'caller-at-zero',
+  id: `caller-exhausted:tight/${HASH}`,
+  alert: 'caller-exhausted',
   severity: 'ticket',
   subject: `tight/${HASH}`,
   summary: `Caller ${HASH} of rule "tight" has had nothing left for 6 minutes.`,
@@ -53,7 +53,7 @@ const ALERT: Alert = {
   since: new Date(BEGAN_MS).toISOString(),
   resolvedAt: null,
   node: 'n2',
-  runbook: 'runbook.md#caller-at-zero',
+  runbook: 'runbook.md#caller-exhausted',
 }
 
 function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {

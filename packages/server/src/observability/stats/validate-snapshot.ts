@@ -2,7 +2,7 @@
  * Whether something is a sight: it was read from a place that others write to as well, nodes of
  * another release among them. Whatever passes can be added up without a look at its parts.
  */
-import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import { isAlertName } from '../alerts/alert-kinds.js'
 import {
   SNAPSHOT_ALERTS_MAX,
   LEFT_BOUNDS,
@@ -64,10 +64,6 @@ export function dropUnknownAlerts(value: unknown): unknown {
 function knownAlerts(alerts: unknown): unknown {
   if (!Array.isArray(alerts)) return alerts
   return alerts.filter((item) => !isFields(item) || !isText(item.alert) || isAlertName(item.alert))
-}
-
-function isAlertName(value: unknown): boolean {
-  return ALERT_NAMES.some((name) => name === value)
 }
 
 function isAlert(value: unknown): boolean {

@@ -41,7 +41,7 @@ test('an error that keeps Redis from counting is told, once a second for a code'
     observer.error(routine, STORE)
   }
   const told = () =>
-    lines.splice(0).map(({ level, msg, code, untold }) => [level, msg, code, untold])
+    lines.splice(0).map(({ level, msg, code, suppressed }) => [level, msg, code, suppressed])
   expect(told()).toEqual([
     ['warn', 'Redis error', 'OOM', 0],
     ['warn', 'Redis error', 'READONLY', 0],
@@ -65,7 +65,7 @@ test('a breaker is a line each time it opens or closes, one a second for a node'
   ])
   advance(1000)
   observer.breakerOpened(STORE)
-  expect(lines).toMatchObject([{ untold: 1 }])
+  expect(lines).toMatchObject([{ suppressed: 1 }])
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(3)
 })
 

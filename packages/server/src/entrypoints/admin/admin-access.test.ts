@@ -240,8 +240,8 @@ describe('its own limits (security 36)', () => {
       ({ msg }) => msg === 'a call without a good admin token',
     )
     expect(told).toMatchObject([
-      { level: 'warn', untold: 0 },
-      { level: 'warn', untold: 4 },
+      { level: 'warn', suppressed: 0 },
+      { level: 'warn', suppressed: 4 },
     ])
     expect(JSON.stringify(told)).not.toContain(wrong.token)
   })

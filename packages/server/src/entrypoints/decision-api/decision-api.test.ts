@@ -178,7 +178,7 @@ describe('POST /v1/check', () => {
     expect(api.memoryLog.lines).toMatchObject([{ level: 'error', error: 'Error: secret detail' }])
     api.clock.advance(1000)
     await api.post('/v1/check', u1)
-    expect(api.memoryLog.lines).toMatchObject([{ untold: 0 }, { untold: 2 }])
+    expect(api.memoryLog.lines).toMatchObject([{ suppressed: 0 }, { suppressed: 2 }])
   })
 })
 

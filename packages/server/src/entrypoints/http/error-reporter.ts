@@ -39,7 +39,7 @@ export class ErrorReporter {
     const { log, component } = this.#deps
     const passed = this.#throttle.pass(component)
     if (passed === undefined) return
-    const fields = { error: textOf(error), cause: causeOf(error), untold: passed.untold }
+    const fields = { error: textOf(error), cause: causeOf(error), suppressed: passed.suppressed }
     log.error(fields, `${component}: request failed`)
   }
 }

@@ -199,7 +199,7 @@ test('a receiver that is not there is asked again, and told of once a minute, wi
   expect(waits.length).toBeGreaterThan(5)
   expect(webhook.deliveries()).toMatchObject({ failed: 1 })
   // Tries at 0, 1, 6, 21, 81, ... s.
-  expect(lines.map(({ untold }) => untold).slice(0, 2)).toEqual([0, 3])
+  expect(lines.map(({ suppressed }) => suppressed).slice(0, 2)).toEqual([0, 3])
   expect(lines.length).toBeLessThanOrEqual(11)
   expect(lines[0]).toMatchObject({ webhook: new URL(receiver.url).origin })
   expect(JSON.stringify(lines)).not.toContain('secret')

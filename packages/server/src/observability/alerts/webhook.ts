@@ -195,7 +195,7 @@ export class Webhook implements AlertSink {
       this.#suppressed++
       return
     }
-    const fields = { webhook: originOf(url), problem, untold: this.#suppressed }
+    const fields = { webhook: originOf(url), problem, suppressed: this.#suppressed }
     this.#lineFromMs = now + LINE_EVERY_MS
     this.#suppressed = 0
     if (isGivenUp) log.error(fields, 'an alert was not delivered')

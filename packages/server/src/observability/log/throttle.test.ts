@@ -9,27 +9,27 @@ function setUp() {
 
 test('each kind passes once a second, with how many did not', () => {
   const { throttle, advance } = setUp()
-  expect(throttle.pass('a')).toEqual({ untold: 0 })
+  expect(throttle.pass('a')).toEqual({ suppressed: 0 })
   expect(throttle.pass('a')).toBeUndefined()
   expect(throttle.pass('a')).toBeUndefined()
-  expect(throttle.pass('b')).toEqual({ untold: 0 })
+  expect(throttle.pass('b')).toEqual({ suppressed: 0 })
   advance(999)
   expect(throttle.pass('a')).toBeUndefined()
   advance(1)
-  expect(throttle.pass('a')).toEqual({ untold: 3 })
+  expect(throttle.pass('a')).toEqual({ suppressed: 3 })
 })
 
 test('a clock that is set back holds nothing up for longer than a second', () => {
   const { throttle, advance } = setUp()
   throttle.pass('a')
   advance(-3_600_000)
-  expect(throttle.pass('a')).toEqual({ untold: 0 })
+  expect(throttle.pass('a')).toEqual({ suppressed: 0 })
 })
 
 test('kinds are forgotten when their second is over, and until then there are 64 at most', () => {
   const { throttle, advance } = setUp()
-  for (let i = 0; i < 64; i++) expect(throttle.pass(`k${i}`)).toEqual({ untold: 0 })
+  for (let i = 0; i < 64; i++) expect(throttle.pass(`k${i}`)).toEqual({ suppressed: 0 })
   expect(throttle.pass('one more')).toBeUndefined()
   advance(1000)
-  expect(throttle.pass('one more')).toEqual({ untold: 0 })
+  expect(throttle.pass('one more')).toEqual({ suppressed: 0 })
 })

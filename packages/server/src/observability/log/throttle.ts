@@ -3,7 +3,7 @@ import type { WallClock } from '../../lib/wall-clock.js'
 
 export interface Throttle {
   /** Whether a line may be written now, and how many of its kind were not since the last. */
-  pass(kind: string): { readonly untold: number } | undefined
+  pass(kind: string): { readonly suppressed: number } | undefined
 }
 
 const LINE_EVERY_MS = 1000
@@ -12,7 +12,7 @@ const KINDS_MAX = 64
 
 interface Kind {
   lineFromMs: number
-  untold: number
+  suppressed: number
 }
 
 export function createThrottle(clock: WallClock): Throttle {
@@ -22,13 +22,13 @@ export function createThrottle(clock: WallClock): Throttle {
       const nowMs = clock.now()
       const known = kinds.get(name)
       if (known !== undefined && nowMs < known.lineFromMs && !isAhead(known, nowMs)) {
-        known.untold++
+        known.suppressed++
         return undefined
       }
       if (known === undefined && kinds.size >= KINDS_MAX) forget(kinds, nowMs)
       if (known === undefined && kinds.size >= KINDS_MAX) return undefined
-      kinds.set(name, { lineFromMs: nowMs + LINE_EVERY_MS, untold: 0 })
-      return { untold: known?.untold ?? 0 }
+      kinds.set(name, { lineFromMs: nowMs + LINE_EVERY_MS, suppressed: 0 })
+      return { suppressed: known?.suppressed ?? 0 }
     },
   }
 }

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 import { readMetrics } from '../metrics/read-metrics.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
-import { registerDeliveryMetrics } from './delivery-metrics.js'
-import type { Deliveries } from './webhook.js'
+import { type Deliveries, registerDeliveryMetrics } from './webhook.js'
 
 test('deliveries are told by what became of them, and none without a webhook', () => {
   const registry = createRegistry()

@@ -3,11 +3,15 @@
  * nothing else waits for the receiver, least of all a decision.
  */
 import { createHmac, randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { show } from '@sluice/core'
 import { Agent, request } from 'undici'
 import { guardedLookup } from '../../lib/guarded-lookup.js'
+import type { Config } from '../../config/config.js'
+import { monotonicMs } from '../../lib/wall-clock.js'
 import type { Log } from '../log/logger.js'
+import type { Registry } from '../metrics/registry.js'
 import { RELEASE } from '../../lib/release.js'
 import { withTimeLimit } from '../../lib/time-limit.js'
 import { Semaphore } from '../../lib/semaphore.js'
@@ -235,4 +239,25 @@ function describe(error: unknown): string {
 
 async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { ref: false, signal }).catch(() => {})
+}
+
+/** Opens the webhook that is configured; undefined without one. */
+export function openWebhook(config: Pick<Config, 'alerts' | 'log'>, log: Log): Webhook | undefined {
+  const { webhook } = config.alerts
+  if (webhook === undefined) return undefined
+  const { callers } = config.log
+  return new Webhook({ ...webhook, host: hostname(), callers, log, nowMs: monotonicMs })
+}
+
+/** `read` returns undefined without a webhook. */
+export function registerDeliveryMetrics(
+  registry: Registry,
+  read: () => Deliveries | undefined,
+): void {
+  registry.total(
+    'sluice_alert_deliveries_total',
+    'Beginnings and ends of alerts that were posted to the webhook, by what became of them.',
+    () => Object.entries(read() ?? {}).map(([result, count]) => [[result], count]),
+    { labelNames: ['result'] },
+  )
 }

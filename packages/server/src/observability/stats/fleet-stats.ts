@@ -12,14 +12,20 @@ import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { type SnapshotExchange, POST_EVERY_MS } from './snapshot-exchange.js'
 import { callersSinceMs, mergeCallers } from './callers/merge-callers.js'
 import { mergeStats, nodeViews, type FleetSnapshot, tickOf } from './merge-snapshots.js'
-import type { TopCallerView } from './callers/top-view.js'
 import { mergeAlerts } from './merge-alerts.js'
 import type { NameProtection } from './name-protection.js'
 import type { NodeSnapshot, AlertLists } from './node-snapshot.js'
 import type { NodeStats } from './node-stats.js'
 import { hideNames, revealNames } from './published-names.js'
 import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
-import type { NodeSnapshotView, StatsView, TickView, TopOrder, TopView } from './stats-views.js'
+import type {
+  NodeSnapshotView,
+  StatsView,
+  TickView,
+  TopCallerView,
+  TopOrder,
+  TopView,
+} from './stats-views.js'
 
 export interface FleetStatsDeps {
   readonly own: Pick<NodeStats, 'snapshot' | 'rule' | 'nameOf'>

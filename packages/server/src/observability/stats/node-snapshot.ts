@@ -48,44 +48,37 @@ export interface RuleSnapshot {
   readonly left: readonly number[]
 }
 
-export interface CallerSnapshot {
+/** What identifies a caller of a rule, and when it was last seen. */
+export interface CallerIdentity {
   readonly rule: string
   readonly hash: string
   readonly caller: Readonly<Record<string, string>>
   readonly plan: string | null
-  /** The rule has one counter for all of its calls. */
+  /** Whether the rule has one counter for all of its calls. */
   readonly isEverybody?: boolean | undefined
+  /** A recent call that was refused, or would have been; absent in snapshots of older releases. */
+  readonly lastRefusedCall?: string | null | undefined
+  readonly lastSeenMs: number
+}
+
+export interface CallerSnapshot extends CallerIdentity {
   readonly refusals: number
   readonly refusalsError: number
   readonly use: number
   readonly useError: number
   readonly zeroSinceMs: number | null
-  /** Its limits were whole again, as far as the node knew: it had made no more calls. */
+  /** Whether its limits had refilled by the node's estimate, because it made no more calls. */
   readonly isRefilled?: boolean | undefined
-  /** A call of it that was refused lately; undefined: its release does not tell. */
-  readonly lastRefusedCall?: string | null | undefined
-  readonly lastSeenMs: number
-  /** Bit i: it came to its limit in the hour i hours ago. */
+  /** Bit i is set if it reached its limit in the hour i hours ago. */
   readonly hours: number
 }
 
-/** A caller that a rule in shadow, or a candidate, would have refused. */
-export interface ShadowCallerSnapshot {
-  readonly rule: string
-  readonly hash: string
-  readonly caller: Readonly<Record<string, string>>
-  readonly plan: string | null
-  /** The rule has one counter for all of its calls. */
-  readonly isEverybody?: boolean | undefined
-  /** By the rule in shadow. */
+/** A caller that a rule in shadow mode, or a candidate, would have refused. */
+export interface ShadowCallerSnapshot extends CallerIdentity {
   readonly shadowRefusals: number
   readonly shadowRefusalsError: number
-  /** By its candidate. */
   readonly candidateRefusals: number
   readonly candidateRefusalsError: number
-  /** One of those calls; undefined: its release does not tell. */
-  readonly lastRefusedCall?: string | null | undefined
-  readonly lastSeenMs: number
 }
 
 export interface StoreSnapshot {

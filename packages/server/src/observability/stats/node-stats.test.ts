@@ -1,5 +1,6 @@
 import { type Call, UNMATCHED } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
+import { UNTRACKED } from './callers/rule-callers.js'
 import {
   RULE_BUCKET_MS,
   RULE_BUCKETS,
@@ -269,7 +270,7 @@ describe('a caller', () => {
       deps: {
         distinct: { ofRule: () => undefined, tick: () => {} },
         callers: {
-          ofRule: () => undefined,
+          ofRule: () => UNTRACKED,
           tick: () => {},
           view: () => [],
           shadowView: () => [],

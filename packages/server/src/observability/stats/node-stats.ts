@@ -7,8 +7,9 @@ import type { Call, CallerVisit, Cost, Decision } from '@sluice/core'
 import { amountOf, candidateId } from '@sluice/core'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decision-metrics.js'
 import type { NodeInfo } from '../../rules/sync/open-rule-follower.js'
-import type { KnownCaller } from './callers/caller-tracker.js'
+import type { CallerTracker, KnownCaller } from './callers/caller-tracker.js'
 import type { RuleCallers } from './callers/rule-callers.js'
+import type { DistinctCallers, RuleDistinctCallers } from './distinct-callers.js'
 import { HistogramRing, type HistogramReader, NO_LATENCY } from './latency.js'
 import {
   SNAPSHOT_ALERTS_MAX,
@@ -18,9 +19,7 @@ import {
   RULE_BUCKET_MS,
   SNAPSHOT_RULES_MAX,
   type AlertLists,
-  type CallerSnapshot,
   type RuleSnapshot,
-  type ShadowCallerSnapshot,
   type StoreSnapshot,
   BUCKET_MS,
   BUCKETS,
@@ -28,34 +27,6 @@ import {
 import { RemainingShares, RuleSeries } from './rule-series.js'
 import { BucketRing } from './series.js'
 import { BucketClock } from './time-buckets.js'
-
-interface CallerStats {
-  /** The same one each time; undefined: there are too many rules. */
-  ofRule(rule: string): RuleCallers | undefined
-  tick(nowMs: number): void
-  /** The first ones of each rule by each order. */
-  view(most: number, nowMs: number): readonly CallerSnapshot[]
-  /** The first ones of each rule that would have been refused. */
-  shadowView(most: number): readonly ShadowCallerSnapshot[]
-  /** Undefined: this node has not met it, or too little to name it. */
-  nameOf(rule: string, hash: string): KnownCaller | undefined
-  /** Since when they are counted. */
-  readonly callersSinceMs: number
-}
-
-/** How many different callers one rule has. */
-interface RuleDistinct {
-  record(hi: number, lo: number): void
-  /** False: there was no memory for it, and its registers mean nothing. */
-  readonly isCounted: boolean
-  registers(): string
-}
-
-interface DistinctStats {
-  /** The same one each time; undefined: there are too many rules. */
-  ofRule(rule: string): RuleDistinct | undefined
-  tick(nowMs: number): void
-}
 
 export interface NodeStatsDeps {
   readonly node: NodeInfo
@@ -70,8 +41,11 @@ export interface NodeStatsDeps {
   readonly storeHealth: () => StoreSnapshot
   /** @default none */
   readonly alerts?: (() => AlertLists) | undefined
-  readonly callers: CallerStats
-  readonly distinct: DistinctStats
+  readonly callers: Pick<
+    CallerTracker,
+    'ofRule' | 'tick' | 'view' | 'shadowView' | 'nameOf' | 'callersSinceMs'
+  >
+  readonly distinct: Pick<DistinctCallers, 'ofRule' | 'tick'>
   /** Shares left, as the metrics have them; below 0: not known. */
   readonly remaining: { ofRule(rule: string): HistogramReader & { observe(left: number): void } }
   /** Milliseconds since 1970. */
@@ -85,8 +59,8 @@ const RULES_MAX = 20_000
 
 /** What the decisions of one rule are told to; found by one look. */
 interface RuleObservers {
-  readonly callers: RuleCallers | undefined
-  readonly distinct: RuleDistinct | undefined
+  readonly callers: RuleCallers
+  readonly distinct: RuleDistinctCallers | undefined
   readonly remaining: { observe(left: number): void }
   readonly left: RemainingShares
 }
@@ -151,7 +125,7 @@ export class NodeStats {
     for (const refusal of decision.shadowRefusals()) {
       const { rule } = refusal
       const observers = this.#rules.get(rule) ?? this.observersOf(rule)
-      observers?.callers?.recordShadowRefusal(refusal, this.#nowMs)
+      observers?.callers.recordShadowRefusal(refusal, this.#nowMs)
     }
   }
 
@@ -160,7 +134,7 @@ export class NodeStats {
     if (observers === undefined) return
     const taken = this.#isTaken ? takenBy(cost, this.#call) : 0
     const nowMs = this.#nowMs
-    observers.callers?.record(by, caller, outcome, left, taken, call, nowMs, resetAfterMs)
+    observers.callers.record(by, caller, outcome, left, taken, call, nowMs, resetAfterMs)
     observers.distinct?.record(caller.hi, caller.lo)
     observers.remaining.observe(left)
   }

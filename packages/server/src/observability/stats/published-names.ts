@@ -5,17 +5,11 @@
  */
 import { type Alert, callerDetails, withoutCallerDetails } from '../alerts/alert.js'
 import type { NameProtection } from './name-protection.js'
-import type { NodeSnapshot, AlertLists } from './node-snapshot.js'
+import type { AlertLists, CallerIdentity, NodeSnapshot } from './node-snapshot.js'
 
-/** What a row says of a caller beside its hash. */
-interface CallerName {
-  readonly caller: Readonly<Record<string, string>>
-  readonly plan: string | null
-  /** A path, which may have a name in it. */
-  readonly lastRefusedCall?: string | null | undefined
-}
+/** What a row says of a caller besides its hash. A path may contain a name, too. */
+type CallerName = Pick<CallerIdentity, 'caller' | 'plan' | 'lastRefusedCall'>
 
-type Row = CallerName & { readonly rule: string; readonly hash: string }
 type SealedRow = readonly [
   caller: CallerName['caller'],
   plan: string | null,
@@ -91,7 +85,7 @@ function withNames(snapshot: NodeSnapshot, names: SealedNames): NodeSnapshot {
   }
 }
 
-function toSealedRow({ caller, plan, lastRefusedCall = null }: Row): SealedRow {
+function toSealedRow({ caller, plan, lastRefusedCall = null }: CallerName): SealedRow {
   return [caller, plan, lastRefusedCall]
 }
 

@@ -1,8 +1,5 @@
 /** What all nodes saw together, as the admin API tells it; see packages/client/src/types.ts. */
-import type { TopCallerView, TopOrder } from './callers/top-view.js'
 import type { StoreSnapshot } from './node-snapshot.js'
-
-export type { TopOrder } from './callers/top-view.js'
 
 export interface SeriesView {
   readonly stepMs: number
@@ -39,6 +36,36 @@ export interface StatsView {
   readonly minutes: SeriesView
   readonly store: StoreSnapshot
   readonly rules: readonly RuleStatsView[]
+}
+
+/**
+ * Most refusals, most use, longest at zero, at the limit in most hours of the last 24, or most
+ * would-be refusals.
+ */
+export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours' | 'shadow'
+
+export interface TopCallerView {
+  readonly rule: string
+  /** Open attributes as they are, secret ones as hash and last four characters. */
+  readonly caller: Readonly<Record<string, string>>
+  readonly hash: string
+  /** The rule has one counter for all of its calls. Else an empty `caller` has no name here. */
+  readonly isEverybody: boolean
+  readonly plan: string | null
+  /** Method and route or path of one that was refused lately, or would have been. */
+  readonly lastRefusedCall: string | null
+  readonly refusals: number
+  /** What was admitted, in units of cost. */
+  readonly use: number
+  /** What would have been refused of what passed: by the rule in shadow, and by its candidate. */
+  readonly shadowRefusals: number
+  readonly candidateRefusals: number
+  /** By how much the figure it is ordered by may be too high. */
+  readonly error: number
+  /** An ISO time; null: something is left. */
+  readonly zeroSince: string | null
+  readonly lastSeen: string
+  readonly hoursAtLimit: number
 }
 
 export interface TopView {

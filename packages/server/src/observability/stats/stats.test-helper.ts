@@ -98,6 +98,7 @@ export function makeNode(options: TestNodeOptions = {}) {
           const hashes = distinct.get(rule) ?? new Set()
           distinct.set(rule, hashes.add(`${hi} ${lo}`))
         },
+        estimate: () => distinct.get(rule)?.size ?? 0,
         registers: () => [...(distinct.get(rule) ?? [])].join(),
       }),
       tick: (atMs) => void ticks.push(atMs),

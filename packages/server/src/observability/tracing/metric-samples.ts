@@ -2,6 +2,7 @@
  * The samples of a registry, read from the text that it gives to Prometheus: so both tell the same,
  * and what is counted is kept in one form.
  */
+import { HISTOGRAM_SUFFIX } from '../metrics/histogram.js'
 
 export interface SampledMetric {
   readonly name: string
@@ -19,7 +20,6 @@ interface Sample {
 const HEAD = /^# (HELP|TYPE) (\S+) (.*)$/s
 const SAMPLE = /^([^{ ]+)(?:\{(.*)\})? (\S+)$/s
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
-const HISTOGRAM_SUFFIX = /_(?:bucket|sum|count)$/
 
 /** The parts of a histogram are counters, each under its own name. */
 export function readSamples(text: string): ReadonlyMap<string, SampledMetric> {

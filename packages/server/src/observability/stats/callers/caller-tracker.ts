@@ -16,12 +16,16 @@
  */
 import type { NameProtection } from '../name-protection.js'
 import type { CallerSnapshot, ShadowCallerSnapshot } from '../node-snapshot.js'
-import { viewCallers, viewExhausted, type ExhaustedCallerView } from './caller-view.js'
+import {
+  type ExhaustedCallerView,
+  viewCallers,
+  viewExhausted,
+  viewShadowCallers,
+} from './caller-view.js'
 import { HoursAtLimit } from './hours-at-limit.js'
 import { parseHash, decodeHours, encodeHours } from './hours-at-limit-codec.js'
 import { type ParsedLabel, parseLabel } from './caller-label.js'
 import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './rule-callers.js'
-import { viewShadowCallers } from './shadow-view.js'
 import { SketchSlots } from './sketch-slots.js'
 import { ExhaustedCallers } from './exhausted-callers.js'
 

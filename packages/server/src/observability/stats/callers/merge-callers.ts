@@ -1,13 +1,14 @@
 /** What all nodes saw of their callers, as one list. */
 import {
   SNAPSHOT_CALLERS_MAX,
-  type NodeSnapshot,
+  type CallerIdentity,
   type CallerSnapshot,
+  type NodeSnapshot,
   type ShadowCallerSnapshot,
 } from '../node-snapshot.js'
 import { CooperativeYield } from '../../../lib/cooperative-yield.js'
 import { countHours, HIGHER_TIER_HOURS } from './hours-at-limit.js'
-import type { TopCallerView, TopOrder } from './top-view.js'
+import type { TopCallerView, TopOrder } from '../stats-views.js'
 import { SILENT_MS } from './exhausted-callers.js'
 
 export type CallersSnapshot = Pick<NodeSnapshot, 'callers' | 'shadowCallers' | 'callersSinceMs'>
@@ -21,10 +22,6 @@ interface TopQuery {
 const FIGURES = ['refusals', 'use', 'shadowRefusals', 'candidateRefusals'] as const
 type Figure = (typeof FIGURES)[number]
 type Floors = Readonly<Record<Figure, ReadonlyMap<string, number>>>
-type CallerIdentity = Pick<
-  CallerSnapshot,
-  'rule' | 'hash' | 'caller' | 'plan' | 'isEverybody' | 'lastSeenMs'
->
 
 /** What is known of one caller of one rule. */
 interface MergedCaller extends Readonly<Record<Figure, Sum>> {
@@ -226,7 +223,7 @@ function addCaller(
 /** Of the node that saw the caller last. */
 function laterCall(
   known: LatestCall | undefined,
-  { lastRefusedCall: text, lastSeenMs }: Pick<CallerSnapshot, 'lastRefusedCall' | 'lastSeenMs'>,
+  { lastRefusedCall: text, lastSeenMs }: CallerIdentity,
 ): LatestCall | undefined {
   if (text === undefined || text === null) return known
   return known === undefined || lastSeenMs > known.lastSeenMs ? { text, lastSeenMs } : known

@@ -11,7 +11,7 @@ import {
   textOf,
 } from './caller-tracker.test-helper.js'
 import { type CallersSnapshot, mergeCallers } from './merge-callers.js'
-import { SHADOW_VIEW_MAX } from './shadow-view.js'
+import { SHADOW_VIEW_MAX } from './caller-view.js'
 import { SKETCH_SIZE } from './space-saving.js'
 import { RULES_TOP_MAX } from './sketch-slots.js'
 

@@ -68,7 +68,7 @@ test('a caller that loops is an alert until it has room, and waits for its recei
 }, async () => {
   const stop = repeatEvery(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
   await vi.waitFor(() => {
-    expect(server.program.output()).toContain('an alert is not delivered yet')
+    expect(server.program.output()).toContain('webhook: delivery failed, will retry')
   }, SOON)
   await server.expectLogged('alert', 'caller-exhausted', [{}])
   receiver.status = 500

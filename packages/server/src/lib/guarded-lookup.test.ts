@@ -108,7 +108,7 @@ test('a webhook whose host name has come to resolve to a link-local address is n
   while (lines.length === 0 && receiver.received.length === 0) await setImmediate()
   await webhook.close()
   expect(receiver.received).toEqual([])
-  expect(lines[0]).toMatchObject({ msg: 'an alert is not delivered yet', problem: REFUSED })
+  expect(lines[0]).toMatchObject({ msg: 'webhook: delivery failed, will retry', problem: REFUSED })
 })
 
 test('an issuer whose host name resolves to a link-local address is not asked for keys', async () => {

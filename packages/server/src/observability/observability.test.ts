@@ -117,6 +117,6 @@ test('a mistake in what looks on costs no decision, and is told once a second', 
   for (let i = 0; i < 3; i++) {
     engine.observability.onDecision({ ...UNMATCHED, eachCaller }, { attributes: {} })
   }
-  const lines = logged.filter(({ msg }) => msg === 'what was seen could not be kept')
+  const lines = logged.filter(({ msg }) => msg === 'failed to record statistics')
   expect(lines).toMatchObject([{ level: 'error', problem: 'broken' }])
 })

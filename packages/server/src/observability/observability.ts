@@ -1,6 +1,6 @@
 /**
- * Everything that looks on while decisions are made: statistics, alerts, the decision log, metrics
- * of callers. Each is told of a decision after it was made; none can change it or hold it up.
+ * Wires statistics, alerts, the decision log and caller metrics to the decisions of this process.
+ * All of them run after a decision is made; none can change or delay it.
  */
 import type { Call, Decision } from '@sluice/core'
 import { type AlertWatch, openAlerts } from './alerts/alert-watch.js'
@@ -33,11 +33,11 @@ import { NodeStats } from './stats/node-stats.js'
 import { storeSnapshot } from './stats/store-snapshot.js'
 import type { CounterStore } from '../counter-store/open-store.js'
 
-/** What one of several processes has of its own. */
+/** What only a worker has. */
 export interface WorkerDeps {
-  /** From 0 on; the one that takes the place of a worker that died has the same. */
+  /** Counts from 0; a restarted worker keeps its place. */
   readonly place: number
-  /** To the process that posts for all of them. */
+  /** Sends alerts to the first process, which posts them for all workers. */
   readonly alerts: AlertSink
 }
 
@@ -52,7 +52,7 @@ export interface ObservabilityDeps {
   readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
   /** How long decisions took, in seconds. */
   readonly decisionTimes: HistogramReader
-  /** Undefined in a process that is alone. */
+  /** Undefined without workers. */
   readonly worker: WorkerDeps | undefined
 }
 
@@ -83,14 +83,14 @@ export async function openObservability(
   hours.start()
   const distinct = new DistinctCallers()
   registerCallersMetric(registry, distinct)
-  // The fleet shows the alerts, so it is made after them; none of them asks before the first tick.
+  // Alerts read the fleet's clocks and the fleet shows the alerts. The first read is at a tick.
   const peers = new PeerClocks(() => fleet.peerClocks())
   const alerts = watchAlerts(config, deps, { callers, distinct, peers })
   const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
   const stats = openStats(deps, { callers, distinct, alerts: ownAlerts })
   const exchange = counterStore.store.exchange ?? singleNodeExchange()
   const onProblem = (error: unknown) =>
-    log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
+    log.warn({ problem: messageOf(error) }, 'failed to publish node statistics')
   const fleet = new FleetStats({ own: stats, exchange, names, clock, alerts: ownAlerts, onProblem })
   fleet.start()
   const guard = createGuard(log, clock)
@@ -103,7 +103,7 @@ export async function openObservability(
     fleet,
     alerts,
     onDecision(decision, call) {
-      // Made already: whatever goes wrong here must not take it from whoever waits for it.
+      // The decision stands already: an error here must not reach the caller that waits for it.
       try {
         stats.onDecision(decision, call)
         decisionLog?.onDecision(decision, call)
@@ -120,16 +120,16 @@ export async function openObservability(
   }
 }
 
-/** A mistake in what looks on is told, and costs no decision and no process. */
+/** Runs observers so that a bug in one is logged, and fails no decision and no process. */
 function createGuard(log: Log, clock: WallClock): (run: () => void) => void {
   const throttle = createThrottle(clock)
   return (run) => {
     try {
       run()
     } catch (error) {
-      const passed = throttle.pass('observation')
+      const passed = throttle.pass('statistics')
       if (passed === undefined) return
-      log.error({ problem: messageOf(error), ...passed }, 'what was seen could not be kept')
+      log.error({ problem: messageOf(error), ...passed }, 'failed to record statistics')
     }
   }
 }

@@ -1,17 +1,17 @@
 /**
- * The alerts of several workers as those of one process: what all of them see is told once, when
- * the first sees it, and is over when the last does not any more.
+ * Merges the alerts of several workers: an alert begins when the first worker reports it and ends
+ * when the last one resolves it.
  */
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Alert, AlertSink } from './alert.js'
 
-/** Workers are at most 64, of which each has at most 200; most see the same. */
+/** At most 64 workers have at most 250 active alerts each; most report the same ones. */
 const IDS_MAX = 2000
 
 export class AlertHub {
   readonly #sink: AlertSink
   readonly #clock: WallClock
-  /** By id, what was told, and the workers that see it. */
+  /** By id: the alert as notified, and the workers in which it is active. */
   readonly #known = new Map<string, { readonly alert: Alert; readonly workers: Set<number> }>()
 
   constructor(sink: AlertSink, clock: WallClock) {
@@ -24,16 +24,16 @@ export class AlertHub {
     const known = this.#known.get(alert.id)
     if (known !== undefined) return void known.workers.add(worker)
     if (this.#known.size >= IDS_MAX) return
-    this.#known.set(alert.id, { alert: alert, workers: new Set([worker]) })
+    this.#known.set(alert.id, { alert, workers: new Set([worker]) })
     this.#sink.notify(alert)
   }
 
-  /** A worker that has ended sees nothing any more; the one after it will say what it sees. */
+  /** Resolves the alerts of a worker that ended; its successor reports what persists. */
   removeWorker(worker: number): void {
     const resolvedAt = new Date(this.#clock.now()).toISOString()
     for (const { alert, workers } of this.#known.values()) {
       if (!workers.has(worker)) continue
-      const summary = `The worker that saw it has ended; it said: ${alert.summary}`
+      const summary = `The worker that reported this has ended. Its last report: ${alert.summary}`
       this.resolve(worker, { ...alert, summary, resolvedAt })
     }
   }
@@ -48,7 +48,7 @@ export class AlertHub {
     known.workers.delete(worker)
     if (known.workers.size > 0) return
     this.#known.delete(alert.id)
-    // It began when the first worker saw it, which need not be the one that saw it last.
+    // The alert began when the first worker reported it, which may be another one.
     this.#sink.notify({ ...alert, since: known.alert.since, node: known.alert.node })
   }
 }

@@ -1,31 +1,31 @@
 /**
- * What is the matter now, and what was. Each thing is told twice, however often it is found: when
- * it begins and when it is over.
+ * Turns findings into alerts: notifies when an alert begins and when it ends, however often its
+ * condition finds it, and keeps the active and the latest resolved ones.
  */
 import type { Log } from '../log/logger.js'
 import { type Alert, type AlertName, type Alerts, type Finding, mostUrgentFirst } from './alert.js'
 import { ALERT_KINDS } from './alert-kinds.js'
 
 /**
- * Of one name at a time; those beyond are counted. Three of the fifteen are of the node itself,
- * so that all together are below 250.
+ * Active alerts of one name; more are only counted. Three of the fifteen names have the node as
+ * their only subject, so fewer than 250 are active in total.
  */
 export const ACTIVE_PER_ALERT_MAX = 20
 export const RECENT_MAX = 100
-/** Open dashboards, the board of events and the webhook. */
+/** Open dashboards, event streams and the webhook. */
 const LISTENERS_MAX = 10_000
 
 export interface AlertRegistryDeps {
   readonly log: Log
   readonly node: string
-  /** What links to sections of the runbook begin with. */
+  /** The prefix of links to the runbook. */
   readonly runbook: string
   readonly off: readonly AlertName[]
 }
 
 interface ActiveAlert {
   alert: Alert
-  /** What is said of it when it is over. */
+  /** The summary once it is resolved. */
   past: string
   readonly sinceMs: number
   lastFoundMs: number
@@ -34,7 +34,7 @@ interface ActiveAlert {
 export class AlertRegistry implements Alerts {
   readonly #deps: AlertRegistryDeps
   readonly #off: ReadonlySet<AlertName>
-  /** By name and then by subject, in the order they began. */
+  /** By name, then by subject, in the order in which they began. */
   readonly #active = new Map<AlertName, Map<string, ActiveAlert>>()
   readonly #recent: Alert[] = []
   readonly #totals = new Map<AlertName, number>()
@@ -55,19 +55,19 @@ export class AlertRegistry implements Alerts {
   }
 
   onChange(listener: (alert: Alert) => void): () => void {
-    if (this.#listeners.size >= LISTENERS_MAX) throw new Error('too many listen to alerts')
-    // One function may be given twice, and each end ends one.
+    if (this.#listeners.size >= LISTENERS_MAX) throw new Error('too many listeners for alerts')
+    // A wrapper, so that a function registered twice is removed one registration at a time.
     const own = (alert: Alert) => listener(alert)
     this.#listeners.add(own)
     return () => void this.#listeners.delete(own)
   }
 
-  /** How often each has begun since the start. */
+  /** How often each alert has begun since the start. */
   totals(): ReadonlyMap<AlertName, number> {
     return this.#totals
   }
 
-  /** Of this name all that is found is active, and what has not been found for a while is over. */
+  /** Activates everything that was found, and resolves what was not found for the hold time. */
   update(name: AlertName, findings: readonly Finding[], nowMs: number): void {
     if (this.#off.has(name)) return
     const others = this.activate(name, findings, nowMs)
@@ -75,24 +75,24 @@ export class AlertRegistry implements Alerts {
     this.countOthers(name, others)
   }
 
-  /** Whether one of this name goes on. */
+  /** Whether any alert of this name is active. */
   isActive(name: AlertName): boolean {
     return (this.#active.get(name)?.size ?? 0) > 0
   }
 
-  /** Whether this alert is not wanted. */
+  /** Whether the configuration disables this alert. */
   isOff(name: AlertName): boolean {
     return this.#off.has(name)
   }
 
-  /** What was found at this moment, and may be gone at the next look. */
+  /** Activates one finding between two updates. */
   report(name: AlertName, finding: Finding, nowMs: number): void {
     if (!this.#off.has(name)) this.activate(name, [finding], nowMs)
   }
 
   /**
-   * A node that stops sees nothing any more. Whoever was told must not wait for an end that nobody
-   * would tell; if it goes on, the next to see it says so.
+   * Resolves everything when the node stops, because it could not report the end later. If the
+   * trouble persists, another node reports it.
    */
   resolveAll(nowMs: number): void {
     for (const [name, known] of this.#active) {
@@ -100,7 +100,7 @@ export class AlertRegistry implements Alerts {
     }
   }
 
-  /** How many there was no room for. */
+  /** Returns how many findings exceeded the bound. */
   private activate(name: AlertName, findings: readonly Finding[], nowMs: number): number {
     const known = this.activeOf(name)
     let others = 0
@@ -139,7 +139,7 @@ export class AlertRegistry implements Alerts {
 
   private resolveQuiet(name: AlertName, nowMs: number): void {
     for (const entry of this.activeOf(name).values()) {
-      // The wall clock was set back: nothing lasts longer for that than it would have.
+      // A wall clock that was set back must not prolong an alert.
       entry.lastFoundMs = Math.min(entry.lastFoundMs, nowMs)
       const isQuiet =
         entry.lastFoundMs < nowMs && nowMs - entry.lastFoundMs >= ALERT_KINDS[name].holdMs
@@ -162,7 +162,7 @@ export class AlertRegistry implements Alerts {
     this.notify(ended)
   }
 
-  /** The last one stands for those that there was no room for. */
+  /** Adds the number of findings beyond the bound to the details of the newest alert. */
   private countOthers(name: AlertName, others: number): void {
     const last = others > 0 ? [...this.activeOf(name).values()].at(-1) : undefined
     if (last === undefined) return

@@ -1,4 +1,4 @@
-/** Looks at everything that must not go unseen, once a second. */
+/** Evaluates all alert conditions once a second. */
 import type { StoreHealth } from '@sluice/limiter'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { AlertsConfig } from '../../config/config.js'
@@ -18,25 +18,25 @@ import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
 import { CallerAnomalies, RefusalAnomalies, SampleTimes } from './conditions/anomaly.js'
 import { type UpstreamCounts, UpstreamFailures } from './conditions/upstream-failing.js'
 
-/** What there is to look at, each asked when it is needed. */
+/** Where conditions read their measurements. */
 export interface AlertInputs {
-  /** Undefined where the store reports none. */
+  /** Undefined if the store reports no health. */
   storeHealth(): StoreHealth | undefined
-  /** Calls that met no connection, by node of Redis; undefined: counters are in this process. */
+  /** Calls without a connection, by Redis node; undefined for the memory store. */
   connectionFailures(): ConnectionFailures | undefined
-  /** How fast the nodes of Redis answer; undefined: counters are in this process. */
+  /** Batch latencies by Redis node; undefined for the memory store. */
   latencies(): Latencies | undefined
-  /** The clocks of the other nodes; undefined: not known yet. */
+  /** The clocks of the other nodes; undefined until they are known. */
   peerClocks(nowMs: number): readonly PeerClock[] | undefined
   eachRule(visit: RuleVisit): void
   matched(): ReturnType<DecisionMetrics['matched']>
   rulesAgeSeconds(): number
   rulesProblem(): string | undefined
-  /** Callers that have had nothing left for longer than that. */
+  /** Callers that have had no budget left for longer than `olderThanMs`. */
   exhaustedCallers(olderThanMs: number, nowMs: number): readonly ExhaustedCaller[]
-  /** Which call the caller with most refusals of a rule made last, as text. */
+  /** The last refused call, as text, of the caller with most refusals of a rule. */
   refusedCall(rule: string): string | undefined
-  /** By rule, how many distinct callers it met in five minutes, about. */
+  /** The estimated number of distinct callers of each rule in the last five minutes. */
   distinct(): Iterable<readonly [rule: string, callers: number]>
   upstreams(): Iterable<UpstreamCounts>
 }
@@ -49,23 +49,22 @@ export interface AlertWatchDeps {
   readonly log: Log
   /** The id of this node. */
   readonly node: string
-  /** The machine it runs on. */
   readonly host: string
-  /** False in all workers but one: they have one clock, and it is one alert. @default true */
+  /** False in all workers but one, because they share one clock. @default true */
   readonly reportsOwnClock?: boolean | undefined
   readonly inputs: AlertInputs
-  /** Where alerts go beside the log; undefined: nowhere. */
+  /** Where alerts go in addition to the log. */
   readonly sink?: AlertSink | undefined
 }
 
 export interface AlertWatch extends Alerts {
-  /** Once a second. */
+  /** Called once a second. */
   tick(nowMs: number): void
-  /** A breaker may close again before the next second. */
+  /** Reports a breaker at once: it may close again before the next tick. */
   breakerOpened(store: string): void
-  /** How often each has begun since the start. */
+  /** How often each alert has begun since the start. */
   totals(): ReadonlyMap<AlertName, number>
-  /** Ends what goes on, for whoever was told of it, and closes the sink. */
+  /** Resolves all active alerts and closes the sink. */
   close(): Promise<void>
 }
 
@@ -90,7 +89,7 @@ class PeriodicAlerts implements AlertWatch {
   readonly #callers: CallerAnomalies
   readonly #times = new SampleTimes()
   readonly #upstreams = new UpstreamFailures()
-  /** Rules that answered by posture since the store is down. */
+  /** Rules that decided by posture since the store went down. */
   readonly #affected = new AffectedRuleSet()
   #isClosed = false
 
@@ -104,7 +103,7 @@ class PeriodicAlerts implements AlertWatch {
     if (sink !== undefined) this.#registry.onChange((alert) => sink.notify(alert))
   }
 
-  /** Functions of their own: metrics take these two and leave the object. */
+  /** Bound functions, because metrics detach them from the object. */
   readonly active = (): readonly Alert[] => this.#registry.active()
   readonly totals = (): ReadonlyMap<AlertName, number> => this.#registry.totals()
 
@@ -146,9 +145,8 @@ class PeriodicAlerts implements AlertWatch {
   }
 
   /**
-   * Looks at the store and at what rules decided without it. A store that is down is the cause of
-   * those decisions: it is told first, with how many rules it concerns, and they are no alerts of
-   * their own for as long as it lasts.
+   * Evaluates store outages and decisions by posture together. While the store is down, it is the
+   * one alert, with the number of affected rules; `degraded` and `availability` are folded into it.
    */
   private evaluateDecisions(nowMs: number): void {
     const remote = this.#deps.inputs.storeHealth()?.remote
@@ -157,7 +155,7 @@ class PeriodicAlerts implements AlertWatch {
     this.recordDecisions()
     this.#outage.evaluate(remote, this.#deps.inputs.connectionFailures())
     this.#refusal.evaluate(remote)
-    // What is told of already was felt before, for whatever reason.
+    // An active availability alert has another cause: this outage did not begin it.
     const isNews = this.#availability.hasImpact && !this.#registry.isActive('availability')
     const hasImpact = this.#degraded.hasImpact || isNews
     const isDown =
@@ -172,7 +170,7 @@ class PeriodicAlerts implements AlertWatch {
     this.#registry.update('availability', this.#availability.findings(), nowMs)
   }
 
-  /** Whether an alert tells of a store that is down, or did a moment ago. */
+  /** Whether this alert reports a store that is down, or did so within its hold time. */
   private isCause(name: AlertName, findings: readonly Finding[]): boolean {
     return !this.#registry.isOff(name) && (findings.length > 0 || this.#registry.isActive(name))
   }
@@ -186,7 +184,7 @@ class PeriodicAlerts implements AlertWatch {
     this.#availability.record(decisions, degraded)
   }
 
-  /** Puts what was decided by posture so far down to the store. */
+  /** Attributes all decisions by posture so far to the store outage. */
   private attribute(): void {
     this.#affected.add(this.#degraded.recentRules())
     this.#degraded.forget()

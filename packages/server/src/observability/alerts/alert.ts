@@ -1,25 +1,24 @@
-/** What must not go unseen: begun, gone on, over. */
+/** What an alert is, and what conditions report. */
 import { ALERT_KINDS, type AlertName } from './alert-kinds.js'
 
 export type { AlertName } from './alert-kinds.js'
 
 export interface Alert {
-  /** `<alert>:<subject>`: the same for the same thing as long as it lasts, on every node. */
+  /** `<alert>:<subject>`, the same on every node. */
   readonly id: string
   readonly alert: AlertName
-  /** Whether somebody has to be woken. */
   readonly severity: 'page' | 'ticket'
-  /** What it is about: a rule, a store's address, a rule and a caller's hash; empty: the node. */
+  /** A rule, a store address, or a rule and a caller hash; empty for the node itself. */
   readonly subject: string
-  /** One sentence for people, without secrets. */
+  /** One sentence without secrets. */
   readonly summary: string
   readonly details: Readonly<Record<string, string | number | readonly string[]>>
   /** An ISO time. */
   readonly since: string
-  /** Null: it goes on. */
+  /** Null while the alert is active. */
   readonly resolvedAt: string | null
   readonly node: string
-  /** The section of the runbook. */
+  /** Link to its section of the runbook. */
   readonly runbook: string
 }
 
@@ -35,8 +34,8 @@ export function mostUrgentFirst(a: Alert, b: Alert): number {
 }
 
 /**
- * Details that show who called, and what. They are for holders of the admin token: logs, Redis and
- * the webhook have the hash, unless `log.callers` is `clear`.
+ * Details that identify the caller. Only holders of the admin token see them: logs, Redis and the
+ * webhook get the hash, unless `log.callers` is `clear`.
  */
 const CALLER_DETAILS: readonly string[] = ['caller', 'lastRefusedCall']
 
@@ -55,27 +54,27 @@ function filterDetails(
   return Object.fromEntries(Object.entries(details).filter(([name]) => isWanted(name)))
 }
 
-/** What is true now, as one condition sees it: everything it names is active, all else is over. */
+/** One subject that a condition currently finds in trouble. */
 export interface Finding {
   readonly subject: string
   readonly summary: string
-  /** The same when it is over. @default the summary, where that tells of the past already */
+  /** The summary in the past tense, for the resolved alert. @default the summary */
   readonly past?: string | undefined
   readonly details: Alert['details']
 }
 
 export interface Alerts {
-  /** Pages first, of those causes first, then the longest active. */
+  /** In the order of `mostUrgentFirst`. */
   active(): readonly Alert[]
-  /** Those that ended, the last first. */
+  /** Resolved alerts, the latest first. */
   recent(): readonly Alert[]
-  /** Called whenever one begins or ends; returns what ends that. */
+  /** Calls the listener whenever an alert begins or ends; returns the function that removes it. */
   onChange(listener: (alert: Alert) => void): () => void
 }
 
-/** Where alerts go beside the log. */
+/** Where alerts go in addition to the log. */
 export interface AlertSink {
   notify(alert: Alert): void
-  /** Tells what waits, for at most as long as a shutdown may take. */
+  /** Delivers pending alerts, for at most as long as a shutdown may take. */
   close(): Promise<void>
 }

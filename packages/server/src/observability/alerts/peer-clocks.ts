@@ -1,15 +1,15 @@
-/** The clocks of the other nodes, read in the background and only while somebody needs them. */
+/** Reads the clocks of the other nodes, in the background and only while a condition needs them. */
 import type { PeerClock } from './conditions/clock-offset.js'
 
 /**
- * Nodes publish what they see every two seconds. Where the clock of Redis was set, all of them
- * notice at once: what they published before that would take the side of Redis.
+ * Nodes publish every two seconds. After the clock of Redis was set, snapshots from before the
+ * change would still agree with Redis, so the first read waits for new ones.
  */
 const SETTLE_MS = 5000
-/** Where the clock of Redis is off, all nodes read what all nodes published. */
+/** Rare, because while the clock of Redis is off, every node reads every snapshot. */
 const READ_EVERY_MS = 60_000
 const RETRY_MS = 5000
-/** Whoever has not asked for so long needs them anew. */
+/** After a pause of this length between two requests, known clocks are discarded. */
 const GAP_MS = 5000
 
 export class PeerClocks {
@@ -17,7 +17,7 @@ export class PeerClocks {
   #known: readonly PeerClock[] | undefined
   #requestedMs = -Infinity
   #dueMs = -Infinity
-  /** How often they were needed anew: a reading that began before that tells of the past. */
+  /** Incremented when known clocks are discarded: reads that began earlier are then stale. */
   #generation = 0
   #isReading = false
 
@@ -25,9 +25,9 @@ export class PeerClocks {
     this.#read = read
   }
 
-  /** As they were read last, and reads them again when it is time; undefined before the first. */
+  /** Returns the last reading and starts a new one when due; undefined before the first. */
   latest(nowMs: number): readonly PeerClock[] | undefined {
-    // The clock that tells the time here may be the one that is set.
+    // Absolute, because the clock that was set may be the one that this process reads.
     if (Math.abs(nowMs - this.#requestedMs) > GAP_MS) this.invalidate(nowMs)
     this.#requestedMs = nowMs
     if (nowMs >= this.#dueMs && !this.#isReading) {
@@ -50,7 +50,7 @@ export class PeerClocks {
       const read = await this.#read()
       if (generation === this.#generation) this.#known = read
     } catch {
-      // They are judged without until the next reading.
+      // Conditions do without them until the next read succeeds.
       this.#known = undefined
       if (generation === this.#generation) this.#dueMs = nowMs + RETRY_MS
     } finally {

@@ -172,7 +172,7 @@ test('after ten minutes it is given up, and the end is still tried', async () =>
   const waited = waits.reduce((all, ms) => all + ms, 0)
   expect(waited).toBeLessThanOrEqual(600_000)
   expect(waited).toBeGreaterThan(500_000)
-  expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'an alert was not delivered' })
+  expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'webhook: delivery failed, giving up' })
 })
 
 test.each([400, 401, 404, 410, 301, 307])('a status %i is not asked again', async (status) => {
@@ -187,7 +187,10 @@ test.each([400, 401, 404, 410, 301, 307])('a status %i is not asked again', asyn
   expect(waits).toEqual([])
   expect(webhook.deliveries()).toMatchObject({ delivered: 0, refused: 1 })
   expect(lines).toMatchObject([
-    { msg: 'an alert was not delivered', problem: `found status ${status}; accepted: 200 to 299` },
+    {
+      msg: 'webhook: delivery failed, giving up',
+      problem: `found status ${status}; accepted: 200 to 299`,
+    },
   ])
 })
 
@@ -211,7 +214,7 @@ test('no more than 500 wait; the others are dropped, counted and told of once', 
   receiver.answer = () => 500
   for (let i = 0; i < 600; i++) webhook.notify({ ...ALERT, id: `degraded:r${i}` })
   expect(webhook.deliveries().dropped).toBe(100)
-  const drops = lines.filter(({ msg }) => String(msg).startsWith('alerts are dropped'))
+  const drops = lines.filter(({ msg }) => String(msg).startsWith('webhook: queue full'))
   expect(drops).toMatchObject([{ level: 'error', waiting: 500 }])
   receiver.answer = () => 200
   stuck.open()

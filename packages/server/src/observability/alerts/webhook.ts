@@ -1,6 +1,6 @@
 /**
- * Posts alerts to a URL, each time one begins or ends. Those of one alert arrive in their order;
- * nothing else waits for the receiver, least of all a decision.
+ * Posts each beginning and end of an alert to a URL. Deliveries of one alert keep their order;
+ * nothing else waits for the receiver.
  */
 import { createHmac, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -19,34 +19,33 @@ import { type Alert, type AlertSink, withoutCallerDetails } from './alert.js'
 
 export interface WebhookOptions {
   readonly url: string
-  /** Signs each body; undefined: it is not signed. */
+  /** Signs each body; undefined for no signature. */
   readonly secret: string | undefined
-  /** Of this machine. */
   readonly host: string
-  /** `clear`: who calls may be told; `hash`: only what stands for it. */
+  /** Whether bodies may name callers (`clear`) or only contain their hashes. */
   readonly callers: 'hash' | 'clear'
   readonly log: Log
-  /** Milliseconds by a clock that never steps. */
+  /** Milliseconds of a monotonic clock. */
   readonly nowMs: () => number
-  /** For one try, until its whole answer is there. @default 5000 */
+  /** Bounds one attempt including the response body. @default 5000 */
   readonly timeoutMs?: number | undefined
-  /** Ends early when it is told to. @default the system's timers */
+  /** Waits, and returns early when the signal aborts. @default the timers of the system */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** How often each fate was met. */
+/** Deliveries by result. */
 export interface Deliveries {
   readonly delivered: number
-  /** The receiver will not have it. */
+  /** The receiver responded with a status that is not retried. */
   readonly refused: number
-  /** It could not be reached, or failed, for ten minutes. */
+  /** The receiver was unreachable or failing for ten minutes. */
   readonly failed: number
-  /** There was no room to wait. */
+  /** The queue was full. */
   readonly dropped: number
 }
 
 const TIMEOUT_MS = 5000
-/** Between one try and the next; the last again and again. */
+/** Pauses between attempts; the last one repeats. */
 const BACKOFF_MS = [1000, 5000, 15_000, 60_000]
 const GIVE_UP_MS = 600_000
 const CLOSE_MS_MAX = 2000
@@ -71,10 +70,10 @@ export class Webhook implements AlertSink {
     connect: { timeout: TIMEOUT_MS, lookup: guardedLookup },
   })
   readonly #semaphore = new Semaphore(CONNECTIONS)
-  /** By the id of the alert, what waits or is under way, and when all of it is done. */
+  /** By alert id: pending deliveries, the first of which may be in flight. */
   readonly #queues = new Map<string, { readonly waiting: Delivery[]; done: Promise<void> }>()
   readonly #counts = { delivered: 0, refused: 0, failed: 0, dropped: 0 }
-  /** What waits is tried once more, now. */
+  /** Aborts pauses, so that pending deliveries get one last attempt. */
   readonly #closing = new AbortController()
   readonly #end = new AbortController()
   #waiting = 0
@@ -158,7 +157,7 @@ export class Webhook implements AlertSink {
     }
   }
 
-  /** Redirects are not followed: the configuration says where alerts go, nobody else. */
+  /** Does not follow redirects: only the configuration decides where alerts go. */
   private async postOnce({ id, body }: Delivery, signal: AbortSignal): Promise<DeliveryResult> {
     const { url, secret } = this.#options
     const { statusCode, body: answer } = await request(url, {
@@ -173,8 +172,8 @@ export class Webhook implements AlertSink {
       body,
       signal,
     })
-    // What it says is read so that the connection can be used again; a failure there is no news.
-    // An answer without an end would keep the turn of others for ever.
+    // Reading the body lets the connection be reused; an error there does not matter. The limit
+    // keeps an endless body from occupying the connection.
     await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
     if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
     const problem = `found status ${statusCode}; accepted: 200 to 299`
@@ -187,11 +186,11 @@ export class Webhook implements AlertSink {
     this.#isFull = true
     this.#options.log.error(
       { webhook: originOf(this.#options.url), waiting: this.#waiting },
-      'alerts are dropped: too many wait for the webhook',
+      'webhook: queue full, alerts dropped',
     )
   }
 
-  /** At most once a minute: the receiver may be gone for long. */
+  /** Logs at most once a minute, because the receiver may be down for long. */
   private logFailure(problem: string, isGivenUp: boolean): void {
     const { log, url, nowMs } = this.#options
     const now = nowMs()
@@ -202,12 +201,12 @@ export class Webhook implements AlertSink {
     const fields = { webhook: originOf(url), problem, suppressed: this.#suppressed }
     this.#lineFromMs = now + LINE_EVERY_MS
     this.#suppressed = 0
-    if (isGivenUp) log.error(fields, 'an alert was not delivered')
-    else log.warn(fields, 'an alert is not delivered yet')
+    if (isGivenUp) log.error(fields, 'webhook: delivery failed, giving up')
+    else log.warn(fields, 'webhook: delivery failed, will retry')
   }
 }
 
-/** What is sent; it is read by programs, so fields are only ever added to it. */
+/** The body of a delivery. Programs read it, so fields may be added but never removed. */
 function bodyOf(alert: Alert, { host, callers }: WebhookOptions): string {
   const details = callers === 'clear' ? alert.details : withoutCallerDetails(alert.details)
   return JSON.stringify({
@@ -225,12 +224,12 @@ function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac('sha256', secret).update(body, 'utf8').digest('hex')}`
 }
 
-/** With many services the path is the secret, so nothing behind the host is for logs. */
+/** Logs get only the origin, because for many services the path is the secret. */
 function originOf(url: string): string {
   return show(new URL(url).origin, 200)
 }
 
-/** Some errors of sockets have no message, only a code. */
+/** Some socket errors have only a code and no message. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return show(error, 200)
   const code: unknown = Reflect.get(error, 'code')
@@ -256,7 +255,7 @@ export function registerDeliveryMetrics(
 ): void {
   registry.total(
     'sluice_alert_deliveries_total',
-    'Beginnings and ends of alerts that were posted to the webhook, by what became of them.',
+    'Notifications of alerts that begin or end, posted to the webhook, by result.',
     () => Object.entries(read() ?? {}).map(([result, count]) => [[result], count]),
     { labelNames: ['result'] },
   )

@@ -322,7 +322,7 @@ class FileDecisionLog implements DecisionLog {
     this.#nextLogMs = nowMs + LOG_EVERY_MS
     log.error(
       { file: this.#path, problem: reasonOf(error), dropped: this.#dropped },
-      'the decision log cannot be written; decisions go on',
+      'decision log: cannot write; decisions are not affected',
     )
   }
 }

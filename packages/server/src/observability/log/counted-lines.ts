@@ -1,67 +1,67 @@
 /**
- * What happens often as log lines: a flood must neither fill a disk nor go untold.
+ * Logs frequent events without flooding the log and without losing their number.
  *
- * The first event of a kind in a second is a line. The others of that second are counted, and told
- * as `rest` with the next line of that kind, or with a line of their own once the second is over.
- * Beyond so many lines a second events are only counted. So each event is exactly one of three: a
- * line, part of a `rest`, or part of `dropped`.
+ * The first event of a kind in a second is a line. The others of that second are counted and
+ * reported as `rest` with the next line of that kind, or with a separate line once the second is
+ * over. Beyond a bound of lines per second events are only counted. So each event is exactly one
+ * of three: a line, part of a `rest`, or part of `dropped`.
  */
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Log, LogFields } from './logger.js'
 
-export interface CountedLinesOptions<About> {
+export interface CountedLinesOptions<Subject> {
   readonly log: Pick<Log, 'offer'>
   readonly clock: WallClock
   readonly level: 'info' | 'warn'
-  /** What is told of a rest that no other line tells of. */
+  /** The separate line for a rest that no other line reports. */
   readonly repeat: {
     readonly message: string
-    readonly fields: (group: string, about: About) => LogFields
+    readonly fields: (group: string, subject: Subject) => LogFields
   }
-  /** 0: no timer, somebody else calls `tick`. @default 1000 */
+  /** The interval of `tick`; 0 if the caller calls it. @default 1000 */
   readonly sweepMs?: number | undefined
 }
 
-/** What is known of the events of one kind. */
-export interface EventKind<About> {
-  readonly about: About
-  /** Of its last line. */
+/** The events of one kind. */
+export interface EventKind<Subject> {
+  readonly subject: Subject
+  /** The second of its last line. */
   second: number
   /** Events since that line. */
   rest: number
-  /** Events before the line that is to be written now. */
+  /** Events that the line to be written now reports as its rest. */
   due: number
 }
 
 const LINES_PER_SECOND_MAX = 1000
-/** Kinds that a second or two know of. */
+/** Kinds tracked at a time; each is forgotten after a second or two. */
 const TRACKED_MAX = 4096
 
-export class CountedLines<About> {
-  readonly #options: CountedLinesOptions<About>
+export class CountedLines<Subject> {
+  readonly #options: CountedLinesOptions<Subject>
   readonly #timer: NodeJS.Timeout | undefined
-  /** By group, then by name: one text made of both would cost more than a look. */
-  readonly #groups = new Map<string, Map<string, EventKind<About>>>()
+  /** By group, then by name: concatenating both would cost more than a second lookup. */
+  readonly #groups = new Map<string, Map<string, EventKind<Subject>>>()
   #tracked = 0
   #second = 0
-  /** Lines of this second. */
+  /** Lines written in this second. */
   #lines = 0
-  /** Lines that were not used in the second before this one. */
+  /** Lines of the previous second that were not used. */
   #spare = 0
   #dropped = 0
 
-  constructor(options: CountedLinesOptions<About>) {
+  constructor(options: CountedLinesOptions<Subject>) {
     this.#options = options
     const { sweepMs = 1000 } = options
     if (sweepMs > 0) this.#timer = setInterval(() => this.tick(), sweepMs).unref()
   }
 
   /**
-   * Counts an event. Undefined: that is all. `new`: its kind is not known, and whoever counts says
-   * what it is with `begin`, then writes a line. Else a line is to be written that tells of `due`
-   * events before it.
+   * Counts an event. Returns undefined if no line is due; `new` if the kind is unknown, and the
+   * caller must `begin` it and write a line; otherwise the kind, and the caller must write a line
+   * that reports `due` earlier events.
    */
-  count(group: string, name: string): EventKind<About> | 'new' | undefined {
+  count(group: string, name: string): EventKind<Subject> | 'new' | undefined {
     this.followClock()
     const known = this.#groups.get(group)?.get(name)
     if (known === undefined) {
@@ -79,8 +79,8 @@ export class CountedLines<About> {
     return known
   }
 
-  begin(group: string, name: string, about: About): EventKind<About> {
-    const tracked = { about, second: this.#second, rest: 0, due: 0 }
+  begin(group: string, name: string, subject: Subject): EventKind<Subject> {
+    const tracked = { subject, second: this.#second, rest: 0, due: 0 }
     const names = this.#groups.get(group)
     if (names === undefined) this.#groups.set(group, new Map([[name, tracked]]))
     else names.set(name, tracked)
@@ -88,7 +88,7 @@ export class CountedLines<About> {
     return tracked
   }
 
-  /** One line that tells of so many events. */
+  /** Writes one line that reports this many events. */
   write(fields: LogFields, message: string, events: number): void {
     this.#lines++
     const { log, level } = this.#options
@@ -96,8 +96,8 @@ export class CountedLines<About> {
   }
 
   /**
-   * Takes one of the lines that were not used in the second before this one: whoever writes those
-   * takes nothing from the events counted here. False: there is none.
+   * Takes one of the unused lines of the previous second, so that the caller's line displaces none
+   * of the events counted here. Returns false if there is none.
    */
   takeSpare(): boolean {
     this.followClock()
@@ -106,13 +106,13 @@ export class CountedLines<About> {
     return true
   }
 
-  /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
+  /** Writes the rests of seconds that are over. */
   tick(): void {
     this.followClock()
     this.sweep(({ second }) => second !== this.#second)
   }
 
-  /** Tells of everything that was counted, as far as lines go this second. */
+  /** Writes all rests within this second's bound and drops the remaining ones. */
   flush(): void {
     this.followClock()
     this.sweep(() => true)
@@ -123,12 +123,12 @@ export class CountedLines<About> {
     this.#tracked = 0
   }
 
-  /** Events that no line tells of. */
+  /** Events that no line reports. */
   dropped(): number {
     return this.#dropped
   }
 
-  /** Ends the timer and flushes. */
+  /** Stops the timer and flushes. */
   close(): void {
     clearInterval(this.#timer)
     this.flush()
@@ -137,7 +137,7 @@ export class CountedLines<About> {
   private followClock(): void {
     const second = Math.floor(this.#options.clock.now() / 1000)
     if (second === this.#second) return
-    // A clock that jumped, either way, has passed over the second before this one.
+    // After a clock jump nothing was logged in the previous second.
     const isNext = second === this.#second + 1
     this.#spare = isNext ? LINES_PER_SECOND_MAX - this.#lines : LINES_PER_SECOND_MAX
     this.#second = second
@@ -148,16 +148,16 @@ export class CountedLines<About> {
     return this.#lines < LINES_PER_SECOND_MAX
   }
 
-  /** Forgets kinds, those with a rest after a line; where there is no room they stay. */
-  private sweep(isOver: (tracked: EventKind<About>) => boolean): void {
+  /** Forgets kinds. Those with a rest get a line first, or stay if the second has no line left. */
+  private sweep(isOver: (tracked: EventKind<Subject>) => boolean): void {
     const { message, fields } = this.#options.repeat
     for (const [group, names] of this.#groups) {
       for (const [name, tracked] of names) {
         if (!isOver(tracked)) continue
-        const { about, rest } = tracked
+        const { subject, rest } = tracked
         if (rest > 0) {
           if (!this.hasRoom()) continue
-          this.write({ ...fields(group, about), rest }, message, rest)
+          this.write({ ...fields(group, subject), rest }, message, rest)
         }
         names.delete(name)
         this.#tracked--

@@ -1,6 +1,6 @@
 /**
- * Decisions that were made without the store, as log lines: for each rule, posture and second one
- * line, and the others of that second counted.
+ * Logs decisions by posture: one line for each rule, posture and second, with the number of the
+ * others.
  */
 import type { Decision, PostureName } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
@@ -9,18 +9,18 @@ import type { Log } from './logger.js'
 
 export interface DegradedLog {
   onDecision(decision: Decision): void
-  /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
+  /** Writes what is due of the seconds that are over. */
   tick(): void
-  /** Degraded decisions, once for each rule, that no line tells of. */
+  /** Degraded decisions, once for each rule, that no line reports. */
   dropped(): number
-  /** Ends the timer and tells the rest. */
+  /** Stops the timer and writes the rest. */
   close(): void
 }
 
 export interface DegradedLogOptions {
   readonly log: Pick<Log, 'offer'>
   readonly clock: WallClock
-  /** 0: no timer, somebody else calls `tick`. @default 1000 */
+  /** The interval of `tick`; 0 if the caller calls it. @default 1000 */
   readonly sweepMs?: number | undefined
 }
 
@@ -30,7 +30,7 @@ export function createDegradedLog(options: DegradedLogOptions): DegradedLog {
     level: 'warn',
     repeat: { message: 'degraded again', fields: (rule, posture) => ({ rule, posture }) },
   })
-  // Made once: while a store is gone this is asked for every call.
+  // Created once: while the store is down, every call comes here.
   const visit = (rule: string, posture: PostureName): void => {
     const counted = lines.count(rule, posture)
     if (counted === undefined) return

@@ -1,30 +1,30 @@
 /**
- * Lines on their way to a file descriptor: written in the background, in order, within bounds.
+ * Writes lines to a file descriptor in the background, in order and with a bounded buffer.
  *
- * Whoever reads our lines may stop reading. Then nothing here waits and nothing grows: what does
- * not fit is dropped and counted. The asynchronous destination of pino bounds its buffer as well,
- * but empties it with blocking writes when the process exits, and tries for ever where the reader
- * is stuck or gone; a server that must end in time cannot have that.
+ * If the reader stops reading, nothing blocks and nothing grows: lines that do not fit are dropped
+ * and counted. The asynchronous destination of pino bounds its buffer as well, but drains it with
+ * blocking writes at exit and retries forever if the reader is stuck or gone; a server that must
+ * shut down in time cannot use that.
  */
 import { close, constants, fstatSync, openSync, write, writeSync } from 'node:fs'
 
 export interface LineSink {
-  /** Whether the line was taken; it ends with a line end. */
+  /** Takes a line with its line end; returns whether it was accepted. */
   write(line: string): boolean
-  /** Whether so much waits to be written that lines which can wait should. */
+  /** Whether the buffer is so full that deferrable lines should wait. */
   isBusy(): boolean
-  /** Settles when everything is written, or after a second of trying. */
+  /** Resolves when everything is written, or after one second. */
   flush(): Promise<void>
-  /** Writes what can be written at once, for a process that ends without waiting. */
+  /** Writes synchronously what can be written, for a process that exits immediately. */
   flushNow(): void
-  /** Lines that were taken and could not be written. */
+  /** Lines that were accepted but could not be written. */
   lost(): number
 }
 
-/** Characters that wait at most. */
+/** Buffered characters at most. */
 const WAITING_MAX = 1024 * 1024
 const WAITING_MANY = WAITING_MAX / 2
-/** PIPE_BUF: so much is written to a pipe whole or not at all, so lines of workers never mix. */
+/** PIPE_BUF: writes up to this size are atomic, so lines of workers never mix. */
 const CHUNK_BYTES_MAX = 4096
 const RETRY_MS = 50
 const FLUSH_MS_MAX = 1000
@@ -34,9 +34,9 @@ export function createLineSink(fd: number): LineSink {
 }
 
 /**
- * The same pipe under a descriptor that does not block: a write that waits for a reader occupies a
- * thread, and the process cannot exit before it returns. Only Linux can open a pipe again;
- * elsewhere, and for what is no pipe, the descriptor itself is returned.
+ * Opens the same pipe as a non-blocking descriptor: a blocking write occupies a thread, and the
+ * process cannot exit before it returns. Only Linux can reopen a pipe; elsewhere, and if it is not
+ * a pipe, the descriptor itself is returned.
  */
 export function nonBlocking(fd: number): number {
   try {
@@ -45,7 +45,7 @@ export function nonBlocking(fd: number): number {
     if (fstatSync(again).isFIFO()) return again
     close(again)
   } catch {
-    // A pipe of another user cannot be opened again; it can still be written to.
+    // A pipe of another user cannot be reopened, but it can be written to.
   }
   return fd
 }
@@ -55,7 +55,7 @@ class DescriptorSink implements LineSink {
   #lines: string[] = []
   #waiting = 0
   #isWriting = false
-  /** Nobody will ever read again. */
+  /** The reader is gone for good. */
   #isBroken = false
   #lost = 0
   #onIdle: (() => void)[] = []
@@ -92,7 +92,7 @@ class DescriptorSink implements LineSink {
   }
 
   flushNow(): void {
-    // A chunk under way stays so: its thread ends before the process does.
+    // A chunk in flight is left alone: its thread finishes before the process exits.
     while (this.#lines.length > 0 && !this.#isBroken) {
       const { bytes, lines } = this.takeChunk()
       try {
@@ -111,7 +111,7 @@ class DescriptorSink implements LineSink {
     for (const notify of waiters) notify()
   }
 
-  /** Whole lines, as many as go into one write. */
+  /** Takes as many whole lines as fit into one write. */
   private takeChunk(): PendingWrite {
     let length = 0
     let lines = 0
@@ -135,7 +135,7 @@ class DescriptorSink implements LineSink {
         setTimeout(() => this.writeChunk({ bytes, lines }), RETRY_MS).unref()
         return
       }
-      // A full disk may be emptied again; a reader that is gone does not come back.
+      // A full disk may recover; a closed pipe does not.
       if (error.code === 'EPIPE' || error.code === 'EBADF') this.giveUp(lines)
       else this.#lost += lines
       this.next()

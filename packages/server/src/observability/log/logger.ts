@@ -1,10 +1,10 @@
-/** The log: JSON lines, written in the background. */
+/** The log: lines of JSON, written in the background. */
 import { pid } from 'node:process'
 import { pino } from 'pino'
 import { type WallClock, wallClock } from '../../lib/wall-clock.js'
 import { createLineSink, type LineSink, nonBlocking } from './line-sink.js'
 
-/** Chosen fields only: a whole object, such as the headers of a request, brings its secrets. */
+/** Only simple values: a whole object, such as request headers, may contain secrets. */
 export type LogFields = Readonly<
   Record<
     string,
@@ -23,15 +23,15 @@ export interface Log {
   info(fields: LogFields, message: string): void
   warn(fields: LogFields, message: string): void
   error(fields: LogFields, message: string): void
-  /** A line whose writer counts what is dropped, so that `dropped` does not: was it taken? */
+  /** Returns whether the line was accepted; the caller, not `dropped`, counts rejected lines. */
   offer(fields: LogFields, message: string, level?: 'info' | 'warn'): boolean
-  /** Whether so much waits to be written that lines which can wait should. */
+  /** Whether the buffer is so full that deferrable lines should wait. */
   isBusy(): boolean
-  /** Settles when everything is written, or after a second of trying. */
+  /** Resolves when everything is written, or after one second. */
   flush(): Promise<void>
-  /** Writes what can be written at once, for a process that ends without waiting. */
+  /** Writes synchronously what can be written, for a process that exits immediately. */
   flushNow(): void
-  /** Lines that nobody will read because they did not fit or could not be written. */
+  /** Lines that did not fit into the buffer or could not be written. */
   dropped(): number
 }
 
@@ -39,13 +39,13 @@ export interface LoggerOptions {
   readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** @default standard output */
   readonly destination?: LineSink | undefined
-  /** @default the system's */
+  /** @default the system clock */
   readonly clock?: WallClock | undefined
 }
 
 const STDOUT = 1
 
-/** The net below "chosen fields only": under these names nothing is ever shown. */
+/** Fields of these names are always redacted, as a safety net. */
 const SECRET_FIELDS = ['authorization', 'cookie', 'key', 'password', 'secret', 'token']
 
 export function createLogger({ level, destination, clock = wallClock }: LoggerOptions): Log {
@@ -72,7 +72,7 @@ export function createLogger({ level, destination, clock = wallClock }: LoggerOp
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
     offer(fields, message, loudness = 'info') {
-      // At a level that leaves such lines out, nothing is lost that anybody wanted.
+      // A line below the log level counts as accepted.
       wasTaken = true
       logger[loudness](fields, message)
       if (!wasTaken) dropped--

@@ -1,10 +1,10 @@
 /**
- * Refusals as log lines: for each caller, rule and second one line, and the others of that second
- * counted. A line is `refused`, or `refused again` where only the rest of a second is told.
+ * Logs refusals: one line for each caller, rule and second, with the number of the others. A line
+ * is `refused`, or `refused again` if it only reports the rest of a second.
  *
- * What rules in shadow and candidates would have refused is a line too, `would have been refused`
- * with its `mode`. Those lines come when their second is over, and only with what refusals left of
- * its lines: a candidate that is wildly wrong takes no line from a caller that was refused.
+ * Calls that a rule in shadow mode or a candidate would have refused get the line `would have been
+ * refused` with a `mode`. Those lines are written when their second is over, and only use lines
+ * that refusals left over: a badly wrong candidate displaces no line of a refused caller.
  */
 import {
   type Attributes,
@@ -27,15 +27,15 @@ import type { Log, LogFields } from './logger.js'
 
 export interface RefusalLog {
   logRefusal(decision: Decision, call: Call, entryPoint: string): void
-  /** A call that passed, and that something in shadow would have refused. */
+  /** Logs an admitted call that a shadow rule or a candidate would have refused. */
   logShadowRefusal(decision: Decision, call: Call, entryPoint: string): void
-  /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
+  /** Writes what is due of the seconds that are over. */
   tick(): void
-  /** Tells of everything that was counted, as far as lines go this second. */
+  /** Writes everything that was counted, within this second's bound. */
   flush(): void
-  /** Refusals, would-be ones among them, that no line tells of. */
+  /** Refusals, including would-be refusals, that no line reports. */
   dropped(): number
-  /** Ends the timer and flushes. */
+  /** Stops the timer and flushes. */
   close(): void
 }
 
@@ -44,9 +44,9 @@ export interface RefusalLogOptions {
   readonly clock: WallClock
   /** Whether a line names the caller by its hash or by the attributes it is counted by. */
   readonly callers: 'hash' | 'clear'
-  /** Attributes that are never shown unless as the hash that the door made of them. */
+  /** Attributes that are shown only in masked form. */
   readonly secretAttributes?: readonly string[] | undefined
-  /** 0: no timer, somebody else calls `tick`. @default 1000 */
+  /** The interval of `tick`; 0 if the caller calls it. @default 1000 */
   readonly sweepMs?: number | undefined
 }
 
@@ -54,7 +54,7 @@ const SWEEP_MS = 1000
 const METHOD_SHOWN_MAX = 32
 const PATH_SHOWN_MAX = 256
 const VALUE_SHOWN_MAX = 256
-/** A hash and the last characters of a secret, as the door writes it. */
+/** The masked form of a secret: a hash and its last characters. */
 const SECRET_FORM = /^[0-9a-f]{16}\.\..{0,8}$/su
 
 export function createRefusalLog(options: RefusalLogOptions): RefusalLog {
@@ -67,7 +67,7 @@ interface RefusedCaller {
   readonly caller: string | Readonly<Record<string, string>>
 }
 
-/** What a line says beside the decision. */
+/** What a line has besides the decision. */
 interface RefusalLine extends Pick<RefusedCaller, 'caller'> {
   readonly entryPoint: string
   readonly rule: string
@@ -109,7 +109,7 @@ class CountedRefusalLog implements RefusalLog {
     const counted = this.#lines.count(rule, hash)
     if (counted === undefined) return
     if (counted !== 'new') {
-      const { caller } = counted.about
+      const { caller } = counted.subject
       this.writeLine(decision, call, { entryPoint, rule, caller, bound, rest: counted.due })
       return
     }
@@ -171,7 +171,7 @@ class CountedRefusalLog implements RefusalLog {
     return { ...fields, way: entryPoint, ...routeOf(call.attributes, counted) }
   }
 
-  /** As the rule counted them: an address by its network, the route that was found. */
+  /** The attributes as the rule counted them: an address by its network, the matched route. */
   private attributesOf(
     counted: Pick<BindingCaller, 'by' | 'call'> | undefined,
   ): Record<string, string> {
@@ -187,14 +187,14 @@ class CountedRefusalLog implements RefusalLog {
 }
 
 /**
- * 53 bits of a hash: a text of all 64 costs more than all else that is done with a call that a
- * candidate would have refused, and there may be very many.
+ * Returns 53 bits of a hash: formatting all 64 as text would cost more than everything else done
+ * for a would-be refusal, and there may be very many.
  */
 function numberOf({ hi, lo }: Hash64): number {
   return (hi & 0x1fffff) * 2 ** 32 + (lo >>> 0)
 }
 
-/** Which call it was, without anything that a caller could flood the log with. */
+/** Method, path and route of a call, cut to a bounded length. */
 function routeOf(attributes: Attributes, call: NormalizedCall | undefined): LogFields {
   const route = call && readNormalized(call, 'route')
   return {
@@ -204,7 +204,7 @@ function routeOf(attributes: Attributes, call: NormalizedCall | undefined): LogF
   }
 }
 
-/** Without its query, where secrets stand. */
+/** Leaves out the query, which may contain secrets. */
 function showPath(path: string): string {
   const end = path.search(/[?#]/)
   return show(end < 0 ? path : path.slice(0, end), PATH_SHOWN_MAX)

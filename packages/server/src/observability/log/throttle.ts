@@ -1,13 +1,13 @@
-/** At most one line a second of each kind, for what may happen at every call. */
+/** Allows one log line per second of each kind, for what may happen at every call. */
 import type { WallClock } from '../../lib/wall-clock.js'
 
 export interface Throttle {
-  /** Whether a line may be written now, and how many of its kind were not since the last. */
+  /** Returns how many lines of this kind were suppressed; undefined if this one is, too. */
   pass(kind: string): { readonly suppressed: number } | undefined
 }
 
 const LINE_EVERY_MS = 1000
-/** Kinds that are known at a time; one more is not told before another is forgotten. */
+/** Kinds tracked at a time; a further kind is suppressed until another one expires. */
 const KINDS_MAX = 64
 
 interface Kind {
@@ -33,7 +33,7 @@ export function createThrottle(clock: WallClock): Throttle {
   }
 }
 
-/** The wall clock was set back: nothing is held up for longer than a second. */
+/** Whether the wall clock was set back: nothing is suppressed for more than a second. */
 function isAhead({ lineFromMs }: Kind, nowMs: number): boolean {
   return lineFromMs - nowMs > LINE_EVERY_MS
 }

@@ -1,12 +1,11 @@
-/** How many alerts are active, and how many there were, by the names that there are. */
+/** Registers active alerts and alert totals, by name. */
 import type { AlertName } from '../alerts/alert.js'
 import { ALERT_NAMES } from '../alerts/alert-kinds.js'
 import type { Registry } from './registry.js'
 
 export interface AlertMetricsDeps {
-  /** Those that go on. */
   readonly active: () => Iterable<{ readonly alert: AlertName }>
-  /** How often each has begun since the start; those that never did may be missing. */
+  /** How often each alert has begun since the start; those that never did may be missing. */
   readonly totals: () => ReadonlyMap<AlertName, number>
 }
 
@@ -16,7 +15,7 @@ export function registerAlertMetrics(
 ): void {
   registry.gauge(
     'sluice_alert_active',
-    'Alerts that are active: one for each rule, caller or node of the store that it is about.',
+    'Active alerts, one for each rule, caller, upstream or store node concerned.',
     'max',
     () => {
       const counts = new Map<AlertName, number>()
@@ -25,12 +24,12 @@ export function registerAlertMetrics(
     },
     ['alert'],
   )
-  registry.total('sluice_alerts_total', 'Alerts that have begun.', () => samplesOf(totals()), {
+  registry.total('sluice_alerts_total', 'Alerts begun.', () => samplesOf(totals()), {
     labelNames: ['alert'],
   })
 }
 
-/** Every name from the start: as the first value of a series a beginning would go unseen. */
+/** Reports every name from the start, because `increase` misses the first sample of a series. */
 function samplesOf(counts: ReadonlyMap<AlertName, number>) {
   return ALERT_NAMES.map((alert) => [[alert], counts.get(alert) ?? 0] as const)
 }

@@ -1,10 +1,10 @@
-/** Series whose label is told by somebody else, such as a topology: no more than a fixed number. */
+/** Bounds the series of a label whose values come from outside, such as Redis addresses. */
 import type { Counter, Series } from './registry.js'
 
 const OTHER = 'other'
 
 export interface BoundedLabels {
-  /** The series of this value; beyond the bound all values share one. */
+  /** Returns the series of this value; values beyond the bound share `other`. */
   get(value: string): Series
 }
 

@@ -1,15 +1,15 @@
-/** How many callers each rule has, told when the metrics are read. */
+/** Registers the number of distinct callers of each rule. */
 import type { Registry } from './registry.js'
 
 export interface CallerMetricsDeps {
-  /** Rules that are not counted are left out. */
+  /** Leaves out rules that are not counted. */
   readonly estimates: () => Iterable<readonly [rule: string, callers: number]>
 }
 
 export function registerCallersMetric(registry: Registry, distinct: CallerMetricsDeps): void {
   registry.gauge(
     'sluice_callers',
-    'Distinct callers of a rule in the last five minutes, as this node saw them; estimated.',
+    'Estimated distinct callers of a rule on this node in the last five minutes.',
     'max',
     () => Array.from(distinct.estimates(), ([rule, callers]) => [[rule], Math.round(callers)]),
     ['rule'],

@@ -1,32 +1,31 @@
 /**
- * What nodes decide without asking the store, by rule: units drawn ahead, units counted here, and
- * what passed beyond a limit.
+ * Registers, by rule, what nodes decide without a store round trip: leased units, locally counted
+ * units, and units admitted beyond a limit.
  */
 import type { CoordinationStats } from '@sluice/limiter'
 import type { CatalogRule, RuleCatalog } from '../../rules/sync/rule-catalog.js'
 import type { Registry } from './registry.js'
 
 export interface CoordinationMetricsDeps {
-  /** By the id of the rule; undefined where counters are in this process: all is exact there. */
+  /** By rule id; undefined for the memory store, where all counting is exact. */
   readonly stats: () => ReadonlyMap<string, CoordinationStats> | undefined
   readonly catalog: Pick<RuleCatalog, 'rules'>
 }
 
 type Samples = readonly (readonly [values: readonly string[], value: number])[]
 
-/** A set has at most 10,000 rules, and rules come and go. */
+/** Twice the maximum of a rule set, because rules are added and removed. */
 const RULES_MAX = 20_000
 
-/** One number of a rule, under the labels that follow its id. */
+/** Reads one value of a rule; its labels follow the rule id. */
 type MetricReader = readonly [
   labels: readonly string[],
   read: (stats: CoordinationStats, rule: string) => number,
 ]
 
 /**
- * What rules a metric is about. Those in force are told of from 0 on, because a graph that begins
- * with the first unit hides it; those that left the set stay, as the limiter keeps them, or a rate
- * would end in the middle.
+ * The rules that a metric covers. Active rules are reported from 0, because a series that starts
+ * with its first unit hides it. Removed rules stay, so that a rate over them does not break off.
  */
 interface RuleSelection {
   readonly coordinations: readonly unknown[]
@@ -40,7 +39,7 @@ const LEASED: RuleSelection = {
 }
 const LOCAL: RuleSelection = {
   coordinations: ['local'],
-  // Not by the callers: of a leased rule those are counted too.
+  // `counters` is no criterion: leased rules have counters, too.
   hasCounted: ({ reported, unreported }) => reported + unreported > 0,
 }
 const EITHER: RuleSelection = {
@@ -57,13 +56,13 @@ export function registerCoordinationMetrics(
   const neverLess = createNeverLess()
   registry.total(
     'sluice_lease_draws_total',
-    'Times that the store was asked for a lease.',
+    'Leases requested from the store.',
     () => samples(LEASED, [[[], ({ draws }) => draws]]),
     { labelNames: ['rule'] },
   )
   registry.total(
     'sluice_lease_units_total',
-    'Units of leases: drawn, spent by calls, given_back, or lost because no store confirmed that.',
+    'Leased units: drawn, spent by calls, given_back, or lost because the store did not confirm.',
     () =>
       samples(LEASED, [
         [['drawn'], ({ drawn }) => drawn],
@@ -75,14 +74,14 @@ export function registerCoordinationMetrics(
   )
   registry.gauge(
     'sluice_lease_units_held',
-    'Units of leases that are neither spent nor given back.',
+    'Leased units that are neither spent nor given back.',
     'sum',
     () => samples(LEASED, [[[], ({ held }) => held]]),
     ['rule'],
   )
   registry.total(
     'sluice_local_units_total',
-    'Units counted on a node: reported to the store, or unknown to have arrived there.',
+    'Units counted on a node: reported to the store, or with unknown delivery.',
     () =>
       samples(LOCAL, [
         [['reported'], ({ reported }) => reported],
@@ -92,7 +91,7 @@ export function registerCoordinationMetrics(
   )
   registry.gauge(
     'sluice_local_counters',
-    'Callers that are counted on a node.',
+    'Callers currently counted on a node.',
     'sum',
     () => samples(LOCAL, [[[], ({ counters }) => counters]]),
     ['rule'],
@@ -107,8 +106,8 @@ export function registerCoordinationMetrics(
 }
 
 /**
- * Units that a call took of a lease are put back if the store refuses the call, a moment later. A
- * total that goes down is read as one that began anew, so it waits until it is passed again.
+ * Keeps a total from decreasing, which Prometheus would take for a restart: a call's leased units
+ * are returned if the store refuses the call a moment later.
  */
 function createNeverLess(): (rule: string, value: number) => number {
   const highest = new Map<string, number>()
@@ -155,7 +154,7 @@ const ZERO_STATS: CoordinationStats = {
   counters: 0,
 }
 
-/** What the rules in force say of their coordination, by id; read again when they change. */
+/** The coordination of the active rules, by id; recomputed when the rules change. */
 function activeCoordinations(
   catalog: CoordinationMetricsDeps['catalog'],
 ): () => ReadonlyMap<string, unknown> {

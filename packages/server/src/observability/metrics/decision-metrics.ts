@@ -1,22 +1,22 @@
-/** Decisions counted by rule, outcome and source: labels that come from the rule set alone. */
+/** Counts decisions by rule, outcome and source. No label value comes from callers. */
 import type { Decision, PostureName, RuleOutcome, Source } from '@sluice/core'
 import type { Counter, Registry, Series } from './registry.js'
 
 export interface DecisionMetrics {
   count(decision: Decision): void
-  /** How often each rule decided, and how often by its posture, since the start. */
+  /** Visits each rule with its counts since the start. */
   eachRule(visit: RuleVisit): void
-  /** Of all calls that a rule spoke of, since the start. */
+  /** Counts, since the start, of calls that matched at least one rule. */
   matched(): MatchedTotals
 }
 
 interface MatchedTotals {
   readonly decisions: number
-  /** Those in which at least one rule answered by its posture. */
+  /** Calls for which at least one rule decided by its posture. */
   readonly degraded: number
 }
 
-/** `counted` is the same object each time, and goes on counting. */
+/** `counters` is the same live object each time. */
 export type RuleVisit = (
   rule: string,
   decisions: number,
@@ -24,7 +24,7 @@ export type RuleVisit = (
   counters: RuleTotals,
 ) => void
 
-/** What a rule, or `<id>:candidate`, has said since the start. */
+/** Outcomes of a rule, or of `<id>:candidate`, since the start. */
 interface RuleTotals {
   readonly decisions: number
   readonly allowed: number
@@ -34,8 +34,8 @@ interface RuleTotals {
 }
 
 /**
- * Rules that were counted keep their series when they leave the set, or a rate would end in the
- * middle. A set has at most 10,000 rules, each with a candidate; names beyond this share one.
+ * Removed rules keep their series, so that a rate over them does not break off. A set has at most
+ * 10,000 rules, each with a candidate; further names share `other`.
  */
 const RULE_NAMES_MAX = 20_000
 const OTHER = 'other'
@@ -44,12 +44,12 @@ export function createDecisionMetrics(registry: Registry): DecisionMetrics {
   return new DecisionCounters(
     registry.counter(
       'sluice_decisions_total',
-      'Decisions, once for each rule that matched; rule="" where none did.',
+      'Decisions, once for each rule that matched; rule="" if none did.',
       ['rule', 'outcome', 'source'],
     ),
     registry.counter(
       'sluice_degraded_total',
-      'Decisions that a rule made by its posture, because the store did not answer.',
+      'Decisions that a rule made by its posture because the store did not answer.',
       ['rule', 'posture'],
     ),
   )
@@ -57,17 +57,17 @@ export function createDecisionMetrics(registry: Registry): DecisionMetrics {
 
 const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const satisfies Source[]
 const PLACES = new Map<Source, number>(SOURCES.map((source, place) => [source, place]))
-/** The places of postures come behind those of outcomes and sources. */
+/** The series of postures follow those of outcomes and sources. */
 const POSTURE_PLACES = { open: 0, closed: 1, local: 2 } as const satisfies Record<
   PostureName,
   number
 >
 const SERIES_MAX = SOURCES.length * 3 + 3
 
-/** What is known of one rule. */
+/** The counts and series of one rule. */
 interface RuleCounters {
   readonly name: string
-  /** By outcome and source, then by posture; each made at the first count. */
+  /** By outcome and source, then by posture; each created when first counted. */
   readonly series: (Series | undefined)[]
   decisions: number
   allowed: number
@@ -111,7 +111,7 @@ class DecisionCounters implements DecisionMetrics {
     }
   }
 
-  /** Made once: a function for each decision would be garbage for each decision. */
+  /** Created once, so that no decision allocates a closure. */
   readonly #visit = (rule: string, outcome: RuleOutcome): void => {
     const counters = this.#rules.get(rule) ?? this.countersOf(rule)
     counters.decisions++

@@ -1,30 +1,30 @@
-/** How often a number lay below each of some bounds: for times, of which a mean says little. */
+/** Histograms with fixed bounds. */
 
 interface Histogram {
-  /** Counts a number, as if it had been seen so many times. */
+  /** Counts a value, `times` times. */
   observe(value: number, times?: number): void
 }
 
-/** One that statistics read as well. */
+/** A histogram that statistics read as well. */
 export interface ReadableHistogram extends Histogram {
-  /** Rising. */
+  /** Ascending. */
   readonly bounds: readonly number[]
-  /** How many lay at each place: one for each bound, and one for what lies above the last. */
+  /** The count of each bucket: one for each bound, and one above the last. */
   counts(): Float64Array
 }
 
 export interface LabelledHistogram {
-  /** The series of these values, in the order of the label names; the same one each time. */
+  /** Returns the series of these label values, in the order of the label names. */
   labels(...values: readonly string[]): ReadableHistogram
 }
 
-/** What the samples of a histogram are named beside its own name. */
+/** What the names of a histogram's samples add to its own. */
 export const HISTOGRAM_SUFFIX = /_(?:bucket|sum|count)$/
-/** The label of a bucket, which no series may have beside it. */
+/** The label of the bound of a bucket, reserved for it. */
 const BOUND_LABEL = 'le'
 const BOUNDS_MAX = 64
 
-/** One series. */
+/** One series of a histogram. */
 export class HistogramSeries implements ReadableHistogram {
   readonly bounds: readonly number[]
   readonly #bounds: Float64Array
@@ -40,7 +40,7 @@ export class HistogramSeries implements ReadableHistogram {
   observe(value: number, times = 1): void {
     const bounds = this.#bounds
     let place = 0
-    // Few bounds, and most of what is counted lies below the first of them.
+    // A linear search: there are few bounds, and most values lie below the first.
     while (place < bounds.length && value > (bounds[place] ?? 0)) place++
     this.#counts[place] = (this.#counts[place] ?? 0) + times
     this.#sum += value * times
@@ -50,10 +50,7 @@ export class HistogramSeries implements ReadableHistogram {
     return this.#counts.slice()
   }
 
-  /**
-   * Each bound with all that lies below it, the smallest first, as the format wants it. `labels`
-   * as they are written, without braces.
-   */
+  /** Formats cumulative buckets, sum and count. `labels` are in the text format, without braces. */
   lines(name: string, labels: string): readonly string[] {
     const prefix = labels === '' ? '' : `${labels},`
     const own = labels === '' ? '' : `{${labels}}`

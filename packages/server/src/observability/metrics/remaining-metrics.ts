@@ -1,20 +1,20 @@
-/** How much of its limits a rule's callers have left, once for each decision of the rule. */
+/** Histograms of the remaining share of a rule's limits, observed at each of its decisions. */
 import type { LabelledHistogram, ReadableHistogram } from './histogram.js'
 import type { Registry } from './registry.js'
 
-/** Shares of a limit: 0 holds those that were refused, or came to their limit with this call. */
+/** Shares of a limit. The bucket 0 holds refused calls and those that used up the limit. */
 const REMAINING_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1]
-/** As many as decisions are counted by: see decisions.ts. */
+/** The same bound as in decision-metrics.ts. */
 const RULE_NAMES_MAX = 20_000
 const OTHER = 'other'
 
-/** The shares of one rule: whoever counts keeps it. */
+/** The histogram of one rule; callers keep it. */
 interface RuleRemaining {
-  /** The smallest share left of the rule's limits; below 0: nobody knows, nothing is counted. */
+  /** Takes the smallest remaining share of the rule's limits; ignored if negative (unknown). */
   observe(left: number): void
-  /** Rising. */
+  /** Ascending. */
   readonly bounds: readonly number[]
-  /** How many lay at each place: one for each bound, and one above the last, which stays 0. */
+  /** The count of each bucket; the one above the last bound stays 0. */
   counts(): Float64Array
 }
 
@@ -26,7 +26,7 @@ export function createRemainingMetrics(registry: Registry): RemainingMetrics {
   return new RemainingHistograms(
     registry.labelledHistogram(
       'sluice_remaining_ratio',
-      'The share left of the tightest limit of a rule, as its decisions left it.',
+      'Remaining share of the tightest limit of a rule after each of its decisions.',
       REMAINING_BOUNDS,
       ['rule'],
     ),
@@ -65,7 +65,7 @@ class RuleShares implements RuleRemaining {
   }
 
   observe(left: number): void {
-    // What a store knew last may be of a larger limit than the one in force.
+    // A stale state may belong to a larger limit than the current one.
     if (left >= 0) this.#series.observe(left > 1 ? 1 : left)
   }
 

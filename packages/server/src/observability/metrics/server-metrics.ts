@@ -1,4 +1,4 @@
-/** What a server tells of itself beside its decisions. */
+/** Registers the metrics of a server that are not about single decisions. */
 import type { Decider } from '../../decide.js'
 import type { WebSocketCounts } from '../../entrypoints/gateway/upgrade.js'
 import type { UpstreamHealth } from '../../entrypoints/gateway/upstream-health.js'
@@ -30,50 +30,57 @@ export function registerServerMetrics(registry: Registry, deps: ServerMetricsDep
     stats: () => decider.limiter.stats?.coordination,
     catalog: ruleFollower.catalog,
   })
-  registry.gauge('sluice_rules_version', 'The version of the rules in force.', 'max', () =>
+  registry.gauge('sluice_rules_version', 'Version of the active rules.', 'max', () =>
     ruleFollower.version(),
   )
   registry.gauge(
     'sluice_rules_age_seconds',
-    'How long the source of the rules has not confirmed those in force; 0: it does.',
+    'Seconds since the rule store last confirmed the active rules; 0 while it is reachable.',
     'max',
     () => ruleFollower.ageSeconds(),
   )
   registry.gauge(
     'sluice_rules_read_only',
-    '1 while the rule store is served read-only because its disk cannot be written; else 0.',
+    '1 while the rule store is read-only because its disk cannot be written, otherwise 0.',
     'max',
     () => (ruleFollower.status()?.isReadOnly === true ? 1 : 0),
   )
-  registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
-    ruleFollower.failures(),
+  registry.total(
+    'sluice_rules_failures_total',
+    'Rule sets and rules that could not be activated.',
+    () => ruleFollower.failures(),
   )
   registry.total(
     'sluice_log_dropped_total',
-    'Refusals, degraded decisions, upstream failures and log lines that were counted but not written.',
+    'Refusals, degraded decisions, upstream failures and log lines that were not logged.',
     () => refusals.dropped() + degraded.dropped() + upstreamHealth.dropped() + log.dropped(),
   )
   registry.total(
     'sluice_identity_problems_total',
-    'Calls that claimed an identity they do not have, by the reason.',
+    'Calls with invalid credentials or identity headers, by reason.',
     () => Object.entries(identifier.stats().problems).map(([name, count]) => [[name], count]),
     { labelNames: ['reason'] },
   )
   registry.total(
     'sluice_forwarded_ignored_total',
-    'Forwarding headers that were not believed.',
+    'Forwarding headers ignored because they did not come from a trusted proxy.',
     () => identifier.stats().ignoredForwarded,
   )
-  registry.gauge('sluice_held_calls', 'Calls that wait for their time.', 'sum', held)
-  registry.gauge('sluice_websockets', 'WebSockets that are open.', 'sum', websockets)
+  registry.gauge(
+    'sluice_held_calls',
+    'Requests currently delayed by a leaky bucket or `wait`.',
+    'sum',
+    held,
+  )
+  registry.gauge('sluice_websockets', 'Open WebSockets.', 'sum', websockets)
   registry.total(
     'sluice_websockets_refused_total',
-    'WebSockets refused because their upstream had as many as it may.',
+    'WebSockets refused because their upstream had reached its maximum.',
     () => websocketCounts().refused,
   )
   registry.total(
     'sluice_websockets_idle_total',
-    'WebSockets closed because they carried nothing for timeouts.websocketIdle.',
+    'WebSockets closed after timeouts.websocketIdle without traffic.',
     () => websocketCounts().idle,
   )
 }

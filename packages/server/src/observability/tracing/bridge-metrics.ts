@@ -1,12 +1,12 @@
 /**
- * All metrics of a registry as those of OpenTelemetry, read when its SDK asks. A histogram is told
- * as its parts, as Prometheus has it: to record each value there as well would cost every decision.
+ * Exposes all metrics of a registry to OpenTelemetry, read when its SDK collects. A histogram
+ * becomes its Prometheus samples, because recording each value twice would slow every decision.
  */
 import type { BatchObservableCallback, Meter, Observable } from '@opentelemetry/api'
 import type { Registry } from '../metrics/registry.js'
 import { type SampledMetric, readSamples } from './metric-samples.js'
 
-/** Stops when the function is called that it returns. */
+/** Returns the function that stops the bridge. */
 export function bridgeMetrics(registry: Pick<Registry, 'text'>, meter: Meter): () => void {
   const bridge = new Bridge(registry, meter)
   bridge.follow(readSamples(registry.text()))
@@ -17,7 +17,7 @@ class Bridge {
   readonly #registry: Pick<Registry, 'text'>
   readonly #meter: Meter
   readonly #observed = new Map<string, Observable>()
-  /** Those that `#observe` is asked for. */
+  /** The observables that `#observe` is registered for. */
   #bound: Observable[] = []
   #isStopped = false
 
@@ -26,7 +26,7 @@ class Bridge {
     this.#meter = meter
   }
 
-  /** Metrics that are new since the last time are told from the next time on. */
+  /** Registers metrics that are new; they are observed from the next collection on. */
   follow(metrics: ReadonlyMap<string, SampledMetric>): void {
     const before = this.#observed.size
     for (const metric of metrics.values()) {
@@ -63,7 +63,7 @@ class Bridge {
       if (observable === undefined) continue
       for (const { labels, value } of samples) result.observe(observable, value, labels)
     }
-    // The SDK goes through its callbacks right now: theirs may not change before it is through.
+    // The SDK is iterating over its callbacks, so they must not change before it has finished.
     queueMicrotask(() => this.follow(metrics))
   }
 }

@@ -1,13 +1,10 @@
-/**
- * The samples of a registry, read from the text that it gives to Prometheus: so both tell the same,
- * and what is counted is kept in one form.
- */
+/** Parses the samples of a registry from its Prometheus text, so that both always agree. */
 import { HISTOGRAM_SUFFIX } from '../metrics/histogram.js'
 
 export interface SampledMetric {
   readonly name: string
   readonly help: string
-  /** Whether it only goes up. */
+  /** Whether it is monotonic. */
   readonly isCounter: boolean
   readonly samples: Sample[]
 }
@@ -21,7 +18,7 @@ const HEAD = /^# (HELP|TYPE) (\S+) (.*)$/s
 const SAMPLE = /^([^{ ]+)(?:\{(.*)\})? (\S+)$/s
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
 
-/** The parts of a histogram are counters, each under its own name. */
+/** The samples of a histogram become counters, each under its own name. */
 export function readSamples(text: string): ReadonlyMap<string, SampledMetric> {
   const metrics = new Map<string, SampledMetric>()
   const types = new Map<string, string>()

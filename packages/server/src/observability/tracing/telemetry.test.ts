@@ -27,7 +27,7 @@ test('without the API package there is none, and only who looks closely is told'
   const load = () => Promise.reject(Object.assign(new Error('no such package'), { code }))
   expect(await openTelemetry(true, log, load)).toBeUndefined()
   expect(lines).toMatchObject([
-    { level: 'debug', msg: 'no OpenTelemetry: @opentelemetry/api is not installed' },
+    { level: 'debug', msg: 'OpenTelemetry disabled: @opentelemetry/api is not installed' },
   ])
 })
 

@@ -1,7 +1,6 @@
 /**
- * Spans and metrics for OpenTelemetry, through its API package where that is installed. The SDK is
- * the user's; until one is registered a request costs one look at the API, and its headers pass as
- * they came.
+ * Spans and metrics for OpenTelemetry, if its API package is installed. The SDK is the user's;
+ * until one is registered, a request costs one lookup and its headers pass unchanged.
  */
 import type { IncomingMessage } from 'node:http'
 import type { Decision } from '@sluice/core'
@@ -11,16 +10,16 @@ import type { Log } from '../log/logger.js'
 import { messageOf } from '../../lib/message-of.js'
 import type { Registry } from '../metrics/registry.js'
 
-/** One request as traces see it. */
+/** The trace of one request. */
 export interface RequestTrace {
-  /** Decides within a span; at once, where the decision is. */
+  /** Decides within a span; synchronous if the decision is. */
   decide(
     details: TracedDecision,
     decide: () => Decision | Promise<Decision>,
   ): Decision | Promise<Decision>
-  /** Headers for the upstream, so that what it does is part of the same trace. */
+  /** Adds the trace context to the headers for the upstream. */
   inject(headers: FlatHeaders): FlatHeaders
-  /** Its answer is out, with this status; undefined: there was none, or no usual one. */
+  /** Ends the span with the response status; undefined without a regular response. */
   end(status: number | undefined): void
 }
 
@@ -30,15 +29,15 @@ interface TracedDecision {
 }
 
 export interface Telemetry {
-  /** A request of the gateway: a span from now to its `end`. Undefined: there is no SDK. */
+  /** Begins the span of a gateway request; undefined without an SDK. */
   begin(request: IncomingMessage): RequestTrace | undefined
-  /** A question that another program asks: only its decisions are spans. */
+  /** Traces only the decisions of a request, for the decision API. */
   follow(request: IncomingMessage): RequestTrace | undefined
-  /** Tells all metrics of the registry; stops when the function is called that it returns. */
+  /** Exposes all metrics of the registry; returns the function that stops this. */
   bridge(registry: Pick<Registry, 'text'>): () => void
 }
 
-/** Undefined: not wanted, or the API package is not installed. */
+/** Returns undefined if telemetry is off or the API package is not installed. */
 export async function openTelemetry(
   isWanted: boolean,
   log: Log,
@@ -50,10 +49,10 @@ export async function openTelemetry(
     return tracing.createTelemetry()
   } catch (error) {
     if (isAbsent(error)) {
-      log.debug({}, 'no OpenTelemetry: @opentelemetry/api is not installed')
+      log.debug({}, 'OpenTelemetry disabled: @opentelemetry/api is not installed')
       return undefined
     }
-    log.warn({ problem: messageOf(error) }, 'no OpenTelemetry: its API cannot be used')
+    log.warn({ problem: messageOf(error) }, 'OpenTelemetry disabled: its API cannot be used')
     return undefined
   }
 }

@@ -1,4 +1,4 @@
-/** What loads the API of OpenTelemetry; it is imported only where that is wanted and there. */
+/** Tracing with the OpenTelemetry API. Imported only if telemetry is on and the API installed. */
 import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http'
 import {
   type Context,
@@ -25,9 +25,9 @@ const SCOPE = '@sluice/server'
 const GATEWAY_SPAN = 'sluice.gateway'
 
 export function createTelemetry(): Telemetry {
-  // Asked for once: looking it up costs more than everything else does while there is no SDK.
+  // Fetched once: without an SDK the lookup would cost more than everything else here.
   const provider = trace.getTracerProvider()
-  /** Of the SDK, once there is one. */
+  /** The tracer of the SDK, once one is registered. */
   let sdkTracer: Tracer | undefined
   const find = () => (sdkTracer ??= findTracer(provider))
   return {
@@ -43,25 +43,25 @@ export function createTelemetry(): Telemetry {
   }
 }
 
-/** Undefined: nobody has registered an SDK, so that every span would be for nothing. */
+/** Returns undefined until an SDK is registered, because spans would go nowhere. */
 function findTracer(provider: TracerProvider): Tracer | undefined {
   if (!(provider instanceof ProxyTracerProvider)) return provider.getTracer(SCOPE, RELEASE)
   return provider.getDelegateTracer(SCOPE, RELEASE)
 }
 
-/** The span that is active already, where the process is instrumented; else what headers say. */
+/** The active span if the process is instrumented, otherwise the context from the headers. */
 function contextOf(request: IncomingMessage): Context {
   const active = context.active()
   if (trace.getSpan(active) !== undefined) return active
   try {
     return propagation.extract(active, request.headers)
   } catch {
-    // Whoever wrote the propagator did not think of every header that strangers send.
+    // A propagator may throw on malformed headers.
     return active
   }
 }
 
-/** What the propagator would send; nothing where it fails. */
+/** The headers that the propagator sets; none if it throws. */
 function propagatedHeaders(
   traceContext: Context,
 ): readonly (readonly [name: string, value: string])[] {
@@ -74,7 +74,7 @@ function propagatedHeaders(
   return Object.entries(carrier).filter(isHeader)
 }
 
-/** Some propagators decode what strangers send, and do not encode it again. */
+/** Some propagators decode received values and do not encode them again. */
 function isHeader([name, value]: readonly [name: string, value: string]): boolean {
   try {
     validateHeaderName(name)
@@ -87,7 +87,7 @@ function isHeader([name, value]: readonly [name: string, value: string]): boolea
 
 function beginSpan(tracer: Tracer, request: IncomingMessage): RequestTrace {
   const parent = contextOf(request)
-  // Where the process has made a span of this request itself, it needs no second one.
+  // An instrumented process already has a span for this request.
   const known = trace.getSpanContext(parent)
   if (known !== undefined && known.isRemote !== true) {
     return new TracedRequest(tracer, parent, undefined)

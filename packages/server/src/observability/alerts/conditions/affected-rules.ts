@@ -1,14 +1,14 @@
-/** Which rules answered by posture since a store is down, as the alert of that store tells it. */
+/** The rules that decided by posture since the store went down, for the alert about the store. */
 import type { Alert } from '../alert.js'
 import { RULES_MAX } from './recent-counts.js'
 
-/** Rules that are named in the details; all are counted. */
+/** Rules named in the details; the count covers all of them. */
 const NAMED_MAX = 20
 
 export interface AffectedRules {
-  /** The end of a sentence about a store that is down. */
+  /** Completes a sentence about a store that is down. */
   readonly present: string
-  /** The same when it is over. */
+  /** The same for a store that was down. */
   readonly past: string
   readonly details: Alert['details']
 }

@@ -1,34 +1,35 @@
 /**
- * Rules that refuse far more than they usually do, and rules that meet far more callers than they
- * usually do while they do not: an attack, and one that rotates its addresses.
+ * Finds rules that refuse far more calls than their baseline, as in an attack, and rules that have
+ * far more callers than their baseline without refusing more, as in an attack that rotates
+ * addresses.
  */
 import type { Finding } from '../alert.js'
 import { RULES_MAX } from './recent-counts.js'
 import { SAMPLE_MS, Baseline, type BaselineOptions } from './baseline.js'
 
-/** Refusals in ten seconds, and callers in five minutes, below which nobody need look. */
+/** Fewer refusals in ten seconds, or callers in five minutes, are never an anomaly. */
 const REFUSALS_LEAST = 10
 const CALLERS_LEAST = 100
-/** Callers are those of five minutes, which must have passed first. */
+/** The period over which distinct callers are counted; it must pass before the first sample. */
 const CALLERS_MS = 300_000
-/** A look that comes later than this says nothing of ten seconds: the process stood still. */
+/** A sample later than this is discarded, because the process was suspended. */
 const LATE_MS = 60_000
 
 interface RuleBaseline {
-  readonly usual: Baseline
+  readonly baseline: Baseline
   refused: number
   isAnomalous: boolean
 }
 
-/** When ten seconds have passed, and how long they took. */
+/** Decides when a sample is due, and measures the time since the last one. */
 export class SampleTimes {
   #lastMs: number | undefined
 
-  /** Undefined: not yet, or not in a way that could be compared. */
+  /** Returns undefined if no sample is due, `begin` if only the counts are to be remembered. */
   tick(nowMs: number): 'begin' | number | undefined {
     const lastMs = this.#lastMs
     const passedMs = lastMs === undefined ? 0 : nowMs - lastMs
-    // Also where the wall clock was set: what lies between is not counted.
+    // A wall clock that was set makes the interval unusable, too.
     const isLost = lastMs === undefined || passedMs < 0 || passedMs > LATE_MS
     if (!isLost && passedMs < SAMPLE_MS) return undefined
     this.#lastMs = nowMs
@@ -36,7 +37,7 @@ export class SampleTimes {
   }
 }
 
-/** Fed with counts since the start, of each rule whenever ten seconds have passed. */
+/** Compares the refusals of each rule with its baseline, one sample every ten seconds. */
 export class RefusalAnomalies {
   readonly #options: BaselineOptions
   readonly #rules = new Map<string, RuleBaseline>()
@@ -54,21 +55,21 @@ export class RefusalAnomalies {
     if (entry === undefined) return
     if (elapsed !== 'begin') {
       const refused = ((counts.refused - entry.refused) * SAMPLE_MS) / elapsed
-      entry.isAnomalous = entry.usual.observe(refused, this.#options)
+      entry.isAnomalous = entry.baseline.observe(refused, this.#options)
     }
     entry.refused = counts.refused
   }
 
-  /** `refusedCallOf`: the call of a rule that is refused most, as text, where it is known. */
+  /** `refusedCallOf` returns the last refused call, as text, of the caller refused most. */
   findings(
     refusedCallOf: (rule: string) => string | undefined = () => undefined,
   ): readonly Finding[] {
-    return [...this.#rules].flatMap(([rule, { usual, isAnomalous }]) => {
+    return [...this.#rules].flatMap(([rule, { baseline, isAnomalous }]) => {
       if (!isAnomalous) return []
-      const perSecond = tenth(usual.recent / 10)
-      const usualPerSecond = tenth(usual.mean / 10)
+      const perSecond = tenth(baseline.recent / 10)
+      const usualPerSecond = tenth(baseline.mean / 10)
       const text = (refuses: string) =>
-        `Rule "${rule}" ${refuses} ${perSecond} calls a second; about ${usualPerSecond} are usual.`
+        `Rule "${rule}" ${refuses} ${perSecond} calls per second; about ${usualPerSecond} are usual.`
       const lastRefusedCall = refusedCallOf(rule)
       const details = {
         rule,
@@ -80,10 +81,10 @@ export class RefusalAnomalies {
     })
   }
 
-  /** A rule that is seen later began at 0, as all counts do. */
+  /** Counts of a rule that appears later start at 0. */
   private add(rule: string): RuleBaseline | undefined {
     if (this.#rules.size >= RULES_MAX) return undefined
-    const made = { usual: new Baseline(), refused: 0, isAnomalous: false }
+    const made = { baseline: new Baseline(), refused: 0, isAnomalous: false }
     this.#rules.set(rule, made)
     return made
   }
@@ -91,11 +92,11 @@ export class RefusalAnomalies {
 
 export class CallerAnomalies {
   readonly #options: BaselineOptions
-  /** Looks at which a rule was seen before what it has is learnt. */
+  /** Samples of a rule to skip before it has five minutes of callers. */
   readonly #warmUpSamples: number
   readonly #rules = new Map<
     string,
-    { readonly usual: Baseline; samples: number; isAnomalous: boolean }
+    { readonly baseline: Baseline; samples: number; isAnomalous: boolean }
   >()
 
   constructor(baselineMs: number) {
@@ -103,33 +104,33 @@ export class CallerAnomalies {
     this.#warmUpSamples = Math.min(CALLERS_MS, baselineMs) / SAMPLE_MS
   }
 
-  /** The distinct callers of a rule in the last five minutes, whenever ten seconds have passed. */
+  /** Takes the distinct callers of a rule in the last five minutes, every ten seconds. */
   observe(rule: string, callers: number): void {
     const known = this.#rules.get(rule)
     if (known === undefined && this.#rules.size >= RULES_MAX) return
-    const entry = known ?? { usual: new Baseline(), samples: 0, isAnomalous: false }
+    const entry = known ?? { baseline: new Baseline(), samples: 0, isAnomalous: false }
     this.#rules.set(rule, entry)
     entry.samples++
     if (entry.samples <= this.#warmUpSamples) return
-    entry.isAnomalous = entry.usual.observe(callers, this.#options)
+    entry.isAnomalous = entry.baseline.observe(callers, this.#options)
   }
 
-  /** Where refusals are unusual as well, that alert says it. */
+  /** Leaves out rules whose refusals are anomalous: that alert covers them. */
   findings(isRefusing: (rule: string) => boolean): readonly Finding[] {
-    return [...this.#rules].flatMap(([rule, { usual, isAnomalous }]) => {
+    return [...this.#rules].flatMap(([rule, { baseline, isAnomalous }]) => {
       if (!isAnomalous || isRefusing(rule)) return []
-      const callers = Math.round(usual.recent)
-      const usually = Math.round(usual.mean)
+      const callers = Math.round(baseline.recent)
+      const usual = Math.round(baseline.mean)
       const text = (does: string) =>
-        `Rule "${rule}" met about ${callers} callers in five minutes; about ${usually} are usual, ` +
+        `Rule "${rule}" had about ${callers} callers in five minutes; about ${usual} are usual, ` +
         `and it ${does} not refuse more than usual.`
-      const details = { rule, callers, usual: usually }
+      const details = { rule, callers, usual }
       return { subject: rule, summary: text('does'), past: text('did'), details }
     })
   }
 }
 
-/** How long the last ten seconds took; `begin`: nothing can be said of them. */
+/** The time since the last sample; `begin` if there is none to compare with. */
 type SampleElapsed = number | 'begin'
 
 function tenth(value: number): number {

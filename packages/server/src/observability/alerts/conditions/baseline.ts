@@ -1,40 +1,40 @@
 /**
- * What is usual for one number that is looked at every ten seconds: its mean and how far it strays
- * above it, of which the past counts for less the longer it is gone.
+ * The baseline of one value that is sampled every ten seconds: an exponentially weighted mean and
+ * upward deviation.
  */
 
 export const SAMPLE_MS = 10_000
 
 export interface BaselineOptions {
-  /** Over how long what is usual is learnt. */
+  /** The period over which the baseline is learnt. */
   readonly baselineMs: number
-  /** What is below is never unusual. */
+  /** Values below this are never anomalous. */
   readonly least: number
 }
 
-/** Unusual is what is so many times the usual, and so many deviations above it. */
+/** An anomaly is this many times the mean, and this many deviations above it. */
 const TIMES = 5
 const DEVIATIONS = 6
 /**
- * What is unusual is learnt as if it were no more than this many times the usual: an attack of an
- * hour must not become what is usual, and a change that stays is usual after some hours.
+ * Anomalous values are learnt as at most this many times the mean, so that an attack of an hour
+ * does not become the baseline, while a permanent change does after some hours.
  */
 const LEARNT_TIMES = 2
-/** Of `least`: from where what has always been 0 is learnt. */
+/** The share of `least` that is learnt at least, so that a mean of 0 can grow. */
 const LEARNT_LEAST_SHARE = 0.2
-/** It must have been seen for this share of `usualMs`, and a minute. */
+/** Samples must cover this share of `baselineMs`, and a minute, before anything is anomalous. */
 const HISTORY_SHARE = 0.25
 const HISTORY_MS_MIN = 60_000
-/** What is above was unusual; what is below this share of it is so no more. */
+/** An anomaly ends below this share of the threshold. */
 const OVER_SHARE = 0.5
-/** A burst of one look is no news: the mean of so many counts. */
+/** The mean of this many samples is judged, so that a burst in one sample is no anomaly. */
 const RECENT_SAMPLES = 3
 
 export class Baseline {
   #samples = 0
   #mean = 0
   #variance = 0
-  /** The last ones, the newest last. */
+  /** The last samples, the newest last. */
   readonly #recent: number[] = []
   #isAnomalous = false
 
@@ -42,14 +42,15 @@ export class Baseline {
     return this.#mean
   }
 
-  /** Of the last half minute. */
+  /** The mean of the last half minute. */
   get recent(): number {
     return this.#recent.reduce((sum, each) => sum + each, 0) / Math.max(1, this.#recent.length)
   }
 
   /**
-   * Whether it is unusual with this value, which is learnt afterwards. Nothing is before enough was
-   * seen: what a rule has always refused must not be news after every restart.
+   * Returns whether the value is anomalous with this sample, which is learnt afterwards. Nothing is
+   * anomalous before there is enough history: after a restart, the normal refusals of a rule must
+   * not raise an alert.
    */
   observe(value: number, options: BaselineOptions): boolean {
     this.#recent.push(value)
@@ -76,9 +77,9 @@ export class Baseline {
   }
 
   /**
-   * At first each look counts the same; later the newest by its share of `usualMs`. How far it
-   * strays is learnt upwards alone, and never from what is unusual: the way back from an attack is
-   * long, and would make the next one look usual.
+   * Weighs all samples equally at first, later the newest by its share of `baselineMs`. Only upward
+   * deviations are learnt, and never those of anomalies: the long way back from an attack would
+   * otherwise hide the next one.
    */
   private learn(value: number, isAbove: boolean, { baselineMs }: BaselineOptions): void {
     this.#samples++

@@ -1,28 +1,27 @@
-/** Nodes of the store that are down: they did not answer in time, or cannot be reached. */
+/** Finds Redis nodes that are down: they do not answer in time, or cannot be reached. */
 import type { RemoteHealth, StoreNodeHealth } from '@sluice/limiter'
+import { STORES_MAX } from '../../../counter-store/store-metrics.js'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
 import { ConsecutiveFindings } from './consecutive-findings.js'
 
-/** A connection that is made anew within this many looks is no news, unless rules felt it. */
+/** A reconnect within this many ticks is no alert, unless rules decided by posture meanwhile. */
 const CONSECUTIVE_MIN = 3
-/** Beside the nodes of a Cluster there is nothing to bound. */
-const NODES_MAX = 1000
-/** What it is about where no node is known. */
+/** The subject if no node is known. */
 const NO_ADDRESS = ''
 
-/** By address, how many calls met no connection since the start. */
+/** Calls without a connection since the start, by address. */
 export type ConnectionFailures = ReadonlyMap<string, number>
 
 const NO_FAILURES: ConnectionFailures = new Map()
 
-/** What one look found. */
+/** The state of the nodes at one tick. */
 interface Inspection {
   readonly stats: RemoteHealth
   readonly broken: ReadonlySet<string>
-  /** Not to be reached at this look. */
+  /** Unreachable at this tick. */
   readonly silent: readonly string[]
-  /** Not to be reached for several looks. */
+  /** Unreachable for several ticks. */
   readonly lasting: ReadonlySet<string>
 }
 
@@ -31,7 +30,7 @@ export class StoreOutage {
   #failures: ReadonlyMap<string, number> = NO_FAILURES
   #inspection: Inspection | undefined
 
-  /** Looks at the nodes, once a second; undefined: counters are in this process. */
+  /** Called once a second; `stats` is undefined for the memory store. */
   evaluate(
     stats: RemoteHealth | undefined,
     failures: ConnectionFailures = NO_FAILURES,
@@ -41,8 +40,8 @@ export class StoreOutage {
   }
 
   /**
-   * What is down as of the last look. `isFelt`: rules decided by posture meanwhile, so that what
-   * cannot be reached is told at once, as their cause.
+   * Returns what is down as of the last tick. With `hasImpact`, rules decided by posture meanwhile,
+   * and unreachable nodes are reported at once as the cause.
    */
   findings(hasImpact: boolean, affected: AffectedRules = NO_RULES): readonly Finding[] {
     if (this.#inspection === undefined) return []
@@ -72,16 +71,16 @@ export class StoreOutage {
 }
 
 function silentOf({ state, nodes }: RemoteHealth, failing: ReadonlySet<string>): readonly string[] {
-  // One that answers and refuses this node is an alert of its own.
+  // A Redis that refuses this node has its own alert.
   if (state === 'refused') return []
   if (state !== 'ready' || nodes.length === 0) return [NO_ADDRESS]
   const silent = nodes
     .filter(({ refusal }) => refusal === undefined)
-    // A connection may have been lost and made anew between two looks.
+    // A connection may have been lost and re-established between two ticks.
     .filter(({ address, isAnswering }) => !isAnswering || failing.has(address))
-    .slice(0, NODES_MAX)
+    .slice(0, STORES_MAX)
     .map(({ address }) => address)
-  // Slots that no node has.
+  // Calls fail without an address if no node of the Cluster serves their slot.
   return failing.has(NO_ADDRESS) ? [...silent, NO_ADDRESS] : silent
 }
 
@@ -114,7 +113,7 @@ function unreachable(
   if (state === 'unfit') {
     return {
       subject: store,
-      summary: `Redis cannot be used, the log says why; ${present}.`,
+      summary: `Redis cannot be used (see the log); ${present}.`,
       past: `Redis could not be used; ${past}.`,
       details,
     }

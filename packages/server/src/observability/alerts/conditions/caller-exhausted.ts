@@ -1,16 +1,16 @@
-/** Callers that have had nothing left for long: one that is broken, or whose limit is too small. */
+/** Reports callers that have been exhausted for long: broken clients, or limits too small. */
 import { durationText, show } from '@sluice/core'
 import type { Alert, Finding } from '../alert.js'
 
 export interface ExhaustedCaller {
   readonly rule: string
   readonly hash: string
-  /** What may be shown to holders of the admin token. */
+  /** Only for holders of the admin token. */
   readonly caller: Readonly<Record<string, string>>
-  /** The rule has one counter for all of its calls. */
+  /** Whether the rule has one counter for all of its calls. */
   readonly isEverybody: boolean
   readonly sinceMs: number
-  /** Method and route or path of one that was refused lately; null: not known. */
+  /** Method and route or path of a recently refused call; null if unknown. */
   readonly lastRefusedCall: string | null
 }
 
@@ -19,7 +19,7 @@ type RefusedCaller = Pick<ExhaustedCaller, 'caller' | 'isEverybody' | 'lastRefus
 const VALUE_SHOWN_MAX = 100
 const ATTRIBUTES_MAX = 16
 
-/** The summary goes to the log, so it has the hash; the values are in the details alone. */
+/** The summary has only the hash, because it is logged; attribute values are in the details. */
 export function findExhaustedCallers(
   callers: readonly ExhaustedCaller[],
   nowMs: number,
@@ -38,7 +38,7 @@ export function findExhaustedCallers(
     })
 }
 
-/** Details that say who is refused, and for what; both bounded. */
+/** Adds who is refused, and for which call; both bounded. */
 export function addCallerDetails(
   details: Alert['details'],
   { caller, isEverybody, lastRefusedCall }: RefusedCaller,
@@ -46,7 +46,7 @@ export function addCallerDetails(
   const texts = Object.entries(caller)
     .slice(0, ATTRIBUTES_MAX)
     .map(([name, value]) => show(`${name}=${value}`, VALUE_SHOWN_MAX))
-  // An empty list is everybody; of a caller that is known by its hash alone there is none.
+  // An empty list means all callers together; a caller known only by its hash has no list.
   const isNamed = isEverybody || texts.length > 0
   return {
     ...details,

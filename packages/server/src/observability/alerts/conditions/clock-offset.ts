@@ -1,18 +1,17 @@
-/** Clocks that are off, and whose they are. */
+/** Finds clocks that are off, and whose clock it is. */
 import { durationText } from '@sluice/core'
 import type { StoreNodeHealth } from '@sluice/limiter'
+import { STORES_MAX } from '../../../counter-store/store-metrics.js'
 import type { Finding } from '../alert.js'
 
-/** Times that a node must place itself would be off by as much. */
+/** Timestamps that a node assigns itself would be off by as much. */
 const OFF_SECONDS_MAX = 0.02
-/** One reading may be off because of the network. */
+/** A single reading may be off because of network delay. */
 const CONSECUTIVE_MIN = 3
-/** Looks after which it judges without the clocks of the other nodes. */
+/** Ticks after which it judges without the clocks of the other nodes. */
 const PEERS_WAIT_MAX = 8
-/** Of a larger fleet, so many vote. */
+/** Votes of other nodes; more nodes do not make the result better. */
 const PEERS_MAX = 100
-/** A Cluster has at most about a thousand primaries. */
-const STORES_MAX = 1000
 
 interface ClockReading {
   readonly store: string
@@ -26,7 +25,7 @@ export interface NodeName {
   readonly host: string
 }
 
-/** How far the clocks of the store are ahead of another node's, as that node published it. */
+/** How far the clocks of Redis are ahead of another node's clock, as that node published it. */
 export interface PeerClock extends NodeName {
   readonly offsets: readonly { readonly store: string; readonly offsetMs: number }[]
 }
@@ -35,34 +34,34 @@ export interface PeerClock extends NodeName {
 interface Vote {
   readonly at: number
   readonly error: number
-  /** Processes of one host that agree have one clock, and one vote. */
+  /** Processes of one host that agree share one vote. */
   readonly host: string | undefined
   readonly store: string | undefined
 }
 
 /**
  * Finds the clocks that are off: this node's own, and those of Redis. The clocks of Redis, of this
- * node and of the other nodes vote; the largest group that agrees is right, and of two groups of
- * one size the one with more clocks of Redis. So a node and one Redis that disagree are settled in
- * favour of Redis, and a Redis that several machines contradict is accused itself.
+ * node and of the other nodes vote; the largest group that agrees is right, and among groups of
+ * equal size the one with more Redis clocks. So if one node and one Redis disagree, the node is
+ * off; if several machines contradict a Redis, the Redis is off.
  */
 export class ClockOffsets {
   readonly #own: NodeName
   readonly #reportsOwn: boolean
-  /** For how many looks on end it was off, by subject. */
+  /** Consecutive ticks for which a clock was off, by subject. */
   #off = new Map<string, number>()
-  /** For how many looks on end any was. */
+  /** Consecutive ticks for which any clock was off. */
   #consecutive = 0
 
-  /** `tellsOwn`: whether it tells of this node's clock, which other workers have as well. */
+  /** `reportsOwn` is false in all workers but one, because they share this node's clock. */
   constructor(own: NodeName, reportsOwn = true) {
     this.#own = own
     this.#reportsOwn = reportsOwn
   }
 
   /**
-   * Once a second. `peers` is called only while a clock is off, and returns undefined until the
-   * clocks of the other nodes are known.
+   * Called once a second. `peers` is called only while a clock is off, and returns undefined until
+   * the clocks of the other nodes are known.
    */
   evaluate(
     nodes: readonly StoreNodeHealth[],
@@ -76,7 +75,7 @@ export class ClockOffsets {
     }
     this.#consecutive++
     const known = peers()
-    // Without the others a Redis that is off would be taken for a node that is.
+    // Without the other nodes a Redis that is off would look like a node that is off.
     if (known === undefined && this.#consecutive < PEERS_WAIT_MAX) return []
     const found = this.judge(readings, known ?? [])
     this.#off = new Map(
@@ -109,7 +108,7 @@ function isOff(seconds: number, error: number): boolean {
   return Math.abs(seconds) - error > OFF_SECONDS_MAX
 }
 
-/** Where that node's clock stands by ours, through a store that both of us read. */
+/** Compares the peer's clock with this node's, through a Redis that both read. */
 const voteOf =
   (readings: readonly ClockReading[]) =>
   ({ host, offsets }: PeerClock): readonly Vote[] => {
@@ -121,7 +120,7 @@ const voteOf =
     return []
   }
 
-/** Those that agree with one of them, so many as there are. */
+/** The largest set of votes that agree with one of them. */
 function largestGroup(votes: readonly Vote[]): readonly Vote[] {
   let best: readonly Vote[] = []
   for (const vote of votes) {
@@ -151,11 +150,11 @@ function medianOf(group: readonly Vote[]): Vote {
   return median ?? { at: 0, error: 0, host: undefined, store: undefined }
 }
 
-/** Those of the nodes of the store among each other, as a caller meets them after a failover. */
+/** Compares the clocks of Redis nodes with each other: a failover would make time jump. */
 export class ClockSpread {
   #consecutive = 0
 
-  /** Once a second. */
+  /** Called once a second. */
   evaluate(nodes: readonly StoreNodeHealth[]): readonly Finding[] {
     const readings = readingsOf(nodes)
     const [ahead] = readings.toSorted((a, b) => b.offset - b.error - (a.offset - a.error))
@@ -179,7 +178,7 @@ export class ClockSpread {
   }
 }
 
-/** What a node that does not answer said last is no reading of now. */
+/** Leaves out nodes that do not answer: their last reading is stale. */
 function readingsOf(nodes: readonly StoreNodeHealth[]): readonly ClockReading[] {
   return nodes.slice(0, STORES_MAX).flatMap(({ address, isAnswering, clock }) => {
     if (!isAnswering || clock === undefined) return []
@@ -188,7 +187,7 @@ function readingsOf(nodes: readonly StoreNodeHealth[]): readonly ClockReading[] 
 }
 
 interface ClockDeviation {
-  /** How far the clock is ahead of the right ones. */
+  /** How far the clock is ahead of the correct ones. */
   readonly seconds: number
   readonly error: number
 }

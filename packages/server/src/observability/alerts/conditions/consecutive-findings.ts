@@ -1,16 +1,16 @@
-/** Counts at how many looks in a row something was found: what passes at once is no alert. */
+/** Passes only what was found at several ticks in a row: a brief problem is no alert. */
 
 export class ConsecutiveFindings {
   readonly #least: number
   /** By subject. */
   #counts: ReadonlyMap<string, number> = new Map()
 
-  /** `least`: the looks in a row from which on something counts. */
+  /** `least` is the number of consecutive ticks required. */
   constructor(least: number) {
     this.#least = least
   }
 
-  /** Takes in what one look found; returns what has been found often enough. */
+  /** Takes the findings of one tick; returns those found often enough. */
   record<Item extends { readonly subject: string }>(findings: readonly Item[]): readonly Item[] {
     const previous = this.#counts
     this.#counts = new Map(

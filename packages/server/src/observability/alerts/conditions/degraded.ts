@@ -1,18 +1,18 @@
-/** Which rules made too many of their last decisions by posture, and whether all together did. */
+/** Finds rules that made too many recent decisions by posture, and a missed availability target. */
 import type { Finding } from '../alert.js'
 import { FailureShares } from './failure-shares.js'
 import { ConsecutiveFindings } from './consecutive-findings.js'
 import { RecentCounts } from './recent-counts.js'
 
 /**
- * More than 0.1 % of a rule's decisions of ten seconds, and at least ten of them: a pause of Redis
- * or of this process makes a few decisions late and has passed when somebody looks.
+ * More than 0.1 % of a rule's decisions in ten seconds, and at least ten of them: a short pause of
+ * Redis or of this process delays a few decisions and needs no action.
  */
 const SHORT = { seconds: 10, least: 10, share: 0.001 }
 /**
- * A rule that decides once a minute, or some times a second and now and then by posture, never has
- * ten in ten seconds. In three minutes of a quarter of an hour it was no single pause; and more
- * than a tenth of its decisions, or a hundredth and ten of them, are no chance.
+ * For rules that decide rarely, or rarely by posture, and never reach ten in ten seconds. Three
+ * affected minutes in a quarter of an hour are more than a single pause; a tenth of the decisions,
+ * or a hundredth and at least ten, are no coincidence.
  */
 const LONG = {
   minutes: 15,
@@ -21,18 +21,18 @@ const LONG = {
   many: { least: 10, share: 0.01, lastMinutes: 5 },
 }
 
-/** Of all decisions in five minutes one in so many; where there are few, one says nothing. */
+/** More than one in this many decisions of five minutes; with few decisions, one means nothing. */
 const DECISIONS_PER_DEGRADED = 10_000
 const AVAILABILITY_SECONDS = 300
 const DECISIONS_MIN = 1000
 
 /**
- * Looks in a row before either is an alert: a store that is down is found out within three seconds
- * of the first decision by posture, and is told as the cause instead.
+ * Consecutive ticks before either is an alert: a store that is down is found within three seconds
+ * of the first decision by posture, and is reported as the cause instead.
  */
 const CONSECUTIVE_MIN = 4
 
-/** Fed with the counts since the start, of each rule once a second. */
+/** Takes the counts of each rule since the start, once a second. */
 export class DegradedShares {
   readonly #shares = new FailureShares({ short: SHORT, long: LONG })
   readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
@@ -41,13 +41,13 @@ export class DegradedShares {
   /** Rules that decided by posture within the short window, with their counts since the start. */
   #recent = new Map<string, number>()
 
-  /** Before the counts of a second are recorded. */
+  /** Called before the counts of a second are recorded. */
   nextSecond(): void {
     this.#shares.nextSecond()
     this.begin()
   }
 
-  /** Before the counts are recorded again within the same second. */
+  /** Called before the counts are recorded again within the same second. */
   begin(): void {
     this.#findings = []
     this.#hasImpact = false
@@ -69,17 +69,17 @@ export class DegradedShares {
     })
   }
 
-  /** Whether any rule is over its bounds, for however short a time, by what it decided lately. */
+  /** Whether recent decisions put any rule over its bounds, even if only for one tick. */
   get hasImpact(): boolean {
     return this.#hasImpact
   }
 
-  /** The rules that decided by posture lately. */
+  /** The rules that recently decided by posture. */
   recentRules(): Iterable<string> {
     return this.#recent.keys()
   }
 
-  /** Leaves out all that was recorded so far, because an alert tells of its cause. */
+  /** Ignores everything recorded so far, because another alert reports the cause. */
   forget(): void {
     for (const [rule, degraded] of this.#recent) this.#shares.forget(rule, degraded)
     this.#findings = []
@@ -97,12 +97,12 @@ export class Availability {
   #findings: readonly Finding[] = []
   #degraded = 0
 
-  /** Before the counts of a second are recorded. */
+  /** Called before the counts of a second are recorded. */
   nextSecond(): void {
     this.#counts.nextSecond()
   }
 
-  /** Takes in the calls since the start that a rule spoke of. */
+  /** Takes the counts, since the start, of calls that matched a rule. */
   record(decisions: number, degraded: number): void {
     this.#degraded = degraded
     const decisionCount = this.#counts.record('decisions', decisions)
@@ -114,31 +114,31 @@ export class Availability {
       return
     }
     const summary =
-      `${percent(1 - degradedCount / decisionCount)} of all decisions of the last five minutes were answered ` +
-      'normally, not by posture; 99.99 % is the promise.'
+      `${percent(1 - degradedCount / decisionCount)} of all decisions of the last five minutes were made ` +
+      'normally, not by posture; the target is 99.99 %.'
     this.#findings = [
       { subject: '', summary, details: { decisions: decisionCount, degraded: degradedCount } },
     ]
   }
 
-  /** Whether it is below the promise, for however short a time. */
+  /** Whether availability is below the target, even if only for one tick. */
   get hasImpact(): boolean {
     return this.#findings.length > 0
   }
 
-  /** Leaves out all that was recorded so far, because an alert tells of its cause. */
+  /** Ignores everything recorded so far, because another alert reports the cause. */
   forget(): void {
     this.#counts.restart('degraded', this.#degraded)
     this.#findings = []
   }
 
-  /** Once a second, after the counts are recorded. */
+  /** Called once a second, after the counts are recorded. */
   findings(): readonly Finding[] {
     return this.#streaks.record(this.#findings)
   }
 }
 
-/** Never rounded up to 100, of what is less. */
+/** Rounds down, so that less than 100 % never reads as 100 %. */
 function percent(share: number): string {
   return `${Math.floor(share * 100_000) / 1000} %`
 }

@@ -1,24 +1,24 @@
 /**
- * Finds the names (rules, upstreams) of whose recent calls too many failed: by a short window that
- * needs a least count, and by a long one that finds the same of names which are called seldom.
+ * Finds names (rules, upstreams) with too many recent failures: over a short window that requires a
+ * minimum count, and over a long one for names that are called rarely.
  */
 import { CountTable, RowNames } from './recent-counts.js'
 
 export interface FailureSharesOptions {
   readonly short: {
     readonly seconds: number
-    /** Failures below this count say nothing: one late answer is no trouble. */
+    /** Fewer failures are ignored: a single late response is no problem. */
     readonly least: number
     /** More than this share of the calls must have failed. */
     readonly share: number
   }
   readonly long: {
     readonly minutes: number
-    /** Minutes with a failure below this count say nothing: many calls may meet one pause. */
+    /** Failures in fewer minutes are ignored: one pause may fail many calls. */
     readonly leastMinutes: number
     /** More than this share of the calls must have failed. */
     readonly share: number
-    /** So many failures are no chance either, with a smaller share and the last of them new. */
+    /** Alternatively: this many failures, with a smaller share, and one of them recent. */
     readonly many?:
       | { readonly least: number; readonly share: number; readonly lastMinutes: number }
       | undefined
@@ -28,24 +28,24 @@ export interface FailureSharesOptions {
 interface FailureShare {
   readonly calls: number
   readonly failures: number
-  /** Over how long, for people: `10 s`, `15 min`. */
+  /** The length of the window as text: `10 s`, `15 min`. */
   readonly over: string
 }
 
 export interface RecordedShare {
   /** Failures within the short window. */
   readonly recent: number
-  /** Undefined: neither window has too many. */
+  /** Undefined if neither window has too many. */
   readonly tooMany: FailureShare | undefined
 }
 
 const SECONDS_PER_MINUTE = 60
 const NONE: RecordedShare = { recent: 0, tooMany: undefined }
 
-/** Fed once a second with the counts since the start, of each name. */
+/** Takes the counts of each name since the start, once a second. */
 export class FailureShares {
   readonly #options: FailureSharesOptions
-  /** One look at a name serves all tables: there may be 20,000 rules. */
+  /** One lookup of a name serves all tables: there may be 20,000 rules. */
   readonly #names = new RowNames()
   readonly #short: Counts
   readonly #long: Counts
@@ -57,14 +57,14 @@ export class FailureShares {
     this.#long = countsOver(options.long.minutes)
   }
 
-  /** Before the counts of a second are recorded. */
+  /** Called before the counts of a second are recorded. */
   nextSecond(): void {
     this.#second++
     advance(this.#short)
     if (this.#second % SECONDS_PER_MINUTE === 0) advance(this.#long)
   }
 
-  /** Takes in the counts of one name. */
+  /** Takes the counts of one name. */
   record(name: string, calls: number, failures: number): RecordedShare {
     const row = this.#names.rowOf(name)
     if (row === undefined) return NONE
@@ -91,7 +91,7 @@ export class FailureShares {
     return this.#long.failures.grownSteps(row, many.lastMinutes) > 0
   }
 
-  /** Leaves out all failures so far: another alert tells of their cause. */
+  /** Ignores all failures so far: another alert reports their cause. */
   forget(name: string, failures: number): void {
     const row = this.#names.rowOf(name)
     if (row === undefined) return

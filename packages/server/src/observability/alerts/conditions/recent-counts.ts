@@ -1,6 +1,6 @@
-/** By how much the counts of many rules have grown in the last seconds. */
+/** Measures by how much the counts of many rules have grown in the last seconds. */
 
-/** As many as the metrics tell apart, and what they call the rest. */
+/** The rules that metrics distinguish, plus `other`. */
 export const RULES_MAX = 20_001
 const ROWS_AT_FIRST = 64
 
@@ -8,7 +8,7 @@ const ROWS_AT_FIRST = 64
 export class RowNames {
   readonly #rows = new Map<string, number>()
 
-  /** Undefined: there are too many names. */
+  /** Returns undefined if there are too many names. */
   rowOf(name: string): number | undefined {
     const known = this.#rows.get(name)
     if (known !== undefined) return known
@@ -19,7 +19,7 @@ export class RowNames {
   }
 }
 
-/** One row of numbers for each name, in one piece of memory: an array for each would be larger. */
+/** One row of numbers for each name, in a single array to save memory. */
 export class CountTable {
   readonly #width: number
   #counts: Float64Array
@@ -30,12 +30,12 @@ export class CountTable {
     this.#counts = new Float64Array(ROWS_AT_FIRST * this.#width)
   }
 
-  /** Before the counts of a step are put in. */
+  /** Called before the counts of a step are recorded. */
   nextStep(): void {
     this.#step++
   }
 
-  /** Puts a count in; returns by how much it has grown. Before the first it was 0. */
+  /** Records a count and returns its growth over the window. Counts start at 0. */
   record(row: number, count: number): number {
     this.makeRoom(row)
     const start = row * this.#width
@@ -43,7 +43,7 @@ export class CountTable {
     return count - (this.#counts[start + ((this.#step + 1) % this.#width)] ?? 0)
   }
 
-  /** In how many of the steps, or of the last of them, it has grown. */
+  /** Returns in how many of the last steps the count has grown. @default all steps kept */
   grownSteps(row: number, last = this.#width - 1): number {
     const start = row * this.#width
     let steps = 0
@@ -55,7 +55,7 @@ export class CountTable {
     return steps
   }
 
-  /** Begins anew from this count: nothing has grown so far. */
+  /** Restarts from this count, with no growth so far. */
   restart(row: number, count: number): void {
     this.makeRoom(row)
     this.#counts.fill(count, row * this.#width, (row + 1) * this.#width)
@@ -77,18 +77,18 @@ export class RecentCounts {
     this.#table = new CountTable(seconds)
   }
 
-  /** Before the counts of a second are put in. */
+  /** Called before the counts of a second are recorded. */
   nextSecond(): void {
     this.#table.nextStep()
   }
 
-  /** Puts a count in; returns by how much it has grown. Before the first it was 0. */
+  /** Records a count and returns its growth over the window. Counts start at 0. */
   record(name: string, count: number): number {
     const row = this.#names.rowOf(name)
     return row === undefined ? 0 : this.#table.record(row, count)
   }
 
-  /** Begins anew from this count: nothing has grown so far. */
+  /** Restarts from this count, with no growth so far. */
   restart(name: string, count: number): void {
     const row = this.#names.rowOf(name)
     if (row !== undefined) this.#table.restart(row, count)

@@ -1,4 +1,4 @@
-/** Rules in force that their source has not confirmed for too long. */
+/** Reports active rules that the rule store has not confirmed for too long. */
 import { durationText, show } from '@sluice/core'
 import type { Finding } from '../alert.js'
 
@@ -19,11 +19,10 @@ export function findStaleRules(
   const problem = rulesProblem === undefined ? undefined : show(rulesProblem, PROBLEM_SHOWN_MAX)
   const why = problem === undefined ? '' : `: ${problem}`
   const summary =
-    `The rules in force have not been confirmed for ${lasted}${why}. ` +
+    `The active rules have not been confirmed for ${lasted}${why}. ` +
     'Changes do not reach this node.'
   const past =
-    `The rules in force were not confirmed for ${lasted}${why}. ` +
-    'Changes did not reach this node.'
+    `The active rules were not confirmed for ${lasted}${why}. ` + 'Changes did not reach this node.'
   const details = { ageSeconds, ...(problem !== undefined && { problem }) }
   return [{ subject: '', summary, past, details }]
 }

@@ -32,8 +32,8 @@ describe('memory of Redis', () => {
       {
         subject: 'b',
         summary:
-          'Redis at b uses 95 % of its maxmemory; at 100 % it takes no writes, and rules answer by posture.',
-        past: 'Redis at b used 95 % of its maxmemory; at 100 % it takes no writes, and rules answer by posture.',
+          'Redis at b uses 95 % of its maxmemory; at 100 % it rejects writes, and rules decide by posture.',
+        past: 'Redis at b used 95 % of its maxmemory; at 100 % it rejects writes, and rules decide by posture.',
         details: { store: 'b', usedBytes: 95, maxBytes: 100 },
       },
     ])
@@ -89,9 +89,8 @@ test('rules are stale when they have not been confirmed for longer than is allow
   expect(evaluate(61.4)).toEqual([
     {
       subject: '',
-      summary:
-        'The rules in force have not been confirmed for 61 s. Changes do not reach this node.',
-      past: 'The rules in force were not confirmed for 61 s. Changes did not reach this node.',
+      summary: 'The active rules have not been confirmed for 61 s. Changes do not reach this node.',
+      past: 'The active rules were not confirmed for 61 s. Changes did not reach this node.',
       details: { ageSeconds: 61 },
     },
   ])

@@ -1,27 +1,26 @@
-/** A Redis that answers and does not do for this node what it must. */
+/** Finds a Redis that answers but refuses what this node needs. */
 import { show } from '@sluice/core'
 import type { RemoteHealth } from '@sluice/limiter'
+import { STORES_MAX } from '../../../counter-store/store-metrics.js'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
 import { ConsecutiveFindings } from './consecutive-findings.js'
 
-/** A refusal that is gone within so many looks is no news: rights are changed one by one. */
+/** A refusal for fewer ticks is no alert: an operator may be changing rights one by one. */
 const CONSECUTIVE_MIN = 3
 const REFUSAL_SHOWN_MAX = 200
-/** A Cluster has at most about a thousand primaries. */
-const STORES_MAX = 1000
-/** Heartbeats come every half second; so many of them are lost before it matters. */
+/** Ten heartbeats, which are sent every half second. */
 const FLEET_AGE_MS_MAX = 5000
 
-/** Refuses this node altogether, or lacks it a right that decisions need. */
+/** Redis refuses the node altogether, or denies a right that decisions need. */
 export class StoreRefusal {
   readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
 
   #stats: RemoteHealth | undefined
-  /** Refused for several looks. */
+  /** Subjects refused for several ticks. */
   #lasting: ReadonlySet<string> = new Set()
 
-  /** Looks at the nodes, once a second; undefined: counters are in this process. */
+  /** Called once a second; `stats` is undefined for the memory store. */
   evaluate(stats: RemoteHealth | undefined): readonly Finding[] {
     this.#stats = stats
     const found = stats === undefined ? [] : findRefusals(stats, NO_RULES)
@@ -29,7 +28,7 @@ export class StoreRefusal {
     return this.findings()
   }
 
-  /** What refuses this node as of the last look. */
+  /** Returns what refuses this node as of the last tick. */
   findings(affected: AffectedRules = NO_RULES): readonly Finding[] {
     if (this.#stats === undefined) return []
     const found = findRefusals(this.#stats, affected)
@@ -42,7 +41,7 @@ function findRefusals(
   { present, past, details }: AffectedRules,
 ): readonly Finding[] {
   if (state === 'refused') {
-    const summary = `Redis refuses this node, the log says why; ${present}.`
+    const summary = `Redis refuses this node (see the log); ${present}.`
     return [{ subject: '', summary, past: `Redis refused this node; ${past}.`, details }]
   }
   return nodes.slice(0, STORES_MAX).flatMap(({ address, refusal }) => {
@@ -55,7 +54,7 @@ function findRefusals(
   })
 }
 
-/** Redis answers, but this node does not get its heartbeats through: it shares by an old number. */
+/** Redis answers, but heartbeats fail: the node would share limits by an old fleet size. */
 export class FleetUnknown {
   #consecutive = 0
 

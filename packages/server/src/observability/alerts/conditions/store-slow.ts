@@ -1,31 +1,31 @@
-/** Nodes of the store that answer in time, but so late that little is left of the deadline. */
+/** Finds Redis nodes that answer in time, but so late that little of the deadline is left. */
 import { durationText } from '@sluice/core'
 import type { BatchCounts } from '../../../counter-store/batch-latency.js'
 import type { Finding } from '../alert.js'
 
-/** The p99 is above half the deadline where more than one batch in so many takes longer. */
+/** If more than one batch in this many is slow, the p99 is above half the deadline. */
 const BATCHES_PER_SLOW = 100
 const SECONDS = 10
-/** Of fewer batches there is no p99. */
+/** With fewer batches a p99 means nothing. */
 const BATCHES_MIN = 100
-/** Slow batches in fewer seconds are a pause that has passed, of Redis or of this node. */
+/** Slow batches in fewer seconds are a single pause, of Redis or of this node. */
 const SLOW_SECONDS_MIN = 3
 
-/** What `BatchLatency` has counted since the start. */
+/** The counts of `BatchLatency` since the start. */
 export interface Latencies {
   readonly deadlineMs: number
   readonly slowMs: number
   stores(): ReadonlyMap<string, BatchCounts>
 }
 
-/** The last seconds of one node of the store. */
+/** The last seconds of one Redis node. */
 class RecentBatches {
   readonly #batches = new Float64Array(SECONDS)
   readonly #slow = new Float64Array(SECONDS)
   #second = 0
   #previous: BatchCounts = { batches: 0, slow: 0 }
 
-  /** Takes in the counts since the start, once a second. */
+  /** Takes the counts since the start, once a second. */
   record({ batches, slow }: BatchCounts): void {
     const place = this.#second % SECONDS
     this.#batches[place] = batches - this.#previous.batches
@@ -52,7 +52,7 @@ class RecentBatches {
 export class StoreSlowness {
   readonly #recent = new Map<string, RecentBatches>()
 
-  /** Once a second; undefined: the store is in this process. */
+  /** Called once a second; `latencies` is undefined for the memory store. */
   evaluate(latencies: Latencies | undefined): readonly Finding[] {
     if (latencies === undefined) return []
     const found: Finding[] = []

@@ -25,7 +25,7 @@ test('an upstream is failing with ten failures in a minute, and not with nine', 
   tick(1, 100)
   expect(tick(1, 9, 9)).toEqual([])
   expect(tick(1, 1, 1)).toEqual([
-    `Upstream ${ORIGIN} does not answer 10 of 110 calls of the last 60 s; the last failure was 502 ECONNREFUSED.`,
+    `Upstream ${ORIGIN} does not answer 10 of 110 calls in the last 60 s; the last failure was 502 ECONNREFUSED.`,
   ])
 })
 

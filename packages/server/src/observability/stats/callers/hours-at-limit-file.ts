@@ -29,7 +29,7 @@ const FILE = 'callers-24h'
 /** Of a process beside the first, also half written. */
 const OTHER_FILE = /^callers-24h-(\d{1,4})\.json(?:\.new)?$/
 const EVERY_MS = 300_000
-const UNUSABLE = 'hours of callers at their limit could not be restored; they are counted anew'
+const UNUSABLE = 'caller hours: cannot restore the file, counting starts anew'
 
 export class HoursFile {
   readonly #deps: HoursFileDeps
@@ -70,7 +70,7 @@ export class HoursFile {
         this.#mustRewrite = false
         this.#periodicFile.markSaved(text)
       }
-      log.info({ file, callers: count }, 'hours of callers at their limit restored')
+      log.info({ file, callers: count }, 'caller hours: restored')
     } catch (error) {
       const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
       if (!isMissing) log.warn({ file, error: messageOf(error) }, UNUSABLE)
@@ -123,7 +123,7 @@ export class HoursFile {
     if (failure === undefined || wasFailing) return
     const fields = { file: this.#file, error: messageOf(failure) }
     const { log } = this.#deps
-    log.warn(fields, 'hours of callers at their limit not saved; a restart forgets them')
+    log.warn(fields, 'caller hours: cannot save, a restart will lose them')
   }
 }
 

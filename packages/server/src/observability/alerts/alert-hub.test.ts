@@ -74,7 +74,7 @@ test('what ends with its worker says so, and not that it goes on', () => {
   hub.removeWorker(1)
   expect(told.map(({ summary }) => summary)).toEqual([
     'a does not answer.',
-    'The worker that saw it has ended; it said: a does not answer.',
+    'The worker that reported this has ended. Its last report: a does not answer.',
   ])
 })
 

@@ -155,7 +155,7 @@ test('an alert that cannot be delivered holds up no other', async () => {
 })
 
 test('a receiver whose answer does not end holds up nothing', async () => {
-  const { receiver, webhook } = await setUp({ timeoutMs: 50 })
+  const { receiver, webhook } = await setUp({ timeoutMs: 500 })
   receiver.answer = (_received, response) => void response.writeHead(200).write('thank')
   for (let i = 0; i < 12; i++) webhook.notify({ ...ALERT, id: `caller-exhausted:a/h${i}` })
   await settled(webhook, 12)

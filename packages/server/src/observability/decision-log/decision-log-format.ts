@@ -1,27 +1,27 @@
 /**
- * The form of a decision log: lines of text, described in docs/reference/decision-log.md. A head
- * begins a section; names of rules and times are read from it on.
+ * The text format of the decision log, described in docs/reference/decision-log.md. A head begins a
+ * section; rule numbers and times are relative to it.
  */
 import type { RuleOutcome, Source } from '@sluice/core'
 
-/** What one rule said of one call. */
+/** The decision of one rule about one call. */
 export interface LoggedDecision {
   /** Milliseconds since 1970. */
   readonly atMs: number
   readonly rule: string
-  /** The hash that stands for the caller, 16 hex digits. */
+  /** The hash of the caller, 16 hex digits. */
   readonly caller: string
-  /** What the rule counts of the call. */
+  /** The cost that the rule counts for the call. */
   readonly cost: number
   readonly outcome: RuleOutcome
   readonly source: Source
-  /** The share of callers of which every decision was written. */
+  /** The share of callers whose decisions were all written. */
   readonly sample: number
 }
 
 export const HEAD_WORD = '#sluice-decisions'
 export const FORMAT_VERSION = 1
-/** What a head looks like, for people. */
+/** The form of a head, for error messages. */
 export const HEAD_FORM = `${HEAD_WORD} ${FORMAT_VERSION} <start in ms> sample=<share>`
 
 export const OUTCOME_LETTERS = {

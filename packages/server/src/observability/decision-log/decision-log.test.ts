@@ -299,7 +299,7 @@ describe('files', () => {
     writeFileSync(isFile, '')
     await expect(startLog({ folder: isFile })).rejects.toThrow('ENOTDIR')
     const parent = dirname(makeFolder())
-    await expect(startLog({ folder: parent, file: parent })).rejects.toThrow('it is no file')
+    await expect(startLog({ folder: parent, file: parent })).rejects.toThrow('not a regular file')
   })
 })
 

@@ -1,8 +1,8 @@
 /**
- * Decisions written down, for replay: every one of some callers, chosen by their hash.
+ * Writes decisions to a file for replay: all decisions of a sample of callers, chosen by hash.
  *
- * A decision never waits for the disk. Lines gather in chunks that are written in the background;
- * what does not fit, and what cannot be written, is dropped and counted.
+ * A decision never waits for the disk. Lines are buffered in chunks that are written in the
+ * background; lines that do not fit or cannot be written are dropped and counted.
  */
 import { amountOf, type Call, type CallerVisit, type Decision, type Hash64 } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
@@ -21,36 +21,36 @@ import { LogFile } from './log-file.js'
 
 export interface DecisionLog {
   onDecision(decision: Decision, call: Call): void
-  /** Settles when everything is written, or could not be. Never rejects. */
+  /** Resolves when everything is written or has failed. Never rejects. */
   flush(): Promise<void>
-  /** The same, within a second; nothing is taken after it. */
+  /** Flushes within a second; later decisions are not written. */
   close(): Promise<void>
 }
 
 export interface DecisionLogOptions {
   readonly config: DecisionLogConfig
-  /** Behind the name of the file: where several processes write, each has its own. */
+  /** Appended to the file name, so that each of several processes has its own file. */
   readonly suffix?: string | undefined
   readonly clock: WallClock
   readonly log: Log
   readonly registry: Registry
-  /** @default the system's */
+  /** @default the file system of the operating system */
   readonly disk?: FileSystem | undefined
 }
 
 const FLUSH_EVERY_MS = 1000
 const CLOSE_MS_MAX = 1000
 const LOG_EVERY_MS = 60_000
-/** Chunks that there are at most: 4 MB of lines that wait. */
+/** Chunks at most: 4 MB of buffered lines. */
 const CHUNKS_MAX = 64
-/** Names of rules in one section, of which a set has at most half as many. */
+/** Rule names in one section; a rule set has at most half as many. */
 const NAMES_MAX = 20_000
-/** A head, a name without the rule's id, and a line. */
+/** The length of a head, a name definition without the rule id, and a line. */
 const ROOM_BYTES = 192
-/** A clock that was set back further begins a new section; less is taken for the same time. */
+/** A clock set back further begins a new section; smaller steps count as the same time. */
 const STEP_BACK_MS = 1000
 
-/** Rejects where the file cannot be opened, with its name and why. */
+/** Rejects with the file name and the reason if the file cannot be opened. */
 export async function openDecisionLog(options: DecisionLogOptions): Promise<DecisionLog> {
   const log = new FileDecisionLog(options)
   await log.open()
@@ -61,30 +61,30 @@ class FileDecisionLog implements DecisionLog {
   readonly #options: DecisionLogOptions
   readonly #path: string
   readonly #file: LogFile
-  /** The hashes of callers are spread evenly; those whose higher half is below this are written. */
+  /** Callers are written if the high half of their evenly distributed hash is below this. */
   readonly #sampledBelow: number
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
-  /** What lines are put into; undefined: the next takes a new one. */
+  /** The chunk being filled; undefined before the next line. */
   #chunk: LineChunk | undefined
   readonly #free: LineChunk[] = []
   #made = 0
   readonly #waiting: LineChunk[] = []
   #writing: Promise<void> | undefined
-  /** Nothing is written while the file is looked at, and the other way round. */
+  /** Inspecting the file and writing to it exclude each other. */
   #inspecting: Promise<unknown> | undefined
-  /** For the next chunk that is taken. */
+  /** The file action of the next chunk. */
   #fileAction: FileAction = 'nothing'
 
-  /** The numbers that stand for rules since the last head. */
+  /** Rule numbers since the last head. */
   readonly #names = new Map<string, number>()
   #hasHead = false
   #lastMs = 0
-  /** How large the file will be when all that waits is written. */
+  /** The size of the file once all sealed chunks are written. */
   #fileBytes = 0
 
-  /** Of the decision that is being written. */
+  /** The decision that is being written. */
   #call: Call | undefined
   #source = 0
   #nowMs = -1
@@ -103,12 +103,12 @@ class FileDecisionLog implements DecisionLog {
     this.#sampledBelow = Math.round(sample * 2 ** 32) - 2 ** 31
     registry.total(
       'sluice_decision_log_lines_total',
-      'Lines of the decision log that were written.',
+      'Lines written to the decision log.',
       () => this.#lines,
     )
     registry.total(
       'sluice_decision_log_dropped_total',
-      'Lines of the decision log that were not: too many at once, or the disk failed.',
+      'Lines not written to the decision log because the buffer was full or the disk failed.',
       () => this.#dropped,
     )
   }
@@ -117,7 +117,7 @@ class FileDecisionLog implements DecisionLog {
     try {
       await this.#file.open()
     } catch (error) {
-      // A full or read-only disk is no reason not to serve: each flush tries to open it again.
+      // A full or read-only disk does not prevent the start: each flush tries to open the file.
       if (isDiskState(error)) this.logProblem(error)
       else throw this.unusableError(error)
     }
@@ -161,14 +161,14 @@ class FileDecisionLog implements DecisionLog {
     clearTimeout(timer)
   }
 
-  /** Made once: a function for each decision would be garbage for each decision. */
+  /** Created once, so that no decision allocates a closure. */
   readonly #visit: CallerVisit = (rule, _by, caller, outcome, _left, cost) => {
     if (caller.hi >= this.#sampledBelow) return
     const call = this.#call
     if (call === undefined) return
     const callCost = call.cost ?? 1
     const amount = cost === 1 ? callCost : amountOf(cost, call, callCost)
-    // A rule that cannot read the cost judges no call, so that it is not visited.
+    // Always a number here: a rule that cannot read the cost makes no decision.
     const counted = typeof amount === 'number' ? amount : 0
     this.append(rule, caller, counted, OUTCOME_LETTERS[outcome].charCodeAt(0))
   }
@@ -202,7 +202,7 @@ class FileDecisionLog implements DecisionLog {
     if (this.#fileBytes + chunk.length >= this.#options.config.maxBytes) this.endFile()
   }
 
-  /** Undefined where nothing more may wait. */
+  /** Returns undefined if the buffer is full. */
   private chunkFor(bytes: number): LineChunk | undefined {
     if (this.#isClosed) return undefined
     if (this.#chunk?.hasRoom(bytes) === true) return this.#chunk
@@ -234,7 +234,7 @@ class FileDecisionLog implements DecisionLog {
     return name
   }
 
-  /** What was put so far goes on its way. */
+  /** Queues the current chunk for writing. */
   private seal(): void {
     const chunk = this.#chunk
     if (chunk === undefined) return
@@ -257,7 +257,7 @@ class FileDecisionLog implements DecisionLog {
     await this.#writing
   }
 
-  /** A file that somebody moved away gets what was begun for it; the next begins under the name. */
+  /** If the file was moved away, finishes it and begins a new one under the configured name. */
   private async followFile(): Promise<void> {
     if (this.#isClosed || this.#writing !== undefined || this.#inspecting !== undefined) return
     const inspection = this.#file.inspect()
@@ -292,12 +292,12 @@ class FileDecisionLog implements DecisionLog {
     try {
       await this.#file.rotate()
     } catch (error) {
-      // It grows on meanwhile, within a bound.
+      // The file keeps growing meanwhile, up to a bound.
       this.logProblem(error)
     }
   }
 
-  /** What comes after a chunk cannot be read without it, so all that waits goes with it. */
+  /** Drops all pending chunks, too, because their lines depend on the lost one. */
   private discard(chunk: LineChunk): void {
     const current = this.#chunk === undefined ? [] : [this.#chunk]
     for (const lost of [chunk, ...this.#waiting.splice(0), ...current]) {

@@ -1,4 +1,4 @@
-/** Lines as bytes, put together without a text for each: a busy node writes many of them. */
+/** A buffer of lines, filled byte by byte without allocating a string for each line. */
 import type { Hash64 } from '@sluice/core'
 
 const CHUNK_BYTES = 64 * 1024
@@ -8,14 +8,14 @@ const DIGITS_MAX = 16
 /** The code of each hex digit. */
 const HEX = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 
-/** What is done to the file before a chunk is written to it. */
+/** What to do with the file before the chunk is written. */
 export type FileAction = 'nothing' | 'rotate' | 'reopen'
 
 export class LineChunk {
   fileAction: FileAction = 'nothing'
   lines = 0
   readonly #bytes = Buffer.allocUnsafe(CHUNK_BYTES)
-  /** The digits of a number, the last first. */
+  /** The digits of a number, in reverse. */
   readonly #digits = new Uint8Array(DIGITS_MAX)
   #length = 0
 
@@ -23,12 +23,12 @@ export class LineChunk {
     return this.#length
   }
 
-  /** What was put so far; valid until it is cleared. */
+  /** The content; valid until it is cleared. */
   get bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#length)
   }
 
-  /** Whoever puts something asks first. */
+  /** Must be checked before anything is appended. */
   hasRoom(bytes: number): boolean {
     return CHUNK_BYTES - this.#length >= bytes
   }
@@ -39,7 +39,7 @@ export class LineChunk {
     this.#length = 0
   }
 
-  /** Characters of one byte: heads and the ids of rules have no others. */
+  /** Appends Latin-1 text: heads and rule ids contain nothing else. */
   appendText(text: string): void {
     this.#length += this.#bytes.write(text, this.#length, 'latin1')
   }

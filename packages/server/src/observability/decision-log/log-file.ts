@@ -1,6 +1,6 @@
 /**
- * The file of a decision log: appended to, put aside when it is large, begun anew when somebody
- * else has put it aside. One thing is done at a time; whoever uses it sees to that.
+ * The file of a decision log: appends, rotates when the file is large, and follows a rotation by
+ * another program. Calls must not overlap.
  */
 import { createReadStream, createWriteStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
@@ -18,26 +18,26 @@ import {
 export interface LogFileOptions {
   readonly path: string
   readonly disk: FileSystem
-  /** From here on it is time to put the file aside. */
+  /** The size from which the file is rotated. */
   readonly maxBytes: number
-  /** How many that were put aside are kept. */
+  /** The number of rotated files to keep. */
   readonly keep: number
-  /** Told of what went wrong beside the writing. */
+  /** Called when compressing in the background fails. */
   readonly onProblem: (error: unknown) => void
 }
 
 const LINE_END = 10
-/** A file that cannot be put aside still ends somewhere: at so many times `maxBytes`. */
+/** If rotation fails, the file may grow to this many times `maxBytes`. */
 const OVERSIZE = 2
 
 export class LogFile {
   readonly #options: LogFileOptions
-  /** What was put aside and is not compressed yet. */
+  /** The rotated file that is not compressed yet. */
   readonly #aside: string
   #file: OpenFile | undefined
-  /** How large the open file is, as far as this process knows. */
+  /** The size of the open file after the last write of this process. */
   #size = 0
-  /** Its last byte is not the end of a line: a process ended, or the disk was full. */
+  /** Whether the file ends within a line, after a crash or on a full disk. */
   #isTorn = false
   /** Never rejects. */
   #packing: Promise<void> = Promise.resolve()
@@ -66,12 +66,12 @@ export class LogFile {
     this.#file = file
   }
 
-  /** What a process before this one did not get to. */
+  /** Compresses a file that an earlier process rotated but did not compress. */
   finishRotation(): void {
     this.#packing = this.pack().catch(this.#options.onProblem)
   }
 
-  /** All of it or, as far as that can be had, nothing. */
+  /** Writes all bytes or, if possible, none. */
   async append(bytes: Uint8Array): Promise<void> {
     if (this.#file === undefined) await this.open()
     const file = this.#file
@@ -79,9 +79,9 @@ export class LogFile {
     const { size } = await file.stat()
     const isTruncated = size < this.#size
     this.#size = size
-    // The names that its lines need were in what is gone.
-    if (isTruncated) throw new Error('somebody else cut it short')
-    if (size > OVERSIZE * this.#options.maxBytes) throw new Error('it cannot be put aside')
+    // The rule names that the next lines refer to are gone.
+    if (isTruncated) throw new Error('the file was truncated by another process')
+    if (size > OVERSIZE * this.#options.maxBytes) throw new Error('the file cannot be rotated')
     try {
       if (this.#isTorn) await writeAll(file, Uint8Array.of(LINE_END))
       await writeAll(file, bytes)
@@ -94,8 +94,8 @@ export class LogFile {
   }
 
   /**
-   * Whether what is under the name is no longer what is written to: moved away, removed or cut to
-   * nothing. Then tells how large it is.
+   * Returns whether the file under the configured name is another one than the open file, because
+   * that was moved, removed or truncated; with the size of the file under the name.
    */
   async inspect(): Promise<{ readonly isOther: boolean; readonly size: number }> {
     if (this.#file === undefined) return { isOther: false, size: this.#size }
@@ -109,21 +109,21 @@ export class LogFile {
     }
   }
 
-  /** The next bytes go to what is under the name then. */
+  /** Closes the file; the next write opens the file under the configured name. */
   async reopen(): Promise<void> {
     const file = this.#file
     this.#file = undefined
     await file?.close()
   }
 
-  /** The next bytes begin a new file; the old one is compressed in the background. */
+  /** Begins a new file with the next write; the old one is compressed in the background. */
   async rotate(): Promise<void> {
     if (this.#file === undefined) await this.open()
-    // A chunk may have been lost since somebody thought that it was large enough.
+    // A chunk may have been lost since the rotation was scheduled.
     if (this.#size < this.#options.maxBytes / 2) return
     const { path, disk } = this.#options
     await this.#packing
-    // Where compressing failed before, it must succeed now: two cannot have the same name.
+    // A rotated file that is not compressed yet would be overwritten, so this must succeed.
     await this.pack()
     await this.shift()
     await disk.rename(path, this.#aside)
@@ -136,12 +136,12 @@ export class LogFile {
     await this.#packing
   }
 
-  /** `.1.gz` becomes `.2.gz`, and so on; what is too old goes. */
+  /** Renames `.1.gz` to `.2.gz`, and so on; removes files beyond `keep`. */
   private async shift(): Promise<void> {
     const { keep, disk } = this.#options
     for (let place = keep + 1; await removed(disk, this.packed(place)); place++);
     let first = 1
-    // Only as far as names are taken: behind a gap nothing has to make room.
+    // Files behind a gap need not move.
     while (first < keep && (await isThere(disk, this.packed(first)))) first++
     for (let place = first - 1; place >= 1; place--) {
       await disk.rename(this.packed(place), this.packed(place + 1))
@@ -152,13 +152,13 @@ export class LogFile {
     return `${this.#options.path}.${place}.gz`
   }
 
-  /** Whenever it is interrupted, it can be done again: nothing is lost and nothing there twice. */
+  /** Compresses the rotated file. Safe to repeat after an interruption at any point. */
   private async pack(): Promise<void> {
     const { disk, path } = this.#options
     const draft = `${path}.1.gz.draft`
     if (!(await isThere(disk, this.#aside))) return
     try {
-      // One that is there may be a link, or readable by others: a mode is only for new files.
+      // An existing draft may be a link or readable by others: a mode applies only to new files.
       await removeIfExists(disk, draft)
       const into = createWriteStream(draft, { flags: 'wx', mode: FILE_MODE })
       await pipeline(createReadStream(this.#aside), createGzip(), into)
@@ -170,7 +170,7 @@ export class LogFile {
     await disk.unlink(this.#aside)
   }
 
-  /** Half a chunk ends in the middle of a line. */
+  /** Removes a partly written chunk, which ends in the middle of a line. */
   private async truncateTo(file: OpenFile): Promise<void> {
     try {
       await file.truncate(this.#size)
@@ -181,11 +181,11 @@ export class LogFile {
   }
 }
 
-/** Opening a pipe would wait for its reader, and a folder is nothing to write to. */
+/** Refuses anything but a regular file: opening a pipe would wait for its reader. */
 async function requireFile(disk: FileSystem, path: string): Promise<void> {
   try {
     const stats = await disk.stat(path)
-    if (!stats.isFile()) throw new Error('it is no file')
+    if (!stats.isFile()) throw new Error('not a regular file')
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') throw error
   }

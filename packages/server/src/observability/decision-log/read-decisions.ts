@@ -1,4 +1,4 @@
-/** Reads what a decision log says, for replay. */
+/** Reads a decision log, for replay. */
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -12,7 +12,7 @@ import {
   SOURCE_LETTERS,
 } from './decision-log-format.js'
 
-/** Longer than any line that is written. */
+/** Longer than any line that the log contains. */
 const LINE_LENGTH_MAX = 1024
 const NAMES_MAX = 100_000
 const HEAD = new RegExp(`^${HEAD_WORD} ${FORMAT_VERSION} (\\d{1,15}) sample=(\\d(?:[.\\de-]*))$`)
@@ -24,9 +24,9 @@ const LINE_FORM =
   'a, r or s, and s, l, c, d or p, with tabs between them'
 
 /**
- * Every decision of a log, in its order: of a file, compressed if its name ends in `.gz`, or of its
- * text in pieces. A line that broke off because a process ended or a disk was full is passed over;
- * anything else that cannot be read rejects, with the line, what was found and what is accepted.
+ * Yields all decisions of a log in order. `from` is a file, compressed if its name ends in `.gz`,
+ * or its content in pieces. A line cut off by a crash or a full disk is skipped; anything else that
+ * cannot be read rejects with the line, what was found and what is accepted.
  */
 export async function* readDecisions(
   from: string | AsyncIterable<Uint8Array | string>,
@@ -34,7 +34,7 @@ export async function* readDecisions(
   const section = new LogSection()
   const place = typeof from === 'string' ? from : 'decisions'
   let number = 0
-  /** Of the line before; good only if nothing but a head follows. */
+  /** The error of the previous line; ignored if a head or nothing follows. */
   let broken: string | undefined
   for await (const line of linesOf(typeof from === 'string' ? bytesOf(from) : from)) {
     number++
@@ -58,7 +58,7 @@ interface UnreadableLine {
   readonly mayBeTorn: boolean
 }
 
-/** What a head and the names after it mean for the lines that follow. */
+/** The state that a head and the names after it define for the following lines. */
 class LogSection {
   readonly #names = new Map<string, string>()
   #atMs = -1
@@ -137,18 +137,18 @@ const SOURCES = new Map<string, Source>(
 
 function bytesOf(path: string): AsyncIterable<Uint8Array> {
   const file = createReadStream(path)
-  // Whoever reads learns of an error from the end that it reads.
+  // The reader gets errors from the stream it reads, so the callback can ignore them.
   return path.endsWith('.gz') ? pipeline(file, createGunzip(), () => undefined) : file
 }
 
-/** Without their ends; the last one may have none. */
+/** Yields lines without their line ends; the last one may have none. */
 async function* linesOf(pieces: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
   let rest = ''
   for await (const piece of pieces) {
     const text = typeof piece === 'string' ? piece : Buffer.from(piece).toString('latin1')
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
-    // Refused as any other line that cannot be read.
+    // An overlong line is passed on and refused like any other unreadable line.
     if (rest.length > LINE_LENGTH_MAX) {
       lines.push(rest)
       rest = ''

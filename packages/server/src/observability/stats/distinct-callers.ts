@@ -1,9 +1,9 @@
 /**
- * How many different callers each rule had in the last five minutes. The first few are known one by
- * one; more are a sketch (hyper-log-log.ts) for each minute and one for all of them together.
+ * Estimates the distinct callers of each rule in the last five minutes. Up to 64 callers are
+ * counted exactly; more use one sketch (hyper-log-log.ts) for each minute and one for all five.
  *
- * The minute that is under way counts as one of the five, so what is told is of four to five
- * minutes. Nothing of it decides a call, so where memory ends, a rule is not counted.
+ * The current minute is one of the five, so an estimate covers four to five minutes. Memory is
+ * bounded: rules for which none is left are not counted.
  */
 import { EXACT_MAX, ExactDistinct } from './exact-distinct.js'
 import {
@@ -21,24 +21,24 @@ import {
 const MINUTE_MS = 60_000
 const MINUTES = 5
 /**
- * What the arrays of all rules may take together: some 450 rules with many callers at a time.
- * Beside them each rule that ever came takes about 100 bytes, so all of it stays below 8 MB.
+ * The bound of all arrays together: about 450 rules with many callers at a time. Each known rule
+ * takes about 100 bytes more, so the total stays below 8 MB.
  */
 export const CALLERS_BYTES_MAX = 6 * 1024 * 1024
-/** A set has at most 10,000 rules, and rules come and go. */
+/** Twice the maximum of a rule set, because rules are added and removed. */
 const RULES_MAX = 20_000
-/** What an array takes beside its elements; measured, rounded up. */
+/** Overhead of an array besides its elements; measured, rounded up. */
 const ARRAY_BYTES = 128
 const SKETCH_BYTES = (MINUTES + 1) * (REGISTERS + ARRAY_BYTES)
 
 export interface RuleDistinctCallers {
-  /** Told of every decision: the halves of the caller's hash. */
+  /** Takes both halves of the caller's hash, at each decision. */
   record(hi: number, lo: number): void
-  /** False: there was no memory for it in this time, and what it tells means nothing. */
+  /** False if memory ran out in this period; the estimate is then meaningless. */
   readonly isCounted: boolean
-  /** Exact for a few callers. */
+  /** Exact for up to 64 callers. */
   estimate(): number
-  /** What `mergeEstimate` takes; empty where nobody came. */
+  /** The input of `mergeEstimate`; empty without callers. */
   registers(): string
 }
 
@@ -57,7 +57,7 @@ export class DistinctCallers {
     this.#budget = new Budget(bytesMax)
   }
 
-  /** The same one each time, for whoever counts to keep; undefined: there are too many. */
+  /** Always returns the same object for a rule; undefined if there are too many rules. */
   ofRule(rule: string): RuleDistinctCallers | undefined {
     const known = this.#rules.get(rule)
     if (known !== undefined || this.#rules.size >= RULES_MAX) return known
@@ -66,32 +66,32 @@ export class DistinctCallers {
     return made
   }
 
-  /** Closes minutes that are over; once a second is enough. */
+  /** Closes minutes that are over; called once a second. */
   tick(nowMs: number): void {
     const minute = Math.floor(nowMs / MINUTE_MS)
     const passed = minute - (this.#minute ?? minute)
     this.#minute = minute
     if (passed === 0) return
-    // A clock that was put back tells nothing of how much time has passed.
+    // After the clock was set back the elapsed time is unknown: one minute is closed.
     const closed = passed < 0 ? 1 : Math.min(passed, MINUTES)
     this.#slices.now += closed
     for (const rule of this.#rules.values()) rule.close(closed)
   }
 
-  /** Of every rule that is counted; 0 of those without callers in this time. */
+  /** Estimates of all counted rules; 0 for those without callers in this period. */
   *estimates(): Generator<readonly [rule: string, callers: number]> {
     for (const [rule, callers] of this.#rules) {
       if (callers.isCounted) yield [rule, callers.estimate()]
     }
   }
 
-  /** What is taken of the memory that there is. */
+  /** Memory in use. */
   get bytes(): number {
     return this.#budget.taken
   }
 }
 
-/** The number of the slice that is open; each is a minute, and they count from 1. */
+/** The number of the current slice, a minute; slices count from 1. */
 interface Slices {
   now: number
 }
@@ -119,15 +119,15 @@ class Budget {
   }
 }
 
-/** Nothing, few callers or a sketch, as the rule needs it and as memory allows. */
+/** Counts one rule: nothing, an exact set or a sketch, as needed and as memory allows. */
 class CountedCallers implements RuleDistinctCallers {
   readonly #budget: Budget
   readonly #slices: Slices
   #exact: ExactDistinct | undefined
   #sketch: Sketch | undefined
-  /** Taken of the budget. */
+  /** Bytes reserved from the budget. */
   #bytes = 0
-  /** What was not to be had, and the slice in which that was; 0: nothing. */
+  /** Bytes that could not be reserved, and the slice in which that happened; 0 for none. */
   #missed = 0
   #missedIn = 0
 
@@ -179,7 +179,7 @@ class CountedCallers implements RuleDistinctCallers {
     this.#exact = undefined
   }
 
-  /** Takes as much as is needed now. Where it is not to be had, all of it goes: false. */
+  /** Changes the reservation to `bytes`. Returns false and drops everything if it does not fit. */
   private reserve(bytes: number): boolean {
     if (bytes === this.#bytes) return true
     const isThere = this.#budget.take(bytes - this.#bytes)
@@ -201,20 +201,20 @@ class CountedCallers implements RuleDistinctCallers {
   }
 }
 
-/** Many callers: registers of each minute, and those of all together. */
+/** A sliding sketch: registers for each minute, and their maximum. */
 class Sketch {
   readonly all = makeRegisters()
-  /** In a ring, with the minute that is open at `#open`. */
+  /** A ring with the current minute at `#open`. */
   readonly #minutes: readonly Registers[] = Array.from({ length: MINUTES }, makeRegisters)
   #open = 0
-  /** Undefined: it has changed since. */
+  /** Cached; undefined after a change. */
   #estimate: number | undefined
 
   add(hi: number, lo: number, minutesAgo = 0): void {
     const minute = this.#minutes[(this.#open + MINUTES - minutesAgo) % MINUTES]
     const register = registerOf(lo)
     const rank = rankOf(hi)
-    // Nearly always: few callers raise a register.
+    // The common case: few callers raise a register.
     if (minute === undefined || rank <= (minute[register] ?? 0)) return
     minute[register] = rank
     if (rank <= (this.all[register] ?? 0)) return
@@ -227,7 +227,7 @@ class Sketch {
     return this.#estimate
   }
 
-  /** False: nobody is left in it. */
+  /** Returns false if the sketch is empty afterwards. */
   close(minutes: number): boolean {
     for (let i = 0; i < minutes; i++) {
       this.#open = (this.#open + 1) % MINUTES
@@ -258,8 +258,8 @@ function writeExact(exact: ExactDistinct): string {
 }
 
 /**
- * How many callers several nodes had together, from what `registers` gave on each. Exact where all
- * of them had few. A text that cannot be read counts for nothing.
+ * Estimates the distinct callers of several nodes together from the `registers` of each. Exact if
+ * all nodes counted exactly. Unreadable texts are ignored.
  */
 export function mergeEstimate(texts: readonly string[]): number {
   const sketches = texts.flatMap(readSketch)

@@ -1,10 +1,10 @@
-/** A few callers by their hashes, each with the slice of time it was last seen in: exact. */
+/** An exact set of up to 64 caller hashes, each with the time slice in which it was last seen. */
 
-/** As many as there may be before a sketch is smaller and nearly as right. */
+/** Beyond this many callers a sketch is smaller and nearly as accurate. */
 export const EXACT_MAX = 64
-/** At first. There are always twice as many as callers, so that a look ends soon. */
+/** Initial slots. At most half of the slots are used, so that probing stays short. */
 const SLOTS_MIN = 16
-/** A place holds the halves of a hash and the slice; 0 is no slice. */
+/** A slot holds both halves of a hash and the slice; slice 0 marks a free slot. */
 const WIDTH = 3
 
 export class ExactDistinct {
@@ -20,7 +20,7 @@ export class ExactDistinct {
     return this.#places.byteLength
   }
 
-  /** False: it is a new one, and there are too many already. Slices count from 1. */
+  /** Returns false if the caller is new and the set is full. Slices count from 1. */
   add(hi: number, lo: number, slice: number): boolean {
     const places = this.#places
     const at = this.find(hi | 0, lo | 0)
@@ -38,7 +38,7 @@ export class ExactDistinct {
     return true
   }
 
-  /** Forgets callers that were not seen after this slice. */
+  /** Forgets callers last seen in this slice or before. */
   forget(slice: number): void {
     this.rebuild(this.#mask + 1, slice)
   }
@@ -51,7 +51,7 @@ export class ExactDistinct {
     }
   }
 
-  /** Where a hash is, or where it would be. There is always a place that is free. */
+  /** Finds the slot of a hash, or the free slot where it belongs. A free slot always exists. */
   private find(hi: number, lo: number): number {
     const places = this.#places
     for (let place = lo & this.#mask; ; place = (place + 1) & this.#mask) {

@@ -1,7 +1,7 @@
 /**
- * What all nodes saw, as far as this one knows: it leaves its own sight on the board every two
- * seconds, and reads those of the others when somebody asks. A board that does not answer leaves it
- * with its own.
+ * Statistics of the whole fleet: publishes this node's snapshot every two seconds, and reads and
+ * merges those of the others on request. If the exchange does not answer, the statistics cover
+ * this node only.
  */
 import type { Alert } from '../alerts/alert.js'
 import { addCallerDetails } from '../alerts/conditions/caller-exhausted.js'
@@ -31,22 +31,22 @@ export interface FleetStatsDeps {
   readonly own: Pick<NodeStats, 'snapshot' | 'rule' | 'nameOf'>
   readonly exchange: SnapshotExchange
   readonly clock: WallClock
-  /** Of this node. @default as its sight told last */
+  /** The alerts of this node. @default those of its last snapshot */
   readonly alerts?: (() => AlertLists) | undefined
-  /** How the names of callers are posted. */
+  /** How the names of callers are published. */
   readonly names: NameProtection
-  /** @default those of the system */
+  /** @default the timers of the system */
   readonly timers?: Scheduler | undefined
-  /** Told when posts begin to fail, and not again before one has come through. */
+  /** Called when publishing begins to fail; again only after a success in between. */
   readonly onProblem?: ((error: unknown) => void) | undefined
 }
 
-/** Whoever asks within this time is told the same. */
+/** Requests within this time share one fleet snapshot. */
 const SNAPSHOT_EVERY_MS = 1000
-/** Of a fleet that is larger, so many are told of. */
+/** Nodes merged at most. */
 const NODES_MAX = 1000
 
-/** What was seen at one look, and what was made of it. */
+/** A fleet snapshot and the statistics computed from it. */
 interface CachedFleetSnapshot extends FleetSnapshot {
   stats: Promise<StatsView> | undefined
 }
@@ -57,7 +57,7 @@ export class FleetStats {
   #snapshot: Promise<CachedFleetSnapshot> | undefined
   #snapshotMs = -Infinity
   #isTaking = false
-  /** Texts that were read at the last look: half of them are the same at the next. */
+  /** Snapshots decoded for the last request, by text: half of them are unchanged at the next. */
   #read = new Map<string, NodeSnapshot | undefined>()
   #cancel: (() => void) | undefined
   #posting: Promise<void> | undefined
@@ -69,20 +69,20 @@ export class FleetStats {
     this.#timers = deps.timers ?? systemScheduler
   }
 
-  /** Begins to post. Nobody reads what is left on a board that no other node sees. */
+  /** Begins to publish, unless there is only this node. */
   start(): void {
     if (this.#isClosed || this.#deps.exchange.isAlone === true) return
     this.#cancel = this.#timers.after(POST_EVERY_MS, () => this.postAgain())
   }
 
-  /** Ends posting; what was posted ends by itself, or with the store. */
+  /** Stops publishing; the published snapshot expires. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancel?.()
     await this.#posting
   }
 
-  /** Of one rule, or of the busiest. */
+  /** Returns the statistics of one rule, or of the busiest rules. */
   async stats(rule?: string): Promise<StatsView> {
     const snapshot = await this.snapshot()
     if (rule === undefined) return this.statsOf(snapshot)
@@ -109,7 +109,7 @@ export class FleetStats {
     }
   }
 
-  /** Adds what this node knows of a caller that other nodes tell by its hash alone. */
+  /** Adds the name that this node knows for a caller published only by its hash. */
   private addName(row: TopCallerView): TopCallerView {
     const isNamed = Object.keys(row.caller).length > 0
     if (isNamed && row.lastRefusedCall !== null) return row
@@ -128,10 +128,10 @@ export class FleetStats {
       : { ...alert, details: addCallerDetails(alert.details, known) }
   }
 
-  /** Of all nodes: what several see is one. */
+  /** Alerts of all nodes; an alert of several nodes is listed once. */
   async alerts(): Promise<AlertLists> {
     const { own, others } = await this.snapshot()
-    // What began here a moment ago is known without a look.
+    // The node's own alerts are newer than its snapshot.
     const ownAlerts = this.#deps.alerts?.() ?? own.alerts
     const { active, recent } = mergeAlerts([ownAlerts, ...others.map(({ alerts }) => alerts)])
     return {
@@ -140,12 +140,12 @@ export class FleetStats {
     }
   }
 
-  /** Those that have told of themselves lately, this one first. */
+  /** Nodes with a current snapshot, this one first. */
   async nodes(): Promise<readonly NodeSnapshotView[]> {
     return nodeViews(await this.snapshot())
   }
 
-  /** The clocks of the other nodes, by those of the store that each of them reads. */
+  /** The clocks of the other nodes, relative to the Redis clocks that each of them reads. */
   async peerClocks(): Promise<readonly PeerClock[]> {
     const { others } = await this.snapshot()
     return others.map(({ node: { id, host }, storeHealth }) => ({
@@ -157,7 +157,7 @@ export class FleetStats {
     }))
   }
 
-  /** The last step of everything, and of the busiest rules. */
+  /** The last bucket of the totals and of the busiest rules. */
   async tick(): Promise<TickView> {
     return tickOf(await this.statsOf(await this.snapshot()))
   }
@@ -167,10 +167,10 @@ export class FleetStats {
     return snapshot.stats
   }
 
-  /** One for all who ask at the same time. */
+  /** Concurrent requests share one snapshot. */
   private snapshot(): Promise<CachedFleetSnapshot> {
     const nowMs = this.#deps.clock.now()
-    // A clock that was put back must not keep anybody with what is old.
+    // Absolute, because after the clock was set back an old snapshot must not look fresh.
     const isFresh = Math.abs(nowMs - this.#snapshotMs) < SNAPSHOT_EVERY_MS
     if (this.#snapshot !== undefined && (isFresh || this.#isTaking)) return this.#snapshot
     this.#snapshotMs = nowMs
@@ -179,7 +179,7 @@ export class FleetStats {
       this.#isTaking = false
     })
     this.#snapshot = snapshot
-    // What failed must not be told to those who come next.
+    // A failed snapshot must not be served to later requests.
     snapshot.catch(() => {
       if (this.#snapshot === snapshot) this.#snapshot = undefined
     })
@@ -196,7 +196,7 @@ export class FleetStats {
       if (slices.isDue()) await slices.pause()
     }
     this.#read = read
-    // Made last: it is the latest that there is.
+    // Taken last, so that it is the newest.
     const own = this.#deps.own.snapshot(nowMs)
     return { own, others: othersOf(own, read.values()), isWhole, atMs: nowMs, stats: undefined }
   }
@@ -206,14 +206,14 @@ export class FleetStats {
     return nodeSnapshot && revealNames(nodeSnapshot, this.#deps.names)
   }
 
-  /** Undefined where it does not answer; a node that is meant to be alone misses nobody. */
+  /** Returns undefined if the exchange does not answer. */
   private async readExchange(): Promise<readonly string[] | undefined> {
     const { exchange } = this.#deps
     if (exchange.isAlone === true) return []
     try {
       return await exchange.read()
     } catch {
-      // Whoever posts every two seconds notices as well, and tells it once.
+      // Publishing fails as well and reports the problem.
       return undefined
     }
   }
@@ -225,7 +225,7 @@ export class FleetStats {
     })
   }
 
-  /** Never rejects: what was seen is kept here, and posted the next time. */
+  /** Never rejects: the next post contains everything again. */
   private async post(): Promise<void> {
     const { own, exchange, clock, names } = this.#deps
     try {
@@ -241,7 +241,7 @@ export class FleetStats {
   }
 }
 
-/** Each node once, as it told last; the own is known better. */
+/** The latest snapshot of each other node. */
 function othersOf(
   own: NodeSnapshot,
   read: Iterable<NodeSnapshot | undefined>,

@@ -1,36 +1,35 @@
 /**
- * How many different hashes were seen, to about 2.3 %, in 2 KB however many they are: HyperLogLog
- * (Flajolet and others, 2007) with the estimator of Ertl (2017), which needs no tables of errors.
+ * HyperLogLog (Flajolet et al., 2007) with the estimator of Ertl (2017), which needs no bias
+ * tables: estimates the number of distinct hashes to about 2.3 % in 2 KB.
  *
- * A hash chooses a register by some of its bits and has a rank by others: 1 for half of all hashes,
- * 2 for a quarter, and so on. A register keeps the highest rank it met; so many hashes must have
- * come by as make such ranks likely. Hashes are of 64 bits and keyed, so nobody outside can choose
- * them, and their bits are as good as drawn.
+ * Some bits of a hash choose a register, others give its rank: 1 for half of all hashes, 2 for a
+ * quarter, and so on. A register keeps the highest rank, from which the number of hashes is
+ * estimated. Hashes have 64 bits and are keyed, so callers cannot choose them.
  */
 
 const REGISTER_BITS = 11
 export const REGISTERS = 1 << REGISTER_BITS
-/** A half without any bit; until then about 2^42 callers have come, more than ever will. */
+/** The rank of a half of all zeros, which takes about 2^42 callers. */
 const RANK_MAX = 33
 
-/** One byte each, all 0 at first. */
+/** One byte each, initially 0. */
 export type Registers = Uint8Array
 
 export function makeRegisters(): Registers {
   return new Uint8Array(REGISTERS)
 }
 
-/** The register of a hash, by its low half. */
+/** The register of a hash, from its low half. */
 export function registerOf(lo: number): number {
   return lo >>> (32 - REGISTER_BITS)
 }
 
-/** The rank of a hash, by the zeros at the end of its high half. */
+/** The rank of a hash, from the trailing zeros of its high half. */
 export function rankOf(hi: number): number {
   return hi === 0 ? RANK_MAX : 32 - Math.clz32(hi & -hi)
 }
 
-/** Afterwards the first are those of all hashes that either has seen. */
+/** Merges `from` into `into`, which then represents the union. */
 export function mergeRegisters(into: Registers, from: Registers): void {
   for (let i = 0; i < REGISTERS; i++) {
     const rank = from[i] ?? 0
@@ -53,7 +52,7 @@ export function estimateOf(registers: Registers): number {
   return (ALPHA * REGISTERS * REGISTERS) / (sum + REGISTERS * sigma(empty / REGISTERS))
 }
 
-/** `x + x^2 + 2 x^4 + 4 x^8 + ...`: what empty registers stand for, where `x` is their share. */
+/** `x + x^2 + 2 x^4 + 4 x^8 + ...`: the correction for empty registers, `x` being their share. */
 function sigma(share: number): number {
   let power = share
   let weight = 1
@@ -66,7 +65,7 @@ function sigma(share: number): number {
   return sum
 }
 
-/** A register is one character, from this one on: compressed, that is less than packed bits. */
+/** A register is one character, starting here: compressed, that is smaller than packed bits. */
 const FIRST_CODE = '0'.charCodeAt(0)
 
 export function writeRegisters(registers: Registers): string {
@@ -75,7 +74,7 @@ export function writeRegisters(registers: Registers): string {
   return codes.toString('latin1')
 }
 
-/** Undefined: not written by `writeRegisters`. */
+/** Returns undefined for text that `writeRegisters` did not write. */
 export function readRegisters(text: string): Registers | undefined {
   if (text.length !== REGISTERS) return undefined
   const registers = makeRegisters()

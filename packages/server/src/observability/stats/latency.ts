@@ -1,12 +1,11 @@
-/** What a histogram counts, by steps of time: how long things took, or how much was left. */
+/** Histograms over time: the counts of each time bucket, their merge and quantiles. */
 import type { LatencySnapshot } from './node-snapshot.js'
 import { BucketCounts } from './time-buckets.js'
 
-/** What a histogram tells of itself. */
 export interface HistogramReader {
-  /** Rising. */
+  /** Ascending. */
   readonly bounds: readonly number[]
-  /** How many lay in each place since the start; one more than bounds. */
+  /** Counts since the start, one more than bounds. */
   counts(): ArrayLike<number>
 }
 
@@ -25,7 +24,7 @@ export class HistogramRing {
     this.#previous = Float64Array.from(histogram.counts())
   }
 
-  /** Counts into a step what the histogram has got since the last time. */
+  /** Adds what the histogram counted since the last call to a bucket. */
   feed(bucket: number): void {
     this.#counts.advanceTo(bucket)
     const now = this.#histogram.counts()
@@ -36,12 +35,12 @@ export class HistogramRing {
     }
   }
 
-  /** Forgets this step and what lies ahead of it: the clock was put back. */
+  /** Forgets this bucket and later ones, after the clock was set back. */
   rewind(bucket: number): void {
     this.#counts.rewind(bucket)
   }
 
-  /** The steps from `from` up to `end`, which is not among them; as many as are kept. */
+  /** Returns the buckets from `from` to before `end`, as many as are kept. */
   latency(from: number, end: number): LatencySnapshot {
     const steps: (readonly number[])[] = []
     for (let bucket = Math.max(from, end - this.#capacity); bucket < end; bucket++) {
@@ -55,7 +54,7 @@ export class HistogramRing {
     return { bounds: [...this.#histogram.bounds], steps }
   }
 
-  /** At a place, in the kept steps up to `end` and the one under way. */
+  /** The count at one place of the histogram over all kept buckets and the current one. */
   sum(place: number, end: number): number {
     let sum = 0
     for (let bucket = end - this.#capacity; bucket <= end; bucket++)
@@ -65,8 +64,8 @@ export class HistogramRing {
 }
 
 /**
- * The number below which a share `q` of what was counted lay, by a straight line between the bounds
- * around it; what lies above the last bound is taken to be that bound. Null: nothing was counted.
+ * Estimates the quantile `q` by linear interpolation between bounds; values above the last bound
+ * count as that bound. Returns null if nothing was counted.
  */
 export function quantile(
   bounds: readonly number[],
@@ -89,20 +88,20 @@ export function quantile(
   return bounds.at(-1) ?? null
 }
 
-/** What one node tells, and the step after its last. */
+/** The latencies of one node, and the bucket after its last one. */
 export interface NodeLatency {
   readonly latency: LatencySnapshot
   readonly end: number
 }
 
-/** The counts of `length` steps up to `end`, those of all nodes added up. */
+/** The summed counts of all nodes. */
 export interface MergedLatency {
   readonly bounds: readonly number[]
-  /** Undefined: nobody counted anything in that step. */
+  /** Undefined for a bucket without counts. */
   readonly steps: readonly (Float64Array | undefined)[]
 }
 
-/** Nodes of another release may have other bounds; theirs cannot be added, and are left out. */
+/** Sums `length` buckets up to `end`. Leaves out nodes of releases with other bounds. */
 export function mergeLatency(
   all: readonly NodeLatency[],
   { end, length }: { readonly end: number; readonly length: number },

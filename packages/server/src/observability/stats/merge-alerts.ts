@@ -1,8 +1,8 @@
-/** The alerts of all nodes: what several see is one, that began when the first of them saw it. */
+/** Merges the alerts of all nodes: an alert of several nodes began when the first reported it. */
 import { type Alert, mostUrgentFirst } from '../alerts/alert.js'
 import type { AlertLists } from './node-snapshot.js'
 
-/** Of those that ended; what goes on has a bound on each node. */
+/** Resolved alerts; active ones are bounded on each node. */
 const RECENT_MAX = 100
 
 export function mergeAlerts(all: readonly AlertLists[]): AlertLists {
@@ -13,10 +13,10 @@ export function mergeAlerts(all: readonly AlertLists[]): AlertLists {
   }
   const ended = new Map<string, Alert>()
   for (const alert of all.flatMap(({ recent }) => recent)) {
-    // One node that sees it no more does not end it; what was over before it began is another.
+    // It is still active on another node, unless it ended before that one began.
     const goesOn = active.get(alert.id)
     if (goesOn !== undefined && lastedUntil(alert) > goesOn.since) continue
-    // The same thing at two times is two; what several nodes saw at one time is one.
+    // Alerts that began within the same ten seconds are one; later ones are another occurrence.
     const key = `${alert.id} ${alert.since.slice(0, SECONDS_OF_TIME)}`
     const known = ended.get(key)
     if (known === undefined || lastedUntil(alert) > lastedUntil(known)) ended.set(key, alert)
@@ -29,7 +29,7 @@ export function mergeAlerts(all: readonly AlertLists[]): AlertLists {
   }
 }
 
-/** Of an ISO time, up to its tens of seconds. */
+/** The length of an ISO time up to the tens of seconds. */
 const SECONDS_OF_TIME = 'YYYY-MM-DDTHH:MM:S'.length
 
 function lastedUntil({ resolvedAt }: Alert): string {

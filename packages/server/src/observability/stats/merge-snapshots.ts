@@ -1,7 +1,7 @@
 /**
- * What all nodes saw together: steps added up by their numbers, rules by their ids. Each number is
- * what one node would tell that had made all the decisions; only what a node does not tell, because
- * it has more rules than are told, is missing.
+ * Merges node snapshots into the statistics of the fleet: buckets by number, rules by id. The
+ * result equals that of one node that had made all decisions, except for rules that a node left
+ * out of its snapshot.
  */
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { mergeEstimate } from './distinct-callers.js'
@@ -30,23 +30,23 @@ import type {
   TickView,
 } from './stats-views.js'
 
-/** The own sight, which is the freshest, and those of others. */
+/** The snapshot of this node, which is the newest, and those of the others. */
 export interface FleetSnapshot {
   readonly own: NodeSnapshot
   readonly others: readonly NodeSnapshot[]
-  /** False: what the others left could not be read. */
+  /** False if the snapshots of the others could not be read. */
   readonly isWhole: boolean
-  /** When it was looked. */
+  /** When it was taken. */
   readonly atMs: number
 }
 
 const MINUTE_MS = 60_000
-/** Rates are of the last ten seconds. */
+/** Rates cover the last ten seconds. */
 const RATE_BUCKETS = 5
-/** Rules whose last step is told every two seconds; all others are told when somebody asks. */
+/** Rules pushed every two seconds; the others are read on request. */
 const TICK_RULES_MAX = 100
 
-/** `rule`: only that one, however little it does. */
+/** With `rule`, only that one, however few decisions it made. */
 export async function mergeStats(fleet: FleetSnapshot, rule?: string): Promise<StatsView> {
   const { own, others, isWhole, atMs } = fleet
   const all = [own, ...others]
@@ -74,7 +74,7 @@ export async function mergeStats(fleet: FleetSnapshot, rule?: string): Promise<S
   }
 }
 
-/** The last step of it, for those who have the others. */
+/** The last bucket of the statistics, for clients that have the earlier ones. */
 export function tickOf(stats: StatsView): TickView {
   const { series, decisionLatency, storeLatency, store, rules } = stats
   return {
@@ -96,7 +96,7 @@ export function tickOf(stats: StatsView): TickView {
   }
 }
 
-/** Each node as it told of itself, this one first. */
+/** The nodes of the fleet, this one first. */
 export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSnapshotView[] {
   return [own, ...others].map((snapshot) => {
     const { node, release, rulesVersion, problem, startedAt, total, storeHealth } = snapshot
@@ -105,7 +105,7 @@ export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSn
       ...node,
       release,
       rulesVersion,
-      // There also where there is none: what the rule store was told before is over then.
+      // Present even if there is none, which overrides an earlier problem in the rule store.
       ...(problem !== undefined && { problem: problem ?? undefined }),
       startedAt,
       seenMsAgo: Math.max(0, Math.round(atMs - snapshot.atMs)),
@@ -117,7 +117,7 @@ export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSn
   })
 }
 
-/** In turns: of many nodes it is work for longer than a decision may wait. */
+/** Yields to the event loop: merging many nodes would otherwise delay decisions. */
 async function mergeRules(
   all: readonly NodeSnapshot[],
   only: string | undefined,
@@ -131,7 +131,7 @@ async function mergeRules(
       else known.push(rule)
     }
   }
-  // All rules of a node end with the same step; a node without any holds nobody up.
+  // All rules of a node end with the same bucket; nodes without rules do not matter.
   const [ownEnd, ...ends] = all.flatMap(({ rules }) => rules[0]?.series.end ?? [])
   const end = commonEnd(ownEnd ?? 0, ends)
   const merged: MergedRule[] = []
@@ -175,7 +175,7 @@ function mergeRule(snapshots: readonly RuleSnapshot[], end: number): MergedRule 
   return { view, refused, decisions: refused + sum(series.allowed) + sum(series.shadowRefused) }
 }
 
-/** Most refusals first, then most decisions; by name where all is the same. */
+/** Most refusals first, then most decisions, then by name. */
 function byRefusals(a: MergedRule, b: MergedRule): number {
   const difference = b.refused - a.refused || b.decisions - a.decisions
   return difference === 0 ? (a.view.rule < b.view.rule ? -1 : 1) : difference
@@ -195,7 +195,7 @@ function ruleTick({ rule, series, candidate, refusingSince }: RuleStatsView): Ru
   }
 }
 
-/** The own is first: what it has not told of yet, nobody waits for. */
+/** This node is first: its last bucket is the newest that the result may contain. */
 function mergeAll(
   all: readonly NodeSnapshot[],
   read: (snapshot: NodeSnapshot) => SeriesSnapshot,
@@ -224,15 +224,15 @@ function latencyView(
   return { p50Ms: read(0.5), p99Ms: read(0.99) }
 }
 
-/** Three digits are more than a histogram knows. */
+/** Rounds to three digits, which exceed the precision of the histogram. */
 function milliseconds(seconds: number): number {
   return Number((seconds * 1000).toPrecision(3))
 }
 
-/** As this node sees it; well only where it is so for all. */
+/** The store as this node sees it; well only if all nodes say so. */
 function storeView(all: readonly NodeSnapshot[]): StoreSnapshot {
   const [own] = all
-  if (own === undefined) throw new Error('no sight at all')
+  if (own === undefined) throw new Error('no node snapshot')
   return { ...own.storeHealth, isWell: all.every(({ storeHealth }) => storeHealth.isWell) }
 }
 

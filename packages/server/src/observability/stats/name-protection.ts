@@ -1,21 +1,21 @@
 /**
- * How the names of callers leave the memory of this process, for Redis and for the data directory.
+ * How names of callers are stored outside this process, in Redis and in the data directory.
  *
- * Where the key secret was given, it lies beside neither, and names are sealed with it. Where it is
- * kept in Redis or in the data directory, a seal would lie beside its key and hide nothing from a
- * reader of both; then only hashes leave, and each process names the callers that it met itself.
+ * If the key secret is configured, it is stored in neither, and names are encrypted with it. If the
+ * secret itself is stored in Redis or the data directory, encryption would hide nothing from a
+ * reader of both; then only hashes are stored, and each process names only callers it has seen.
  */
 import type { Config } from '../../config/config.js'
 import { TextSealer } from './sealed-text.js'
 
 export interface NameProtection {
-  /** `clear`: as they are, by configuration. `hash`: not at all. */
+  /** `clear`: in plain text, by configuration. `sealed`: encrypted. `hash`: not at all. */
   readonly form: 'clear' | 'sealed' | 'hash'
-  /** Opens what other processes sealed, also where this one seals nothing. */
+  /** Decrypts what other processes sealed, whatever the form of this one. */
   readonly sealer: TextSealer
 }
 
-/** `secret`: the key secret in use, wherever it came from. */
+/** `secret` is the key secret in use, configured or stored. */
 export function nameProtection(
   { log, keySecret }: Pick<Config, 'log' | 'keySecret'>,
   secret: Uint8Array,

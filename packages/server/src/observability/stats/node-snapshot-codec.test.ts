@@ -87,7 +87,7 @@ describe('a sight as text', () => {
 
   test('that has nothing left to leave out is not written', async () => {
     await expect(encodeSnapshot(snapshotOf(), { lengthMax: 10 })).rejects.toThrow(
-      'a sight without rules',
+      'node snapshot too long even without rules',
     )
   })
 

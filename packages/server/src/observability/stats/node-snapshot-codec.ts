@@ -1,28 +1,28 @@
-/** A sight as the text that is left on a board: JSON, made smaller, and none of it is believed. */
+/** Encodes a node snapshot as compressed text, and decodes and validates those of other nodes. */
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import { POST_LENGTH_MAX } from './snapshot-exchange.js'
 import type { NodeSnapshot } from './node-snapshot.js'
 import { isNodeSnapshot, dropUnknownAlerts } from './validate-snapshot.js'
 
-/** More is not even made smaller: it would hold up decisions for too long. */
+/** Longer JSON is shortened before compression, because serializing it delays decisions. */
 const JSON_LENGTH_MAX = 4 * POST_LENGTH_MAX
-/** A short text may stand for a very long one. */
+/** Bounds decompression, because a short text may expand to a very long one. */
 const READ_BYTES_MAX = 16 * 1024 * 1024
-/** So much of it is zeros that the fastest is nearly as good as the best. */
+/** The fastest level: most counts are zeros, so a higher one gains little. */
 const LEVEL = 1
-/** Of what would fit if all rules took as much as each other. */
+/** The share of rules kept of those that would fit if all had the same size. */
 const TAKEN_SHARE = 0.8
 
 export interface EncodeOptions {
   /** @default POST_LENGTH_MAX */
   readonly lengthMax?: number | undefined
-  /** What is done to the snapshot before it is written. @default nothing */
+  /** Removes names from the snapshot before it is written. @default nothing */
   readonly hide?: ((snapshot: NodeSnapshot) => NodeSnapshot) | undefined
 }
 
 /**
- * Below `lengthMax`: where it is too much, the callers that would have been refused are left out
- * first, then rules from the tail, the least busy first, and with them their callers.
+ * Encodes a snapshot within `lengthMax`. If it is too long, leaves out shadow callers first, then
+ * the least busy rules with their callers.
  */
 export async function encodeSnapshot(
   snapshot: NodeSnapshot,
@@ -36,7 +36,7 @@ export async function encodeSnapshot(
     const text = isLong ? undefined : (await deflate(Buffer.from(json))).toString('base64')
     if (text !== undefined && text.length <= lengthMax) return text
     if (rest.rules.length === 0 && rest.callers.length === 0) {
-      throw new Error(`a sight without rules: found ${json.length} characters; accepted: fewer`)
+      throw new Error(`node snapshot too long even without rules: ${json.length} characters`)
     }
     if (rest.shadowCallers !== undefined && rest.shadowCallers.length > 0) {
       rest = { ...rest, shadowCallers: [] }
@@ -53,7 +53,7 @@ function shorten(snapshot: NodeSnapshot, most: number): NodeSnapshot {
   return { ...snapshot, rules, callers: snapshot.callers.filter(({ rule }) => ids.has(rule)) }
 }
 
-/** Undefined: damaged, or of another format. Never rejects. */
+/** Returns undefined if the text is damaged or of another format. Never rejects. */
 export async function decodeSnapshot(text: string): Promise<NodeSnapshot | undefined> {
   try {
     const json = await inflate(Buffer.from(text, 'base64'))
@@ -64,7 +64,7 @@ export async function decodeSnapshot(text: string): Promise<NodeSnapshot | undef
   }
 }
 
-/** Beside decisions: other threads do it. */
+/** Asynchronous, so that it runs on another thread and does not delay decisions. */
 function deflate(bytes: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     deflateRaw(bytes, { level: LEVEL }, (error, result) => {

@@ -1,25 +1,26 @@
 /**
- * What one node saw of its decisions, and leaves for the others on the board: counts by steps of
- * time, its top callers, its view of the store. All of it is JSON, and bounded.
+ * The snapshot that a node publishes for the others: counts by time bucket, its top callers, its
+ * view of the store, its alerts. It is JSON, and bounded. Fields keep the names of released
+ * formats (`steps`, `zeroSinceMs`).
  */
 import type { Alert } from '../alerts/alert.js'
 
-/** Steps begin at multiples of their length since 1970, so those of all nodes fall together. */
+/** Buckets begin at multiples of their length since 1970, so those of all nodes coincide. */
 export const BUCKET_MS = 2000
 export const BUCKETS = 150
 export const RULE_BUCKET_MS = 10_000
 export const RULE_BUCKETS = 60
 export const MINUTE_BUCKETS = 360
-/** Rules that a node tells of: those with most refusals, then those with most decisions. */
+/** Rules in a snapshot: those with most refusals, then those with most decisions. */
 export const SNAPSHOT_RULES_MAX = 200
-/** Callers that a node tells of, for each rule and order. */
+/** Callers in a snapshot, for each rule and order. */
 export const SNAPSHOT_CALLERS_MAX = 20
-/** Alerts that a node tells of: the longest active, and the last that ended. */
+/** Alerts in a snapshot: the most urgent active ones, and the last resolved ones. */
 export const SNAPSHOT_ALERTS_MAX = 50
-/** Shares of what is left: 0, up to 0.1, 0.25, 0.5, 0.75, and more. */
+/** Upper bounds of remaining shares: 0, up to 0.1, 0.25, 0.5, 0.75, and more. */
 export const LEFT_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 1] as const
 
-/** Counts of complete steps, the oldest first. `end`: the number of the step after the last. */
+/** Counts of complete buckets, the oldest first. `end` is the number after the last bucket. */
 export interface SeriesSnapshot {
   readonly end: number
   readonly allowed: readonly number[]
@@ -28,11 +29,11 @@ export interface SeriesSnapshot {
   readonly degraded: readonly number[]
 }
 
-/** For each complete step of `STEP_MS`, how many lay below each bound; as sparse pairs. */
+/** A histogram for each complete bucket of `BUCKET_MS`, as sparse pairs. */
 export interface LatencySnapshot {
-  /** In seconds, rising; one more count for what lies above the last. */
+  /** In seconds, ascending; there is one more count for values above the last. */
   readonly bounds: readonly number[]
-  /** For each step, `[place, count, place, count, ...]`. */
+  /** For each bucket, `[place, count, place, count, ...]`. */
   readonly steps: readonly (readonly number[])[]
 }
 
@@ -42,9 +43,9 @@ export interface RuleSnapshot {
   readonly candidate: SeriesSnapshot | null
   /** Milliseconds since 1970. */
   readonly refusingSinceMs: number | null
-  /** Registers of the sketch of its distinct callers in five minutes, base64; null: not kept. */
+  /** The sketch of its distinct callers in five minutes, encoded; null if not counted. */
   readonly sketch: string | null
-  /** By `LEFT_BOUNDS`, since the start of the last ten minutes. */
+  /** Decisions of the last ten minutes, by `LEFT_BOUNDS`. */
   readonly left: readonly number[]
 }
 
@@ -97,21 +98,21 @@ export interface StoreSnapshot {
   }[]
 }
 
-/** Alerts of one node, or of all. */
+/** Alerts of one node, or of the fleet. */
 export interface AlertLists {
   readonly active: readonly Alert[]
-  /** Those that ended, the last first. */
+  /** Resolved alerts, the latest first. */
   readonly recent: readonly Alert[]
 }
 
 export interface NodeSnapshot {
-  /** Of the format; a node that reads another one leaves it out. */
+  /** Nodes ignore snapshots of another format. */
   readonly format: 1
   readonly node: { readonly id: string; readonly host: string; readonly pid: number }
   readonly release: string
   readonly startedAt: string
   readonly rulesVersion: number
-  /** What keeps it from the newest rules; null: nothing, undefined: its release does not tell. */
+  /** What keeps the node from the newest rules; null for nothing, absent in older releases. */
   readonly problem?: string | null | undefined
   readonly atMs: number
   readonly total: SeriesSnapshot
@@ -120,12 +121,12 @@ export interface NodeSnapshot {
   readonly store: LatencySnapshot
   readonly storeHealth: StoreSnapshot
   readonly rules: readonly RuleSnapshot[]
-  /** Since when callers are counted. */
+  /** The start of the period over which callers are counted. */
   readonly callersSinceMs: number
   readonly callers: readonly CallerSnapshot[]
-  /** Apart, so that they take no room from `callers`; undefined: its release does not tell. */
+  /** Separate, so that they do not displace `callers`; absent in older releases. */
   readonly shadowCallers?: readonly ShadowCallerSnapshot[] | undefined
   readonly alerts: AlertLists
-  /** Names of the callers in it, which the rows then lack: see published-names.ts. */
+  /** The encrypted names of callers, which the rows then lack: see published-names.ts. */
   readonly sealedNames?: string | undefined
 }

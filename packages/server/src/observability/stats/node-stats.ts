@@ -1,7 +1,7 @@
 /**
- * What this node sees of its decisions: counts by steps of time, callers, shares left. What is kept
- * of a decision is added to totals and sketches that are there already; steps are cut from those
- * once a second, and everything else is made when somebody looks.
+ * Statistics of this node's decisions: counts by time bucket, callers, remaining shares. A decision
+ * only adds to existing totals and sketches; once a second the growth of the totals is assigned to
+ * buckets; snapshots are built on request.
  */
 import type { Call, CallerVisit, Cost, Decision } from '@sluice/core'
 import { amountOf, candidateId } from '@sluice/core'
@@ -31,12 +31,12 @@ import { BucketClock } from './time-buckets.js'
 export interface NodeStatsDeps {
   readonly node: NodeInfo
   readonly rulesVersion: () => number
-  /** What keeps it from the newest rules, for people. @default nothing */
+  /** What keeps the node from the newest rules. @default nothing */
   readonly problem?: (() => string | undefined) | undefined
   readonly metrics: Pick<DecisionMetrics, 'eachRule'>
-  /** How long decisions took, in seconds. */
+  /** Decision latency in seconds. */
   readonly decisionTimes: HistogramReader
-  /** How long the store took, in seconds; undefined: it is in this process. */
+  /** Store latency in seconds; undefined for the memory store. */
   readonly storeTimes: HistogramReader | undefined
   readonly storeHealth: () => StoreSnapshot
   /** @default none */
@@ -46,7 +46,7 @@ export interface NodeStatsDeps {
     'ofRule' | 'tick' | 'view' | 'shadowView' | 'nameOf' | 'callersSinceMs'
   >
   readonly distinct: Pick<DistinctCallers, 'ofRule' | 'tick'>
-  /** Shares left, as the metrics have them; below 0: not known. */
+  /** The remaining shares as metrics; a negative value means unknown. */
   readonly remaining: { ofRule(rule: string): HistogramReader & { observe(left: number): void } }
   /** Milliseconds since 1970. */
   readonly nowMs: number
@@ -54,10 +54,10 @@ export interface NodeStatsDeps {
 
 const MINUTE_MS = 60_000
 const PROBLEM_LENGTH_MAX = 500
-/** As many as decisions are counted by: see metrics/decisions.ts. */
+/** The same bound as in metrics/decision-metrics.ts. */
 const RULES_MAX = 20_000
 
-/** What the decisions of one rule are told to; found by one look. */
+/** Everything that observes the decisions of one rule, found by one lookup. */
 interface RuleObservers {
   readonly callers: RuleCallers
   readonly distinct: RuleDistinctCallers | undefined
@@ -76,20 +76,20 @@ export class NodeStats {
   readonly #decisionRing: HistogramRing
   readonly #storeRing: HistogramRing | undefined
   readonly #rules = new Map<string, RuleObservers>()
-  /** By the names that decisions are counted by, which have a bound: candidates too. */
+  /** By the bounded names of the metrics, which include candidates. */
   readonly #ruleSeries = new Map<string, RuleSeries>()
   /**
-   * The time of the last tick. It is the time of all decisions until the next one: reading a clock
-   * for each would cost more than all else that is done with it here.
+   * The time of the last tick, used for all decisions until the next one: reading a clock for each
+   * would cost more than everything else here.
    */
   #nowMs: number
-  /** Of the call that is looked at: the visitor is made once, or each decision would make one. */
+  /** The current call, for `#visit`, which is created once to avoid a closure per decision. */
   #call: Call = NO_CALL
   #isTaken = false
-  /** Of this tick. */
+  /** The buckets of this tick. */
   #bucket = 0
   #minute = 0
-  /** Undefined: nobody has looked since the last tick. */
+  /** Cached until the next tick. */
   #snapshot: NodeSnapshot | undefined
 
   constructor(deps: NodeStatsDeps) {
@@ -107,7 +107,7 @@ export class NodeStats {
     return this.#deps.node
   }
 
-  /** Everything an ordinary decision costs here is in this function and `#visit`. */
+  /** The hot path: this function and `#visit`. */
   onDecision(decision: Decision, call: Call): void {
     const total = this.#total
     if (!decision.allowed) total.refused++
@@ -115,7 +115,7 @@ export class NodeStats {
     else total.allowed++
     if (decision.postures !== undefined) total.degraded++
     this.#call = call
-    // A call that one rule refused took nothing of another that had room.
+    // A refused call consumed nothing of the rules that would have admitted it.
     this.#isTaken = decision.allowed
     decision.eachCaller(this.#visit)
     if (decision.shadow.length > 0) this.recordShadowRefusals(decision)
@@ -139,7 +139,7 @@ export class NodeStats {
     observers.remaining.observe(left)
   }
 
-  /** Once a second, by the wall clock. */
+  /** Called once a second with the wall clock. */
   tick(nowMs: number): void {
     this.#nowMs = nowMs
     this.#snapshot = undefined
@@ -152,7 +152,7 @@ export class NodeStats {
     callers.tick(nowMs)
   }
 
-  /** Cuts the steps of everything together, and forgets what a clock put back has yet to reach. */
+  /** Assigns the growth of the totals to buckets; forgets future buckets of a clock set back. */
   private advance(nowMs: number): void {
     const [ruleEnd, minuteEnd] = [this.#ruleClock.end, this.#minuteClock.end]
     const bucket = this.#totalClock.advance(nowMs)
@@ -171,7 +171,7 @@ export class NodeStats {
   }
 
   readonly #visitCounted: RuleVisit = (name, _decisions, _degraded, counted) => {
-    // Calls that no rule speaks of are in the totals alone.
+    // Calls without a matching rule are only in the totals.
     if (name === '') return
     const known = this.#ruleSeries.get(name)
     const steps = known ?? new RuleSeries(name)
@@ -200,7 +200,7 @@ export class NodeStats {
     }
   }
 
-  /** What the other nodes are told: up to the last tick, and the same until the next. */
+  /** The snapshot for the other nodes, as of the last tick; the same until the next. */
   snapshot(nowMs: number): NodeSnapshot {
     this.#snapshot ??= this.makeSnapshot(nowMs)
     return this.#snapshot
@@ -231,13 +231,13 @@ export class NodeStats {
     }
   }
 
-  /** One rule, also where it is not among those that are told; undefined: it decided nothing. */
+  /** A rule, even if the snapshot leaves it out; undefined if it made no decisions. */
   rule(rule: string): RuleSnapshot | undefined {
     const steps = this.#ruleSeries.get(rule)
     return steps?.ring.hasData === true && !steps.isCandidate ? this.ruleSnapshot(steps) : undefined
   }
 
-  /** What this node knows of a caller that is told by its hash. */
+  /** The name of a caller, if this node knows it. */
   nameOf(rule: string, hash: string): KnownCaller | undefined {
     return this.#deps.callers.nameOf(rule, hash)
   }
@@ -276,7 +276,7 @@ function takenBy(cost: Cost, call: Call): number {
   const callCost = call.cost ?? 1
   if (cost === 1) return callCost
   const amount = amountOf(cost, call, callCost)
-  // A rule that cannot read the cost judges no call, so that it is not visited.
+  // Always a number here: a rule that cannot read the cost makes no decision.
   return typeof amount === 'number' ? amount : 0
 }
 

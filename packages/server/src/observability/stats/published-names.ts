@@ -1,7 +1,7 @@
 /**
- * A node snapshot as it is published: without the names of callers, which lie sealed beside the
- * rows, or not at all. Rows keep the hashes, so that a node that cannot open the seal, one of an
- * earlier release among them, shows those.
+ * Removes the names of callers from a snapshot before it is published, and adds them encrypted or
+ * not at all. Rows keep their hashes, which nodes show that cannot decrypt the names, or are of an
+ * earlier release.
  */
 import { type Alert, callerDetails, withoutCallerDetails } from '../alerts/alert.js'
 import type { NameProtection } from './name-protection.js'
@@ -17,16 +17,16 @@ type SealedRow = readonly [
 ]
 
 interface SealedNames {
-  /** Beside the rows of the same name. */
+  /** In the order of the rows of the same name. */
   readonly callers: readonly SealedRow[]
   readonly shadowCallers: readonly SealedRow[]
-  /** By the id of an alert, which has the hash: a reader may leave out alerts it does not know. */
+  /** By alert id, because a reader may leave out alerts it does not know. */
   readonly alerts: readonly (readonly [id: string, details: Alert['details']])[]
 }
 
 const NAMELESS: CallerName = { caller: {}, plan: null, lastRefusedCall: null }
 
-/** What may be published of a snapshot. */
+/** The snapshot as it may be published. */
 export function hideNames(snapshot: NodeSnapshot, { form, sealer }: NameProtection): NodeSnapshot {
   if (form === 'clear') return snapshot
   const { callers, shadowCallers, alerts } = snapshot
@@ -51,17 +51,17 @@ export function hideNames(snapshot: NodeSnapshot, { form, sealer }: NameProtecti
   return { ...hidden, sealedNames: sealer.seal(JSON.stringify(names), contextOf(snapshot)) }
 }
 
-/** The same with its names, as far as they can be opened here. Never throws. */
+/** Restores the names, if they can be decrypted. Never throws. */
 export function revealNames(snapshot: NodeSnapshot, { sealer }: NameProtection): NodeSnapshot {
   const { sealedNames, ...rest } = snapshot
   if (sealedNames === undefined) return snapshot
   const text = sealer.open(sealedNames, contextOf(rest))
   if (text === undefined) return rest
   try {
-    // Only a node with the same secret can have written it, for exactly these rows.
+    // Authenticated: only a node with the same secret can have written it, for these rows.
     return withNames(rest, JSON.parse(text) as SealedNames)
   } catch {
-    // A later release may seal something else.
+    // A later release may have another format.
     return rest
   }
 }
@@ -97,7 +97,7 @@ function eachAlert(alerts: AlertLists, change: (alert: Alert) => Alert): AlertLi
   return { active: alerts.active.map(change), recent: alerts.recent.map(change) }
 }
 
-/** The rows that names belong to: a writer to Redis cannot give a name to another row. */
+/** Binds the names to their rows, so that a writer to Redis cannot move a name to another row. */
 function contextOf({ node, callers, shadowCallers = [] }: NodeSnapshot): string {
   const rows = [...callers, ...shadowCallers].map(({ rule, hash }) => `${rule} ${hash}`)
   return [node.id, callers.length, ...rows].join('\n')

@@ -1,17 +1,17 @@
-/** What one rule, or the limits on trial of one, decided in the last ten minutes. */
+/** The decisions of one rule, or of one candidate, in the last ten minutes. */
 import { candidateId } from '@sluice/core'
 import { type HistogramReader, HistogramRing } from './latency.js'
 import { LEFT_BOUNDS, RULE_BUCKETS } from './node-snapshot.js'
 import { BucketRing, type Totals } from './series.js'
 
-/** A rule that refused nobody for longer does not go on refusing. */
+/** After a longer pause between refusals, `refusingSince` starts anew. */
 const PAUSE_MS_MAX = 60_000
 
 export class RuleSeries {
   readonly name: string
   readonly isCandidate: boolean
   readonly ring = new BucketRing(RULE_BUCKETS)
-  /** How many there were at the last look; the same again: nothing happened. */
+  /** Decisions at the last tick, to skip rules without new ones. */
   #decisions = 0
   #refused = 0
   #lastBucket = 0
@@ -23,7 +23,7 @@ export class RuleSeries {
     this.isCandidate = name.endsWith(CANDIDATE_SUFFIX)
   }
 
-  /** Whether something came since the last time. */
+  /** Returns whether there were decisions since the last call. */
   feed(bucket: number, totals: Totals & { readonly decisions: number }, nowMs: number): boolean {
     if (totals.decisions === this.#decisions) return false
     this.#decisions = totals.decisions
@@ -41,7 +41,7 @@ export class RuleSeries {
     return nowMs - this.#lastRefusedMs > PAUSE_MS_MAX ? null : this.#refusingSinceMs
   }
 
-  /** The clock was put back, and nothing can have begun ahead of it. */
+  /** Moves times back that lie in the future after the clock was set back. */
   rewind(bucket: number, nowMs: number): void {
     this.ring.rewind(bucket)
     this.#lastBucket = Math.min(this.#lastBucket, bucket)
@@ -49,7 +49,7 @@ export class RuleSeries {
     this.#refusingSinceMs = Math.min(this.#refusingSinceMs, nowMs)
   }
 
-  /** Gives back what is kept of a rule that has decided nothing in all the steps up to `end`. */
+  /** Releases the memory of a rule without decisions in all kept buckets before `end`. */
   dropIdle(end: number): boolean {
     if (!this.ring.hasData || end - this.#lastBucket <= RULE_BUCKETS) return false
     this.ring.drop()
@@ -59,10 +59,10 @@ export class RuleSeries {
 
 const CANDIDATE_SUFFIX = candidateId('')
 
-/** The shares that the decisions of a rule left, of the last ten minutes. */
+/** The remaining shares after the decisions of a rule in the last ten minutes. */
 export class RemainingShares {
   readonly #ring: HistogramRing
-  /** By the places of what is measured, which may have more bounds. */
+  /** The place in `LEFT_BOUNDS` of each bucket of the histogram, which may have more bounds. */
   readonly #places: readonly number[]
 
   constructor(histogram: HistogramReader, minute: number) {
@@ -81,7 +81,7 @@ export class RemainingShares {
     this.#ring.rewind(minute)
   }
 
-  /** By `LEFT_BOUNDS`. */
+  /** Counts by `LEFT_BOUNDS`. */
   counts(minute: number): readonly number[] {
     const counts = LEFT_BOUNDS.map(() => 0)
     for (const [place, target] of this.#places.entries()) {
@@ -91,5 +91,5 @@ export class RemainingShares {
   }
 }
 
-/** Complete ones, beside the one under way. */
+/** Complete minutes, in addition to the current one. */
 const MINUTES = 10

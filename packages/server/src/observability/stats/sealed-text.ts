@@ -1,7 +1,7 @@
 /**
- * Seals text with a key derived from the key secret, so that a process without that secret can
- * neither read nor change it: AES-256-GCM. Each process derives a key of its own from a random
- * salt, so that random nonces never repeat under one key, however large the fleet is.
+ * Encrypts and authenticates text (AES-256-GCM) with a key derived from the key secret. Each
+ * process derives its own key from a random salt, so that random nonces do not repeat under one
+ * key, however large the fleet is.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
@@ -23,7 +23,7 @@ export class TextSealer {
     this.#key = this.deriveKey(this.#salt)
   }
 
-  /** Base64. `context`: what the text is about; it opens only beside the same. */
+  /** Returns Base64. The text opens only with the same `context`. */
   seal(text: string, context: string): string {
     const nonce = randomBytes(NONCE_BYTES)
     const cipher = createCipheriv(CIPHER, this.#key, nonce, { authTagLength: TAG_BYTES })
@@ -32,7 +32,7 @@ export class TextSealer {
     return Buffer.concat([this.#salt, nonce, cipher.getAuthTag(), ...sealed]).toString('base64')
   }
 
-  /** Undefined: damaged, of something else, or sealed with another secret. Never throws. */
+  /** Returns undefined if damaged, or sealed with another context or secret. Never throws. */
   open(sealed: string, context: string): string | undefined {
     try {
       const bytes = Buffer.from(sealed, 'base64')

@@ -1,13 +1,13 @@
-/** Decisions by steps of time, of one node and of several together. */
+/** Decisions by time bucket, of one node and of several together. */
 import type { SeriesSnapshot } from './node-snapshot.js'
 import { BucketCounts } from './time-buckets.js'
 
-/** What a rule, or everything together, has counted since the start. */
+/** Counts since the start, of a rule or of the node. */
 export interface Totals {
   readonly allowed: number
   readonly refused: number
   readonly shadowRefused: number
-  /** Also counted as one of the others. */
+  /** Also included in one of the others. */
   readonly degraded: number
 }
 
@@ -20,7 +20,7 @@ const FIELDS = [
 
 const ZERO_TOTALS: Totals = { allowed: 0, refused: 0, shadowRefused: 0, degraded: 0 }
 
-/** The steps of one rule, or of everything together; made when there is something to count. */
+/** The buckets of one rule or of the node, allocated when there is something to count. */
 export class BucketRing {
   readonly #capacity: number
   #counts: BucketCounts | undefined
@@ -30,12 +30,12 @@ export class BucketRing {
     this.#capacity = capacity
   }
 
-  /** Whether there may be something in one of the kept steps. */
+  /** Whether any kept bucket may have counts. */
   get hasData(): boolean {
     return this.#counts !== undefined
   }
 
-  /** Counts into a step by how much the totals have grown since the last time. */
+  /** Adds the growth of the totals since the last call to a bucket. */
   feed(bucket: number, totals: Totals): void {
     this.#counts ??= new BucketCounts({ capacity: this.#capacity, width: FIELDS.length, bucket })
     this.#counts.advanceTo(bucket)
@@ -46,17 +46,17 @@ export class BucketRing {
     }
   }
 
-  /** Forgets this step and what lies ahead of it: the clock was put back. */
+  /** Forgets this bucket and later ones, after the clock was set back. */
   rewind(bucket: number): void {
     this.#counts?.rewind(bucket)
   }
 
-  /** Gives its memory back: all steps have long been empty. */
+  /** Releases the memory once all buckets are empty. */
   drop(): void {
     this.#counts = undefined
   }
 
-  /** The steps from `from` up to `end`, which is not among them; as many as are kept. */
+  /** Returns the buckets from `from` to before `end`, as many as are kept. */
   series(from: number, end: number): SeriesSnapshot {
     const first = Math.max(from, end - this.#capacity)
     const read = (field: number): readonly number[] => {
@@ -68,7 +68,7 @@ export class BucketRing {
     return { end, allowed: read(0), refused: read(1), shadowRefused: read(2), degraded: read(3) }
   }
 
-  /** Of the kept steps up to `end`, all that were counted, and all that were refused. */
+  /** Sums decisions and refusals of the kept buckets before `end`. */
   sum(end: number): { readonly decisions: number; readonly refused: number } {
     let decisions = 0
     let refused = 0
@@ -82,8 +82,8 @@ export class BucketRing {
 }
 
 /**
- * The same steps of several nodes added up: from the first that one of them tells of, at most
- * `kept`, up to `end`. Where a node does not tell of a step it counts as nothing.
+ * Sums the buckets of several nodes, from the first bucket of any node, at most `capacity`, to
+ * before `end`. A bucket that a node lacks counts as 0.
  */
 export function mergeSeries(
   all: readonly SeriesSnapshot[],
@@ -112,12 +112,12 @@ export function mergeSeries(
   }
 }
 
-/** A node that is as many steps behind is not waited for. */
+/** Nodes further behind do not delay the common end. */
 const LAG_BUCKETS_MAX = 3
 
 /**
- * Up to where all have told: the least of the ends, but of those that are far behind. `own` is the
- * latest there is; nodes whose clock runs ahead hold nobody up.
+ * The end up to which all nodes have published: the minimum, ignoring nodes far behind. It is at
+ * most `own`, whatever nodes with fast clocks published.
  */
 export function commonEnd(own: number, ends: readonly number[]): number {
   return Math.min(own, ...ends.filter((end) => end >= own - LAG_BUCKETS_MAX))

@@ -1,23 +1,23 @@
 /**
- * Where nodes leave what they saw for each other: on the Redis that they share. Nothing of it
- * decides a call; a board that is gone leaves each node with its own sight.
+ * Exchanges node snapshots through the shared Redis. Decisions never depend on it; without it each
+ * node shows only its own statistics.
  */
 
 export interface SnapshotExchange {
-  /** Replaces what this node left before; it is gone some seconds after the last time. */
+  /** Publishes the snapshot of this node; it expires some seconds after the last post. */
   post(text: string): Promise<void>
-  /** What the others left, and this one. Rejects if nobody can tell. */
+  /** Reads the snapshots of all nodes, including this one. Rejects if the exchange fails. */
   read(): Promise<readonly string[]>
-  /** Nobody else sees it: there is no need to post. */
+  /** True if there are no other nodes, and posting is unnecessary. */
   readonly isAlone?: boolean | undefined
 }
 
-/** How often a node posts. */
+/** The interval at which a node posts. */
 export const POST_EVERY_MS = 2000
-/** Texts are at most so long; a node that saw more leaves rules out. */
+/** The maximum length of a snapshot; larger ones leave out rules. */
 export const POST_LENGTH_MAX = 512 * 1024
 
-/** The board of a node that is alone. */
+/** The exchange of a single node. */
 export function singleNodeExchange(): SnapshotExchange {
   let own: string | undefined
   return {

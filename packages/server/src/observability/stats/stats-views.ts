@@ -1,9 +1,9 @@
-/** What all nodes saw together, as the admin API tells it; see packages/client/src/types.ts. */
+/** Statistics of the fleet as the admin API returns them; see packages/client/src/types-stats.ts. */
 import type { StoreSnapshot } from './node-snapshot.js'
 
 export interface SeriesView {
   readonly stepMs: number
-  /** When the last step ended, in milliseconds since 1970. */
+  /** The end of the last bucket, in milliseconds since 1970. */
   readonly endMs: number
   readonly allowed: readonly number[]
   readonly refused: readonly number[]
@@ -39,30 +39,30 @@ export interface StatsView {
 }
 
 /**
- * Most refusals, most use, longest at zero, at the limit in most hours of the last 24, or most
+ * Most refusals, most use, longest exhausted, at the limit in most hours of the last 24, or most
  * would-be refusals.
  */
 export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours' | 'shadow'
 
 export interface TopCallerView {
   readonly rule: string
-  /** Open attributes as they are, secret ones as hash and last four characters. */
+  /** Open attributes in plain text, secret ones as hash and last four characters. */
   readonly caller: Readonly<Record<string, string>>
   readonly hash: string
-  /** The rule has one counter for all of its calls. Else an empty `caller` has no name here. */
+  /** Whether the rule has one counter for all calls; otherwise an empty `caller` is unnamed. */
   readonly isEverybody: boolean
   readonly plan: string | null
-  /** Method and route or path of one that was refused lately, or would have been. */
+  /** Method and route or path of a recent call that was refused, or would have been. */
   readonly lastRefusedCall: string | null
   readonly refusals: number
-  /** What was admitted, in units of cost. */
+  /** Admitted cost. */
   readonly use: number
-  /** What would have been refused of what passed: by the rule in shadow, and by its candidate. */
+  /** Admitted calls that the rule in shadow mode, or its candidate, would have refused. */
   readonly shadowRefusals: number
   readonly candidateRefusals: number
-  /** By how much the figure it is ordered by may be too high. */
+  /** By how much the figure of the sort order may be too high. */
   readonly error: number
-  /** An ISO time; null: something is left. */
+  /** An ISO time; null while budget is left. */
   readonly zeroSince: string | null
   readonly lastSeen: string
   readonly hoursAtLimit: number
@@ -88,7 +88,7 @@ export interface RuleTickView {
   readonly refusingSince: string | null
 }
 
-/** Without `alertsActive`, which whoever tells it adds. */
+/** Without `alertsActive`, which the event stream adds. */
 export interface TickView {
   readonly at: string
   readonly rulesVersion: number
@@ -107,7 +107,7 @@ export interface TickView {
   readonly rules: readonly RuleTickView[]
 }
 
-/** A node as it told of itself on the board. */
+/** A node according to its last snapshot. */
 export interface NodeSnapshotView {
   readonly id: string
   readonly host: string

@@ -1,14 +1,14 @@
 /**
- * Which step of time a count belongs to. Steps begin at multiples of their length since 1970, so
- * that those of all nodes fall together; the wall clock that tells them may be put back or ahead.
+ * Assigns counts to time buckets. Buckets begin at multiples of their length since 1970, so that
+ * those of all nodes coincide. The wall clock may be set back or forward.
  */
 
-/** After a longer time without a look nobody knows when what was counted came. */
+/** After a longer gap between ticks it is unknown when the counts arose. */
 const GAP_BUCKETS_MAX = 2
 
 export class BucketClock {
   readonly bucketMs: number
-  /** When counts were last taken; only a clock that was put back makes it less. */
+  /** When counts were last taken; decreases only if the clock is set back. */
   #countedMs: number
   #firstBucket: number
 
@@ -18,32 +18,32 @@ export class BucketClock {
     this.#firstBucket = this.numberOf(nowMs)
   }
 
-  /** The first step that was seen, though perhaps not from its beginning. */
+  /** The first bucket, which may be incomplete. */
   get firstBucket(): number {
     return this.#firstBucket
   }
 
-  /** The first step that is not complete: what is counted from now on belongs to it, or later. */
+  /** The first bucket that is not complete. */
   get end(): number {
     return this.numberOf(this.#countedMs)
   }
 
   /**
-   * The step of what was counted since the last time. Less than `end` before: the clock was put
-   * back, and steps from there on, which lie ahead now, have to be forgotten.
+   * Returns the bucket for the counts since the last call. If it is less than the previous `end`,
+   * the clock was set back, and buckets from there on must be forgotten.
    */
   advance(nowMs: number): number {
     const previousMs = this.#countedMs
     const end = this.end
     if (nowMs < previousMs) {
-      // A clock that is only set right by a little stands still here until it has caught up.
+      // A small correction is ignored until the clock has caught up.
       if (this.numberOf(nowMs) >= end - 1) return end
       this.#countedMs = nowMs
       this.#firstBucket = Math.min(this.#firstBucket, this.end)
       return this.end
     }
     this.#countedMs = nowMs
-    // Looked at every second, the middle is where most of it came.
+    // With a tick every second, most counts arose around the middle.
     const isNear = nowMs - previousMs <= GAP_BUCKETS_MAX * this.bucketMs
     return this.numberOf(isNear ? (previousMs + nowMs) / 2 : nowMs)
   }
@@ -53,13 +53,13 @@ export class BucketClock {
   }
 }
 
-/** Some counts for each of the last steps: as many complete ones as are kept, and one under way. */
+/** A ring of counts for the last `capacity` complete buckets and the current one. */
 export class BucketCounts {
   readonly #capacity: number
   readonly #width: number
-  /** Those of a step beside each other; what lies ahead of `#last` means nothing. */
+  /** The counts of a bucket are adjacent; buckets after `#last` are undefined. */
   readonly #counts: Uint32Array
-  /** The latest step that was counted into. */
+  /** The latest bucket. */
   #last: number
 
   constructor(options: {
@@ -73,7 +73,7 @@ export class BucketCounts {
     this.#last = options.bucket
   }
 
-  /** Makes ready to count into a step. Those that were passed over had nothing. */
+  /** Prepares counting into a bucket; skipped buckets are empty. */
   advanceTo(bucket: number): void {
     if (bucket < this.#last) this.rewind(bucket)
     const from = Math.max(this.#last + 1, bucket - this.#capacity)
@@ -81,7 +81,7 @@ export class BucketCounts {
     this.#last = bucket
   }
 
-  /** Forgets this step and what lies ahead of it: the clock was put back. */
+  /** Forgets this bucket and later ones, after the clock was set back. */
   rewind(bucket: number): void {
     if (bucket > this.#last) return
     const from = Math.max(bucket, this.#last - this.#capacity)
@@ -89,13 +89,13 @@ export class BucketCounts {
     this.#last = bucket
   }
 
-  /** To a step that was reached. */
+  /** Adds to a bucket that `advanceTo` has reached. */
   add(bucket: number, field: number, count: number): void {
     const place = this.placeOf(bucket) + field
     this.#counts[place] = (this.#counts[place] ?? 0) + count
   }
 
-  /** 0 for a step that is not kept, or not reached. */
+  /** Returns 0 for a bucket that is not kept or not reached. */
   at(bucket: number, field: number): number {
     if (bucket > this.#last || bucket < this.#last - this.#capacity) return 0
     return this.#counts[this.placeOf(bucket) + field] ?? 0

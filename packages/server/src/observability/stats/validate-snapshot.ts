@@ -1,6 +1,6 @@
 /**
- * Whether something is a sight: it was read from a place that others write to as well, nodes of
- * another release among them. Whatever passes can be added up without a look at its parts.
+ * Validates node snapshots, because other programs and nodes of other releases write to the same
+ * Redis. A valid snapshot can be merged without further checks.
  */
 import { isAlertName } from '../alerts/alert-kinds.js'
 import {
@@ -14,10 +14,10 @@ import {
 type Fields = Readonly<Record<string, unknown>>
 
 const BOUNDS_MAX = 64
-/** Of a rule and order at most as many as are told; nobody has so many rules with callers. */
+/** More than a node can publish for its rules and orders. */
 const CALLERS_MAX = 100_000
 const STORE_NODES_MAX = 1000
-/** Names in one detail of an alert. */
+/** Items of one list in the details of an alert. */
 const DETAILS_MAX = 1000
 const TIME_MAX = 8.64e15
 
@@ -49,8 +49,8 @@ export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
 }
 
 /**
- * The same without alerts whose names are not known here: a later release may have more of them,
- * and what else its nodes saw is not to be lost for that.
+ * Removes alerts with unknown names, so that the rest of a snapshot of another release, which may
+ * have other alerts, stays usable.
  */
 export function dropUnknownAlerts(value: unknown): unknown {
   if (!isFields(value) || !isFields(value.alerts)) return value
@@ -199,12 +199,11 @@ function isText(value: unknown): value is string {
   return typeof value === 'string'
 }
 
-/** Below 0 there is nothing to be counted. */
 function isCount(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
 }
 
-/** Milliseconds since 1970, and up to the last that a date can be made of. */
+/** Milliseconds since 1970, up to the maximum of a date. */
 function isTime(value: unknown): boolean {
   return isCount(value) && value <= TIME_MAX
 }

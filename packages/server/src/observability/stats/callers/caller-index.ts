@@ -1,29 +1,29 @@
 /**
- * From a rule and a caller's hash to a slot of a table: open addressing over typed arrays, so that
- * looking a caller up makes nothing. Hashes are keyed, so nobody outside can choose a crowded cell.
+ * Maps a rule and a caller's hash to a slot of a table: open addressing over typed arrays, so that
+ * a lookup allocates nothing. Hashes are keyed, so callers cannot provoke collisions.
  */
 
-/** Cells for each slot: most callers stand where they belong. */
+/** Cells for each slot, so that most lookups hit at once. */
 const CELLS_PER_SLOT = 4
 const EMPTY = 0
-/** Spreads the callers of rules that count by the same attributes, and so have the same hashes. */
+/** Separates the callers of rules with the same `by`, whose hashes are equal. */
 const RULE_SPREAD = 0x9e3779b1
 
 export class CallerIndex {
-  /** Of each slot: the rule's number, and both halves of the hash. */
+  /** For each slot the rule number and both halves of the hash. */
   readonly #keys: Int32Array
-  /** A slot + 1. */
+  /** Slot + 1; 0 is empty. */
   readonly #cells: Uint16Array
   readonly #mask: number
 
-  /** `slots`: a power of two, at most 2^14. */
+  /** `slots` is a power of two, at most 2^14. */
   constructor(slots: number) {
     this.#keys = new Int32Array(slots * 3)
     this.#cells = new Uint16Array(slots * CELLS_PER_SLOT)
     this.#mask = slots * CELLS_PER_SLOT - 1
   }
 
-  /** The slot of a caller, or -1. */
+  /** Returns the slot of a caller, or -1. */
   find(rule: number, hi: number, lo: number): number {
     const keys = this.#keys
     const cells = this.#cells
@@ -32,12 +32,12 @@ export class CallerIndex {
       const slot = (cells[cell] ?? EMPTY) - 1
       if (slot === -1) return -1
       const at = slot * 3
-      // Halves of a hash may be told with or without a sign.
+      // Halves of a hash may be signed or unsigned.
       if (keys[at + 2] === (lo | 0) && keys[at + 1] === (hi | 0) && keys[at] === rule) return slot
     }
   }
 
-  /** Files a caller, who must not be there, under a slot that holds nobody. */
+  /** Adds an absent caller under a free slot. */
   insert(slot: number, rule: number, hi: number, lo: number): void {
     const keys = this.#keys
     const cells = this.#cells
@@ -50,7 +50,7 @@ export class CallerIndex {
     cells[cell] = slot + 1
   }
 
-  /** Takes out whoever stands under a slot, who must be there. */
+  /** Removes the caller of a slot, which must be in use. */
   remove(slot: number): void {
     const mask = this.#mask
     let cell = this.homeOf(slot)
@@ -74,7 +74,7 @@ export class CallerIndex {
     this.#cells.fill(EMPTY)
   }
 
-  /** Empties a cell and moves back what was pushed past it, so that no chain breaks. */
+  /** Empties a cell and moves displaced entries back, so that no probe chain breaks. */
   private close(hole: number): void {
     const cells = this.#cells
     const mask = this.#mask

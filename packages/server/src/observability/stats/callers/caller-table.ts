@@ -1,17 +1,16 @@
 /**
- * A bounded table of callers in two parts. Everybody comes in as a guest; whoever proves to be
- * worth it is settled, and leaves no more for the sake of others. When the table is full, the guest
- * that was not seen for longest makes room, for one in eight that come: whoever comes often is soon
- * in, and has the longer to prove itself. So callers that come once cannot wash out those that
- * matter, cost little, and keep nobody out.
+ * A segmented cache of callers: new callers enter a probationary segment; callers that qualify are
+ * promoted to a protected segment and are no longer evicted by newcomers. When the table is full,
+ * one in eight newcomers replaces the least recently seen probationary caller: frequent callers
+ * soon get in, and callers seen once cannot flush the table.
  */
 import { CallerIndex } from './caller-index.js'
 
 export const TABLE_SLOTS = 4096
-/** What is left over is always there for guests. */
+/** The remaining slots are always available to probationary callers. */
 export const PROTECTED_MAX = 3072
 
-/** One in 2^3 is let in. */
+/** One newcomer in 2^3 is admitted to a full table. */
 const ADMIT_BITS = 3
 const NO_SLOT = -1
 const FREE = 0
@@ -22,7 +21,7 @@ export class CallerTable {
   readonly #index = new CallerIndex(TABLE_SLOTS)
   readonly #states = new Uint8Array(TABLE_SLOTS)
   readonly #lastMs = new Float64Array(TABLE_SLOTS)
-  /** Guests in the order they were last seen; `later` also chains free slots. */
+  /** Links probationary callers in the order last seen; `#next` also links free slots. */
   readonly #next = new Int16Array(TABLE_SLOTS)
   readonly #previous = new Int16Array(TABLE_SLOTS)
   readonly #labels: (string | undefined)[] = Array.from({ length: TABLE_SLOTS }, () => undefined)
@@ -51,12 +50,12 @@ export class CallerTable {
     return this.#protectedCount < PROTECTED_MAX
   }
 
-  /** The slot of a caller, or -1. */
+  /** Returns the slot of a caller, or -1. */
   find(rule: number, hi: number, lo: number): number {
     return this.#index.find(rule, hi, lo)
   }
 
-  /** Takes in a caller that is not here, as a guest without a name; -1: it is not its turn. */
+  /** Adds an absent caller, probationary and without label; returns -1 if it is not admitted. */
   insert(rule: number, hi: number, lo: number, nowMs: number): number {
     if (this.isFull) {
       if (!this.admitsNewcomer()) return -1
@@ -71,7 +70,7 @@ export class CallerTable {
     return slot
   }
 
-  /** Seen again. */
+  /** Records that the caller was seen again. */
   touch(slot: number, nowMs: number): void {
     this.#lastMs[slot] = nowMs
     if (this.#states[slot] !== PROBATIONARY || slot === this.#newest) return
@@ -87,14 +86,14 @@ export class CallerTable {
     return this.#states[slot] === PROTECTED
   }
 
-  /** Of a guest, where there is room. */
+  /** Protects a probationary caller; requires `hasProtectedRoom`. */
   promote(slot: number): void {
     this.unlink(slot)
     this.#states[slot] = PROTECTED
     this.#protectedCount++
   }
 
-  /** A guest again, seen last of all: it is the last to make room. */
+  /** Makes a protected caller probationary, as the most recently seen one. */
   demote(slot: number): void {
     this.#protectedCount--
     this.link(slot)
@@ -111,7 +110,7 @@ export class CallerTable {
     this.#size--
   }
 
-  /** May remove the one that it is told. */
+  /** Visits all callers; the visitor may remove the current one. */
   each(visit: (slot: number) => void): void {
     if (this.#size === 0) return
     for (let slot = 0; slot < TABLE_SLOTS; slot++) if (this.#states[slot] !== FREE) visit(slot)
@@ -156,7 +155,7 @@ export class CallerTable {
     this.#labels[slot] = label
   }
 
-  /** As good as chance against callers that come in turns; nothing is won by guessing it. */
+  /** Pseudo-random, so that callers in a fixed rotation are admitted; need not be secure. */
   private admitsNewcomer(): boolean {
     this.#randomState = (Math.imul(this.#randomState, 1_664_525) + 1_013_904_223) | 0
     return this.#randomState >>> (32 - ADMIT_BITS) === 0

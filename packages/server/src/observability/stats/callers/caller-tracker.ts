@@ -1,18 +1,18 @@
 /**
- * Who is limited, by which rule, since when: what a node keeps of the callers of its decisions, in
- * bounded memory whatever comes in.
+ * Tracks the callers of a node's decisions: who is limited, by which rule, since when. Memory is
+ * bounded whatever the traffic.
  *
- * At most, with every place taken:
- * - top callers: 128 rules, 3 orders (would-be refusals are one), 2 periods, 64 places: 49,152
- *   entries. A sketch has 768 bytes of keys, 512 of cells, 1,536 of figures, 512 of names, 512 of
- *   calls where refusals are counted, and about 1,000 around them: 768 of them are 3.6 MB.
- * - at zero, and hours: 4,096 callers each, 66 and 50 bytes a slot: 0.5 MB.
- * - names: 57,344 texts. Of 40 characters, as most are, 3.2 MB; all of them as long as they may be
- *   where a rule counts by up to four attributes, 6.7 MB. A caller has one text in all orders.
- * - refused calls: 36,864 texts of at most 97 characters, 16 + 97 bytes each: 4.2 MB. Of 25
- *   characters, as most are, 1.5 MB.
- * - rules: some 300 bytes each: 30 KB for a hundred, 3 MB for the 10,000 that may be known.
- * So about 9 MB for a node whose every table is full, and some 500 KB for one with few rules.
+ * The maximum, with every slot in use:
+ * - top callers: 128 rules, 3 orders (would-be refusals are one), 2 periods, 64 slots: 49,152
+ *   entries. A sketch has 768 bytes of keys, 512 of cells, 1,536 of figures, 512 of labels, 512 of
+ *   calls where refusals are counted, and about 1,000 of overhead: 768 of them are 3.6 MB.
+ * - exhausted callers, and hours: 4,096 callers each, 66 and 50 bytes a slot: 0.5 MB.
+ * - labels: 57,344 texts. With the typical 40 characters 3.2 MB; at the maximum length for rules
+ *   with up to four attributes 6.7 MB. A caller has one text in all orders.
+ * - refused calls: 36,864 texts of at most 97 characters, 16 + 97 bytes each: 4.2 MB. With the
+ *   typical 25 characters 1.5 MB.
+ * - rules: about 300 bytes each: 30 KB for a hundred, 3 MB for the maximum of 10,000.
+ * In total about 9 MB for a node whose tables are full, and 500 KB for one with few rules.
  */
 import type { NameProtection } from '../name-protection.js'
 import type { CallerSnapshot, ShadowCallerSnapshot } from '../node-snapshot.js'
@@ -29,14 +29,14 @@ import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './r
 import { SketchSlots } from './sketch-slots.js'
 import { ExhaustedCallers } from './exhausted-callers.js'
 
-/** Rules that were seen are kept; callers of rules beyond these are not tracked. */
+/** Known rules are kept; callers of further rules are not tracked. */
 export const RULES_KNOWN_MAX = 10_000
-/** Top callers are of the present period and the one before: of five to ten minutes. */
+/** Top callers cover the current and the previous period: five to ten minutes. */
 export const PERIOD_MS = 300_000
-/** What is told of callers at zero at a time. */
+/** Exhausted callers reported at a time. */
 const EXHAUSTED_MAX = 100
 
-/** What this node knows of a caller beside its hash. */
+/** What this node knows of a caller besides its hash. */
 export interface KnownCaller extends ParsedLabel {
   readonly isEverybody: boolean
   readonly lastRefusedCall: string | null
@@ -50,7 +50,7 @@ export class CallerTracker {
   #countedFromMs: number
   #period: number
 
-  /** Periods begin at multiples of their length since 1970, so those of all nodes fall together. */
+  /** Periods begin at multiples of their length since 1970, so those of all nodes coincide. */
   constructor(nowMs: number) {
     this.#tables = {
       refusalSlots: new SketchSlots(),
@@ -63,17 +63,17 @@ export class CallerTracker {
     this.#period = Math.floor(nowMs / PERIOD_MS)
   }
 
-  /** Since when top callers are counted. */
+  /** The start of the period over which top callers are counted. */
   get callersSinceMs(): number {
     return Math.max(this.#countedFromMs, (this.#period - 1) * PERIOD_MS)
   }
 
-  /** Callers that are at zero now. */
+  /** Callers that are currently exhausted. */
   get exhaustedCount(): number {
     return this.#tables.exhausted.size
   }
 
-  /** How many callers are held, where: for tests and metrics. */
+  /** The number of tracked callers in each table. */
   get held(): { readonly top: number; readonly exhausted: number; readonly hours: number } {
     let top = 0
     for (const { refusals, use, shadowRefusals, candidateRefusals } of this.#rulesByNumber) {
@@ -82,12 +82,12 @@ export class CallerTracker {
     return { top, exhausted: this.#tables.exhausted.size, hours: this.#tables.hours.size }
   }
 
-  /** To be kept by whoever sees many decisions. */
+  /** Always returns the same object for a rule; callers keep it. */
   ofRule(rule: string): RuleCallers {
     return this.trackedOf(rule) ?? UNTRACKED
   }
 
-  /** Once a second. */
+  /** Called once a second. */
   tick(nowMs: number): void {
     this.rotate(Math.floor(nowMs / PERIOD_MS), nowMs)
     const { refusalSlots, useSlots, shadowSlots, exhausted, hours } = this.#tables
@@ -98,23 +98,23 @@ export class CallerTracker {
     hours.tick(nowMs)
   }
 
-  /** For each rule its first callers by refusals, by use, longest at zero, and by hours. */
+  /** The top callers of each rule by refusals, by use, longest exhausted, and by hours. */
   view(limitPerRule: number, nowMs: number): readonly CallerSnapshot[] {
     const { exhausted, hours } = this.#tables
     return viewCallers(this.#rulesByNumber, exhausted, hours, limitPerRule, nowMs)
   }
 
-  /** For each rule the first callers that it, or its candidate, would have refused. */
+  /** The top callers of each rule that it, in shadow mode, or its candidate would have refused. */
   shadowView(limitPerRule: number): readonly ShadowCallerSnapshot[] {
     return viewShadowCallers(this.#rulesByNumber, limitPerRule)
   }
 
-  /** Callers that called and were refused for longer than that; the longest first. */
+  /** Callers that were exhausted and refused for longer than `olderThanMs`; the longest first. */
   exhausted(olderThanMs: number): readonly ExhaustedCallerView[] {
     return viewExhausted(this.#rulesByNumber, this.#tables.exhausted, olderThanMs, EXHAUSTED_MAX)
   }
 
-  /** What is known here of a caller by its hash; undefined: nothing that could be shown. */
+  /** What this node knows of the caller with a hash; undefined if nothing can be shown. */
   nameOf(rule: string, hash: string): KnownCaller | undefined {
     const tracked = this.#rules.get(rule)
     const caller = parseHash(hash)
@@ -126,24 +126,24 @@ export class CallerTracker {
     return { ...parseLabel(by, name), isEverybody, lastRefusedCall }
   }
 
-  /** The call that the caller with most refusals of a rule made last; undefined: not known. */
+  /** The last refused call of the caller with most refusals of a rule; undefined if unknown. */
   refusedCallOf(rule: string): string | undefined {
     return this.#rules.get(rule)?.mostRefusedCall()
   }
 
-  /** The hours of all callers, for a restart, with their names as they may be stored. */
+  /** Encodes the hours of all callers for a restart. */
   save(names: NameProtection): string {
     return encodeHours(this.#rulesByNumber, this.#tables.hours, names)
   }
 
-  /** Throws where it is not what `save` returned, and changes nothing then. Returns how many. */
+  /** Returns how many callers it restored. Throws on invalid text, and then changes nothing. */
   restore(text: string, nowMs: number, names: NameProtection): number {
     const { hours } = this.#tables
     const kept = decodeHours(text, nowMs, names)
     hours.tick(nowMs)
     for (const { rule, by, callers } of kept) {
       const tracked = this.trackedOf(rule)
-      // It counts by something else now.
+      // The rule has another `by` now.
       if (tracked?.acceptsAttributes(by) !== true) continue
       for (const { hi, lo, hours: bits, lastMs, name } of callers) {
         hours.restore(tracked.number, hi, lo, bits, lastMs, name)
@@ -163,7 +163,7 @@ export class CallerTracker {
 
   private rotate(period: number, nowMs: number): void {
     const elapsed = period - this.#period
-    // A clock that was set back by a moment comes here again.
+    // A clock set back slightly will reach this period again.
     if (elapsed === 0 || elapsed === -1) return
     this.#period = period
     const { refusalSlots, useSlots, shadowSlots } = this.#tables

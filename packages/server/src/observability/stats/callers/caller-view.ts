@@ -1,4 +1,4 @@
-/** What a node tells of the callers it keeps. */
+/** Selects and formats the tracked callers for the node snapshot and for alerts. */
 import { formatHash, type Hash64 } from '@sluice/core'
 import type { CallerSnapshot, ShadowCallerSnapshot } from '../node-snapshot.js'
 import type { CallerTable } from './caller-table.js'
@@ -10,17 +10,17 @@ import type { ExhaustedCallers } from './exhausted-callers.js'
 export interface ExhaustedCallerView extends ParsedLabel {
   readonly rule: string
   readonly hash: string
-  /** The rule has one counter for all of its calls. */
+  /** Whether the rule has one counter for all of its calls. */
   readonly isEverybody: boolean
   readonly sinceMs: number
   readonly lastSeenMs: number
   readonly lastRefusedCall: string | null
 }
 
-/** Where a node knows more, it leaves whole rules out: making and reading it all takes time. */
+/** Beyond this many callers whole rules are left out, to bound the work of nodes. */
 export const VIEW_MAX = 4000
 
-/** The rules with most refusals first, then those with most decisions. */
+/** Rules with most refusals come first, then those with most decisions. */
 export function viewCallers(
   rules: readonly TrackedRule[],
   exhausted: ExhaustedCallers,
@@ -66,7 +66,7 @@ function compareRules(a: TrackedRule, b: TrackedRule): number {
   )
 }
 
-/** Those that called and were refused for so long, the longest at zero first. */
+/** Callers that were exhausted and refused for longer than `olderThanMs`, the longest first. */
 export function viewExhausted(
   rules: readonly TrackedRule[],
   exhausted: ExhaustedCallers,
@@ -76,7 +76,7 @@ export function viewExhausted(
   const { table } = exhausted
   const slots: number[] = []
   table.each((slot) => {
-    // One that was refused once and then stayed away was not at zero all that time.
+    // Up to its last call only: a caller refused once that stayed away was not exhausted since.
     const lastedMs = table.lastMsAt(slot) - exhausted.sinceMsAt(slot)
     if (lastedMs > olderThanMs && exhausted.isRefusedAt(slot)) slots.push(slot)
   })
@@ -145,7 +145,7 @@ function lastMsIn(table: CallerTable, slot: number): number {
   return slot === -1 ? 0 : table.lastMsAt(slot)
 }
 
-/** The first callers of each rule in some order of slots. */
+/** The first callers of each rule in the given order. */
 function firstByRule(
   table: CallerTable,
   limit: number,
@@ -171,7 +171,7 @@ function firstByRule(
   return first
 }
 
-/** Where a node knows more, it leaves whole rules out, those with fewest would-be refusals. */
+/** Beyond this many callers the rules with fewest would-be refusals are left out. */
 export const SHADOW_VIEW_MAX = 1000
 
 export function viewShadowCallers(

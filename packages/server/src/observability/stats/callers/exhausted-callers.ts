@@ -1,27 +1,27 @@
 /**
- * Callers that have nothing left, and since when. A bucket gives something back all the time, so
- * that whoever calls in bursts finds something left each second and is refused each second: it is
- * at zero until it was not for some seconds.
+ * Tracks exhausted callers, which have no budget left, and since when. A bucket refills all the
+ * time, so a caller with bursts is admitted and refused every second; it counts as exhausted until
+ * it has had budget left for some seconds.
  */
 import { CallerTable, TABLE_SLOTS } from './caller-table.js'
 
-/** Whoever makes no call for as long has left, and is no longer at zero. */
+/** A caller without calls for this long is no longer exhausted. */
 export const SILENT_MS = 60_000
-/** Whoever has something left so long after it had nothing is at zero no more. */
+/** A caller with budget left this long after it was exhausted no longer is. */
 const ROOM_MS = 5000
-/** Decisions have the time of the last tick, which may be as long ago. */
+/** Decisions carry the time of the last tick, which may be this long ago. */
 const TICK_MS = 1000
-/** Whoever is at zero for as long is settled: those that come later make room for it. */
+/** A caller exhausted for this long is protected from newcomers. */
 const PROTECTED_AFTER_MS = 10_000
 
 export class ExhaustedCallers {
   readonly table = new CallerTable()
   readonly #sinceMs = new Float64Array(TABLE_SLOTS)
-  /** 1: it was refused since then. */
+  /** 1 if the caller was refused since then. */
   readonly #refused = new Uint8Array(TABLE_SLOTS)
-  /** When its limits are whole again, if it makes no further call. */
+  /** When its limits have refilled if it makes no further call. */
   readonly #resetMs = new Float64Array(TABLE_SLOTS)
-  /** A call of it that was refused lately, as text. */
+  /** A recently refused call, as text. */
   readonly #calls: (string | undefined)[] = Array.from({ length: TABLE_SLOTS }, () => undefined)
 
   get size(): number {
@@ -29,8 +29,8 @@ export class ExhaustedCallers {
   }
 
   /**
-   * A decision that left nothing, and after how long all is back. Returns a slot whose caller wants
-   * a name, or for the first time in a tick its refused call told anew; or -1.
+   * Records a decision that left no budget; limits have refilled after `resetAfterMs`. Returns a
+   * slot that needs a label, or whose refused call is to be updated (once per tick); otherwise -1.
    */
   recordExhausted(
     rule: number,
@@ -44,7 +44,7 @@ export class ExhaustedCallers {
     const slot = table.find(rule, hi, lo)
     if (slot === -1) return this.insert(rule, hi, lo, isRefused, nowMs, resetAfterMs)
     const isNextTick = table.lastMsAt(slot) !== nowMs
-    // It left and came back before anybody looked.
+    // It stopped being exhausted and became so again between two ticks.
     if (this.isOver(slot, nowMs)) this.begin(slot, isRefused, nowMs)
     else if (isRefused) this.#refused[slot] = 1
     this.#resetMs[slot] = nowMs + TICK_MS + resetAfterMs
@@ -54,7 +54,7 @@ export class ExhaustedCallers {
     return (isRefused && isNextTick) || table.labelAt(slot) === undefined ? slot : -1
   }
 
-  /** A decision that left something. */
+  /** Records a decision that left budget. */
   recordRemaining(rule: number, hi: number, lo: number, nowMs: number): void {
     const { table } = this
     if (table.size === 0) return
@@ -67,14 +67,14 @@ export class ExhaustedCallers {
   }
 
   /**
-   * Whether it wanted more than it got. Where a limit admits one call at a time, nothing is left
-   * after each, and nobody need be short of anything.
+   * Whether the caller was refused. With a limit of one call at a time nothing is left after each
+   * call, although the caller may never be refused.
    */
   isRefusedAt(slot: number): boolean {
     return this.#refused[slot] === 1
   }
 
-  /** Whether its limits are whole again by now, as far as this node knows. */
+  /** Whether its limits have refilled by now, as far as this node knows. */
   isRefilledAt(slot: number, nowMs: number): boolean {
     return nowMs > (this.#resetMs[slot] ?? 0)
   }
@@ -90,14 +90,14 @@ export class ExhaustedCallers {
   tick(nowMs: number): void {
     const { table } = this
     table.each((slot) => {
-      // The clock was set back: nobody is kept for as long as that was.
+      // After the clock was set back, times in the future would keep callers too long.
       if (table.lastMsAt(slot) > nowMs) table.setLastMs(slot, nowMs)
       if (this.sinceMsAt(slot) > nowMs) this.#sinceMs[slot] = nowMs
       if (this.isOver(slot, nowMs)) table.remove(slot)
     })
   }
 
-  /** It makes no more calls, or had all of its limits for as long as ends it. */
+  /** Whether the caller makes no more calls, or its limits refilled some seconds ago. */
   private isOver(slot: number, nowMs: number): boolean {
     const isSilent = nowMs - this.table.lastMsAt(slot) > SILENT_MS
     return isSilent || nowMs - (this.#resetMs[slot] ?? 0) > ROOM_MS

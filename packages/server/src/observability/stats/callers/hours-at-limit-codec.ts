@@ -1,7 +1,7 @@
 /**
- * The hours of callers as they are kept over a restart: JSON, one list for each caller. Plan and
- * values stand in it only where names may be stored as they are; else they are empty texts, and
- * the names lie sealed beside the lists, or are not there.
+ * The stored form of the hours at the limit: JSON with one list for each caller. Plan and attribute
+ * values are in the lists only if names are stored in plain text; otherwise they are empty there,
+ * and the names are stored encrypted or not at all.
  */
 import { formatHash, type Hash64, show } from '@sluice/core'
 import type { NameProtection } from '../name-protection.js'
@@ -19,20 +19,20 @@ interface StoredRule {
 interface StoredCaller {
   readonly hi: number
   readonly lo: number
-  /** As of the present hour. */
+  /** Relative to the current hour. */
   readonly hours: number
   readonly lastMs: number
-  /** Undefined: it was not stored, and the next decision of the caller tells it. */
+  /** Undefined if it was not stored; the caller's next decision provides it. */
   readonly name: string | undefined
 }
 
 const FORMAT = 1
-/** Eight times what a full table takes. */
+/** Eight times the length of a full table. */
 const TEXT_LENGTH_MAX = 8 * 1024 * 1024
 const ID = /^[a-z0-9-]{1,64}$/
 const ATTRIBUTE = /^[a-z][a-z0-9_.-]{0,63}$/
 const HASH = /^[0-9a-f]{16}$/
-/** Hash, hours, time; then the plan and the values. */
+/** Hash, hours, time and plan; attribute values follow. */
 const FIELDS_MIN = 4
 
 interface EncodedRule {
@@ -41,7 +41,7 @@ interface EncodedRule {
   readonly callers: unknown[][]
 }
 
-/** Names beside the callers of each rule; null: it has none. */
+/** The labels of the callers of each rule, in their order; null for none. */
 type SealedNames = readonly (readonly (string | null)[])[]
 
 export function encodeHours(
@@ -70,7 +70,7 @@ export function encodeHours(
   return `${JSON.stringify({ ...document, sealedNames })}\n`
 }
 
-/** The rows that names belong to, so that none can be given to another row. */
+/** Binds the names to their rows, so that none can be moved to another row. */
 function contextOf(
   rules: readonly Readonly<{ rule: unknown; callers: readonly unknown[] }>[],
 ): string {
@@ -82,7 +82,7 @@ function hashIn(caller: unknown): string {
   return Array.isArray(caller) ? String(caller[0]) : ''
 }
 
-/** Hours that are over by now are left out. Without `protection` sealed names stay sealed. */
+/** Leaves out hours that have passed. Without `protection` names are not decrypted. */
 export function decodeHours(
   text: string,
   nowMs: number,
@@ -92,7 +92,7 @@ export function decodeHours(
   const { format, hour, rules, sealedNames } = fieldsOf(JSON.parse(text), 'text')
   if (format !== FORMAT) refuse('format', format, FORMAT)
   if (!isWhole(hour)) return refuse('hour', hour, 'the hours since 1970')
-  // Kept by a clock that was ahead: as if it were now.
+  // A file from the future, of a clock that was ahead, counts as current.
   const elapsedHours = Math.max(0, hourOf(nowMs) - hour)
   const names = openNames(sealedNames, rules, protection)
   const read = listOf(rules, 'rules').map((rule, place) =>
@@ -103,13 +103,13 @@ export function decodeHours(
   return read
 }
 
-/** Whether names stand in a text as they are, as earlier releases wrote all of them. */
+/** Whether a text contains names in plain text, as earlier releases wrote them. */
 export function hasClearNames(text: string): boolean {
   const rules = decodeHours(text, 0)
   return rules.some(({ callers }) => callers.some(({ name }) => name !== undefined))
 }
 
-/** Whatever opens was written by a process with the same secret, for exactly these rows. */
+/** Decrypts the names. Authenticated: a process with the same secret wrote them for these rows. */
 function openNames(
   sealed: unknown,
   rules: unknown,
@@ -124,7 +124,7 @@ function openNames(
   return text === undefined ? [] : (JSON.parse(text) as SealedNames)
 }
 
-/** 16 hex digits as the halves of a hash; undefined: something else. */
+/** Parses 16 hex digits; undefined for anything else. */
 export function parseHash(text: string): Hash64 | undefined {
   if (!HASH.test(text)) return undefined
   return {
@@ -133,7 +133,7 @@ export function parseHash(text: string): Hash64 | undefined {
   }
 }
 
-/** What the rows of one rule are read with. */
+/** The context for reading the rows of one rule. */
 interface RowContext {
   readonly elapsedHours: number
   readonly nowMs: number
@@ -201,5 +201,5 @@ function listOf(value: unknown, place: string): readonly unknown[] {
 }
 
 function refuse(place: string, found: unknown, accepted: string | number): never {
-  throw new Error(`hours of callers, ${place}: found ${show(found)}; accepted: ${accepted}`)
+  throw new Error(`caller hours, ${place}: found ${show(found)}; accepted: ${accepted}`)
 }

@@ -1,6 +1,6 @@
 /**
- * The hours of callers in the data directory, so that a restart forgets nobody: written every few
- * minutes and at the end, read at the start.
+ * Stores the hours at the limit in the data directory, so that they survive a restart: written
+ * every few minutes and at shutdown, read at startup.
  */
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,14 +19,14 @@ export interface HoursFileDeps {
   readonly names: NameProtection
   readonly log: Log
   readonly clock: WallClock
-  /** Of a process among several: each has a file of its own. @default 0 */
+  /** The place of this process among several; each has its own file. @default 0 */
   readonly index?: number | undefined
-  /** How many processes there are; files of more are left over. @default 1 */
+  /** The number of processes; files of further ones are leftovers. @default 1 */
   readonly processes?: number | undefined
 }
 
 const FILE = 'callers-24h'
-/** Of a process beside the first, also half written. */
+/** The files of further processes, including drafts. */
 const OTHER_FILE = /^callers-24h-(\d{1,4})\.json(?:\.new)?$/
 const EVERY_MS = 300_000
 const UNUSABLE = 'caller hours: cannot restore the file, counting starts anew'
@@ -36,11 +36,11 @@ export class HoursFile {
   readonly #file: string
   readonly #periodicFile: PeriodicFile<string>
   #hasFailed = false
-  /** Whether there is a file of callers, which forgets them when they are forgotten. */
+  /** Whether a file exists, which must be updated even when there are no callers left. */
   #hasFile = false
-  /** Names are in the file as they may not be stored: it is written again at once. */
+  /** Whether the file contains names in a form no longer allowed, and is rewritten at once. */
   #mustRewrite = false
-  /** The last content, and the same in clear by which a change is noticed: seals always differ. */
+  /** The last content, and its plain form to detect changes: encryption is never the same. */
   #last: { readonly clear: string; readonly stored: string } | undefined
 
   constructor(deps: HoursFileDeps) {
@@ -55,7 +55,7 @@ export class HoursFile {
     })
   }
 
-  /** A file that cannot be used is no reason not to start. */
+  /** Reads the file. An invalid file does not prevent the start. */
   restore(): void {
     const { callers, log, clock, names } = this.#deps
     const file = this.#file
@@ -63,7 +63,7 @@ export class HoursFile {
     try {
       const text = readFileSync(file, 'utf8')
       this.#hasFile = true
-      // Until it is known to be free of names, and that it can be read at all.
+      // Assumed until the file is known to be readable and free of plain names.
       this.#mustRewrite = names.form !== 'clear'
       const count = callers.restore(text, clock.now(), names)
       if (names.form === 'clear' || !hasClearNames(text)) {
@@ -78,8 +78,8 @@ export class HoursFile {
   }
 
   /**
-   * Removes what a crash left half written, and files of processes that there are no more: an
-   * earlier release wrote names into them, and nothing reads or replaces them.
+   * Removes drafts of a crash, and files of processes that no longer exist: an earlier release may
+   * have written names into them, and nothing else would remove them.
    */
   private removeLeftovers(): void {
     const { dataDir, names, index = 0, processes = 1 } = this.#deps
@@ -88,7 +88,7 @@ export class HoursFile {
       try {
         rmSync(file, { force: true })
       } catch {
-        // On a read-only disk nothing can be removed; the first save that fails is logged.
+        // A read-only disk; the first failing save is logged.
       }
     }
   }
@@ -106,7 +106,7 @@ export class HoursFile {
     return this.#periodicFile.close()
   }
 
-  /** Where nobody ever came to a limit there is nothing to write. */
+  /** Returns undefined as long as no caller ever reached a limit. */
   private content(): string | undefined {
     const { callers, names } = this.#deps
     if (!this.#hasFile && callers.held.hours === 0) return undefined
@@ -116,7 +116,7 @@ export class HoursFile {
     return this.#last.stored
   }
 
-  /** Told once: on a read-only disk it will be the same the next time. */
+  /** Logs the first failure only: on a read-only disk every save fails. */
   private done(failure: unknown): void {
     const wasFailing = this.#hasFailed
     this.#hasFailed = failure !== undefined
@@ -127,7 +127,7 @@ export class HoursFile {
   }
 }
 
-/** Those of processes from a place on. */
+/** The files of processes from a place on. */
 function filesFrom(dataDir: string, place: number): readonly string[] {
   try {
     return readdirSync(dataDir)

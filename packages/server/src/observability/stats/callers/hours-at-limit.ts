@@ -1,12 +1,12 @@
-/** In which of the last 24 hours each caller came to its limit. */
+/** Tracks in which of the last 24 hours each caller reached its limit. */
 import { CallerTable, TABLE_SLOTS } from './caller-table.js'
 
 export const HOURS = 24
-/** Of the last 24: who was at its limit in fewer is no candidate for a higher tier. */
+/** From this many of the last 24 hours on, a caller is listed as needing a higher tier. */
 export const HIGHER_TIER_HOURS = 12
 const HOUR_MS = 3_600_000
 const HOURS_MASK = 2 ** HOURS - 1
-/** Whoever came in as many hours is settled. */
+/** Callers at their limit in this many hours are protected. */
 const PROTECTED_HOURS = 2
 
 export function hourOf(nowMs: number): number {
@@ -19,14 +19,14 @@ export function countHours(hours: number): number {
   return count
 }
 
-/** Hours as they are told so many hours later. */
+/** Shifts the bits by the hours that have passed. */
 export function shiftHours(hours: number, by: number): number {
   return by >= HOURS ? 0 : (hours << by) & HOURS_MASK
 }
 
 export class HoursAtLimit {
   readonly table = new CallerTable()
-  /** Bit i: the hour i hours ago. */
+  /** Bit i is the hour i hours ago. */
   readonly #hours = new Int32Array(TABLE_SLOTS)
   #hour: number
 
@@ -38,14 +38,14 @@ export class HoursAtLimit {
     return this.table.size
   }
 
-  /** The present hour, since 1970. */
+  /** The current hour, since 1970. */
   get hour(): number {
     return this.#hour
   }
 
   /**
-   * A decision that brought a caller to its limit. Returns a slot whose caller wants a name, or -1;
-   * each hour anew, because its plan may have changed.
+   * Records a decision at the limit. Returns a slot that needs a label, or -1; each hour again,
+   * because the caller's plan may have changed.
    */
   record(rule: number, hi: number, lo: number, nowMs: number): number {
     const { table } = this
@@ -63,7 +63,7 @@ export class HoursAtLimit {
     return this.#hours[slot] ?? 0
   }
 
-  /** What was kept over a restart, told as of the present hour. */
+  /** Adds stored hours, relative to the current hour. */
   restore(
     rule: number,
     hi: number,
@@ -84,7 +84,7 @@ export class HoursAtLimit {
   tick(nowMs: number): void {
     const hour = hourOf(nowMs)
     const elapsed = hour - this.#hour
-    // A clock that was set back by a moment comes here again; by more, the hours go on from there.
+    // A clock set back slightly reaches this hour again; set back further, hours continue there.
     if (elapsed === 0 || elapsed === -1) return
     this.#hour = hour
     if (elapsed < 0) return
@@ -105,7 +105,7 @@ export class HoursAtLimit {
     return isCrowded ? -1 : slot
   }
 
-  /** Where there is no room it takes that of the settled one with fewer hours, or less recent. */
+  /** Protects a caller, if necessary in place of a protected one with fewer or older hours. */
   private promote(slot: number): void {
     const { table } = this
     if (!table.isProbationary(slot) || countHours(this.hoursAt(slot)) < PROTECTED_HOURS) return
@@ -117,7 +117,7 @@ export class HoursAtLimit {
     table.promote(slot)
   }
 
-  /** A look at the whole table: at most once an hour for each caller. */
+  /** Scans the whole table, at most once an hour for each caller. */
   private leastProtected(): number {
     const { table } = this
     let least = -1

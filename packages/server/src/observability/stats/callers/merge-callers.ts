@@ -1,4 +1,4 @@
-/** What all nodes saw of their callers, as one list. */
+/** Merges the callers of all nodes into one list. */
 import {
   SNAPSHOT_CALLERS_MAX,
   type CallerIdentity,
@@ -14,7 +14,7 @@ import { SILENT_MS } from './exhausted-callers.js'
 export type CallersSnapshot = Pick<NodeSnapshot, 'callers' | 'shadowCallers' | 'callersSinceMs'>
 
 interface TopQuery {
-  /** Of this rule alone. */
+  /** Only callers of this rule. */
   readonly rule?: string | undefined
   readonly limit: number
 }
@@ -23,16 +23,16 @@ const FIGURES = ['refusals', 'use', 'shadowRefusals', 'candidateRefusals'] as co
 type Figure = (typeof FIGURES)[number]
 type Floors = Readonly<Record<Figure, ReadonlyMap<string, number>>>
 
-/** What is known of one caller of one rule. */
+/** One caller of one rule, merged over nodes. */
 interface MergedCaller extends Readonly<Record<Figure, Sum>> {
-  /** As the node told it that saw it last, of those that can name it. */
+  /** From the node that saw it last, among those that know its name. */
   identity: CallerIdentity
   isEverybody: boolean
   lastSeenMs: number
   hours: number
-  /** By those that saw it in the last minute; undefined: nobody did. */
+  /** According to nodes that saw it in the last minute; undefined if none did. */
   zeroSinceMs: number | undefined
-  /** A call that was refused, and one that would have been. */
+  /** A refused call, and one that would have been refused. */
   refusedCall: LatestCall | undefined
   shadowCall: LatestCall | undefined
 }
@@ -42,22 +42,21 @@ interface LatestCall {
   readonly lastSeenMs: number
 }
 
-/** Of the nodes that told of a caller. */
+/** The sum over the nodes that published a caller. */
 interface Sum {
-  /** Not too low, and at most `error` too high. */
+  /** Never too low, and at most `error` too high. */
   count: number
   error: number
-  /** What these nodes would add if they had not told of it. */
+  /** What these nodes would contribute had they not published it. */
   floors: number
 }
 
-/** Later than anything. */
 const NOT_EXHAUSTED = Infinity
 
 /**
- * The first callers of all nodes. By refusals and use those come first that have most for certain;
- * `error` is what their figure may be too high. Figures they are not ordered by are certain ones.
- * By refusals, callers that would only have been refused follow those that were.
+ * The top callers of all nodes. By refusals and by use, callers are sorted by the guaranteed part
+ * of their figure; `error` is how much the figure may be too high. Figures of other orders are
+ * guaranteed minimums. By refusals, callers with only would-be refusals come last.
  */
 export async function mergeCallers(
   snapshots: readonly CallersSnapshot[],
@@ -93,10 +92,10 @@ export async function mergeCallers(
   return first.all().map((caller) => viewOf(caller, order, floors))
 }
 
-/** What a caller is ordered by; 0 both: it has no place in this order. */
+/** The sort key of a caller; if both are 0, it is not listed. */
 interface Weight {
   readonly weight: number
-  /** Of those that weigh the same. */
+  /** Decides between equal weights. */
   readonly tiebreak: number
 }
 
@@ -104,7 +103,7 @@ interface WeightedCaller extends Weight {
   readonly caller: MergedCaller
 }
 
-/** The heaviest of many, in order: sorting all of them would hold up decisions. */
+/** Keeps the first `limit` callers in order: sorting all of them would delay decisions. */
 class FirstCallers {
   readonly #limit: number
   readonly #first: WeightedCaller[] = []
@@ -134,22 +133,22 @@ class FirstCallers {
   }
 }
 
-/** Of those that weigh the same, whoever was seen last. */
+/** Between equal keys, the caller seen last comes first. */
 function isBefore(one: WeightedCaller, other: WeightedCaller): boolean {
   if (one.weight !== other.weight) return one.weight > other.weight
   if (one.tiebreak !== other.tiebreak) return one.tiebreak > other.tiebreak
   return one.caller.lastSeenMs > other.caller.lastSeenMs
 }
 
-/** Since when the figures of all are counted. */
+/** The start of the period that the figures of all nodes cover. */
 export function callersSinceMs(snapshots: readonly CallersSnapshot[], nowMs: number): number {
   return snapshots.reduce((sinceMs, snapshot) => Math.min(sinceMs, snapshot.callersSinceMs), nowMs)
 }
 
 /**
- * For each rule the most that a caller can have whom the node does not tell of. It tells of the
- * first 20 by this figure, so nobody untold has more than the twentieth; and where it tells of
- * fewer, it knows no others.
+ * For each rule, the maximum figure of a caller that the node did not publish. A node publishes its
+ * top 20 by this figure, so any other caller has at most as much as the twentieth; if it published
+ * fewer, there are no others.
  */
 function floorsOf<Caller extends CallerIdentity>(
   callers: readonly Caller[],
@@ -213,14 +212,14 @@ function addCaller(
   addTo(known.use, use, useError, floors.use.get(rule) ?? 0)
   known.hours |= caller.hours
   known.refusedCall = laterCall(known.refusedCall, caller)
-  // At zero for all is who is so on every node that it calls, and since the last of them. A node
-  // whose last news of it is old enough for a refill says nothing of the present.
+  // A caller is exhausted if it is on every node that it calls, since the latest of them. Nodes on
+  // which its limits have refilled since its last call say nothing about now.
   if (nowMs - caller.lastSeenMs <= SILENT_MS && caller.isRefilled !== true) {
     known.zeroSinceMs = Math.max(known.zeroSinceMs ?? 0, caller.zeroSinceMs ?? NOT_EXHAUSTED)
   }
 }
 
-/** Of the node that saw the caller last. */
+/** The call from the node that saw the caller last. */
 function laterCall(
   known: LatestCall | undefined,
   { lastRefusedCall: text, lastSeenMs }: CallerIdentity,
@@ -250,12 +249,12 @@ function weightOf(caller: MergedCaller, order: TopOrder, nowMs: number): Weight 
   if (order === 'use') return { weight: certain(caller.use), tiebreak: 0 }
   const hours = countHours(caller.hours)
   if (order === 'hours') return { weight: hours >= HIGHER_TIER_HOURS ? hours : 0, tiebreak: 0 }
-  // Clocks of nodes may be a moment ahead of this one.
+  // The clock of another node may be slightly ahead.
   const { zeroSinceMs } = caller
   return { weight: isExhausted(zeroSinceMs) ? Math.max(1, nowMs - zeroSinceMs) : 0, tiebreak: 0 }
 }
 
-/** The figures that an order goes by. */
+/** The figures that each order sorts by. */
 const ORDERED_BY: Readonly<Record<TopOrder, readonly Figure[]>> = {
   refusals: ['refusals'],
   use: ['use'],
@@ -275,9 +274,9 @@ function viewOf(caller: MergedCaller, order: TopOrder, floors: Floors): TopCalle
   }
   let error = 0
   for (const figure of ORDERED_BY[order]) {
-    // It is here for another figure: nothing of this one is certain.
+    // The caller is listed for its other figure: nothing of this one is guaranteed.
     if (figures[figure] === 0) continue
-    // Each node that did not tell of it may have seen as much as it told of others.
+    // Each node that did not publish the caller may have seen up to its floor.
     const unreported = (floors[figure].get(identity.rule) ?? 0) - caller[figure].floors
     const more = caller[figure].error + unreported
     error += more
@@ -288,7 +287,7 @@ function viewOf(caller: MergedCaller, order: TopOrder, floors: Floors): TopCalle
     caller: identity.caller,
     hash: identity.hash,
     isEverybody: caller.isEverybody,
-    // Of everybody together it would be that of whoever called last.
+    // For all callers together it would be the plan of the last one.
     plan: Object.keys(identity.caller).length === 0 ? null : identity.plan,
     lastRefusedCall: call?.text ?? null,
     ...figures,
@@ -299,7 +298,7 @@ function viewOf(caller: MergedCaller, order: TopOrder, floors: Floors): TopCalle
   }
 }
 
-/** Never below 0, whatever a node tells. */
+/** The guaranteed part, never below 0 whatever a node published. */
 function certain({ count, error }: Sum): number {
   return Math.max(0, count - error)
 }

@@ -1,10 +1,9 @@
 /**
- * Which call was refused, as one short text for people: its method and its route, or its path.
+ * Describes a refused call as one short text: its method and its route, or its path.
  *
- * A route of the rule set (`routes:`) says which part of an API is hit and holds nothing that
- * callers send, so it is shown where rules use `route` and the call took one. Else it is the
- * canonical path without its query, which may hold ids: it is cut, shown to holders of the admin
- * token, and stored elsewhere only as the names of callers are.
+ * A route of the rule set (`routes:`) contains nothing that callers send, so it is shown if the
+ * call matched one. Otherwise it is the canonical path without query, which may contain ids: it is
+ * cut, shown only to holders of the admin token, and stored like names of callers.
  */
 import {
   canonicalPath,
@@ -16,10 +15,10 @@ import {
 
 const METHOD_LENGTH_MAX = 16
 const PATH_LENGTH_MAX = 80
-/** With what stands between: the bytes that each text takes at most, beside 16 of its own. */
+/** Including the space: each text takes at most this many bytes plus 16 of overhead. */
 export const REFUSED_CALL_LENGTH_MAX = METHOD_LENGTH_MAX + 1 + PATH_LENGTH_MAX
 
-/** Undefined: the call has neither method nor path nor route. */
+/** Returns undefined if the call has neither method nor path nor route. */
 export function refusedCallText(call: NormalizedCall): string | undefined {
   const method = readAttribute(call.attributes, 'method')?.toUpperCase()
   const path = routePath(readNormalized(call, 'route')) ?? plainPath(call)
@@ -28,11 +27,11 @@ export function refusedCallText(call: NormalizedCall): string | undefined {
     method === undefined ? [] : show(method, METHOD_LENGTH_MAX),
     path === undefined ? [] : show(path, PATH_LENGTH_MAX),
   ]
-  // Joined, the parts are copied: a cut of a long path would hold on to all of it.
+  // Joining copies the parts: a slice of a long path would retain the whole path.
   return words.flat().join(' ')
 }
 
-/** Of `GET /v1/orders/:id` what follows the method: that of the call is more exact. */
+/** The part of `GET /v1/orders/:id` after the method, which the call itself provides. */
 function routePath(route: string | undefined): string | undefined {
   const space = route?.indexOf(' /') ?? -1
   return space === -1 ? route : route?.slice(space + 1)
@@ -45,7 +44,7 @@ function plainPath({ attributes }: NormalizedCall): string | undefined {
   return canonical.ok ? canonical.path : withoutQuery(raw)
 }
 
-/** Where secrets stand. */
+/** The query may contain secrets. */
 function withoutQuery(path: string): string {
   const end = path.search(/[?#]/)
   return end === -1 ? path : path.slice(0, end)

@@ -1,4 +1,4 @@
-/** What is seen of the callers of one rule. */
+/** Tracks the callers of one rule. */
 import type { Hash64, NormalizedCall, RuleOutcome, ShadowRefusal } from '@sluice/core'
 import type { HoursAtLimit } from './hours-at-limit.js'
 import { makeLabel } from './caller-label.js'
@@ -11,11 +11,11 @@ const LEFT_UNKNOWN = -1
 const NO_ATTRIBUTES: readonly string[] = []
 const KEEPS_CALLS = true
 
-/** What the callers of all rules share. */
+/** The tables that all rules share. */
 export interface SharedTables {
   readonly refusalSlots: SketchSlots
   readonly useSlots: SketchSlots
-  /** Of would-be refusals: apart, so that they take no place from refusals. */
+  /** For would-be refusals; separate, so that they take no slots from refusals. */
   readonly shadowSlots: SketchSlots
   readonly exhausted: ExhaustedCallers
   readonly hours: HoursAtLimit
@@ -23,9 +23,9 @@ export interface SharedTables {
 
 export interface RuleCallers {
   /**
-   * One decision. `cost` is what was taken: 0 where another rule refused the call. `left` is the
-   * smallest share left of the rule's limits, -1 where nobody knows, as in shadow or by posture.
-   * `resetAfterMs` is the time until the limits with nothing left are whole again.
+   * Records one decision. `cost` is what was consumed: 0 if another rule refused the call. `left`
+   * is the smallest remaining share of the rule's limits, -1 if unknown, as in shadow mode or by
+   * posture. `resetAfterMs` is the time until the exhausted limits have refilled.
    */
   record(
     by: readonly string[],
@@ -37,25 +37,25 @@ export interface RuleCallers {
     nowMs: number,
     resetAfterMs: number,
   ): void
-  /** A call that passed, and that the rule in shadow, or its candidate, would have refused. */
+  /** Records an admitted call that the rule in shadow mode, or its candidate, would have refused. */
   recordShadowRefusal(refusal: ShadowRefusal, nowMs: number): void
 }
 
-/** Of rules beyond those that can be known. */
+/** For rules beyond the bound. */
 export const UNTRACKED: RuleCallers = { record: () => {}, recordShadowRefusal: () => {} }
 
 export class TrackedRule implements RuleCallers {
   readonly rule: string
-  /** What stands for the rule in the tables. */
+  /** The key of the rule in the shared tables. */
   readonly number: number
   readonly refusals: RuleTop
   readonly use: RuleTop
-  /** What it would have refused in shadow, and what its candidate would have. */
+  /** Would-be refusals of the rule in shadow mode, and of its candidate. */
   readonly shadowRefusals: RuleTop
   readonly candidateRefusals: RuleTop
   readonly #exhausted: ExhaustedCallers
   readonly #hours: HoursAtLimit
-  /** Undefined: nobody was seen, and nothing restored. */
+  /** Undefined before the first decision or restore. */
   #by: readonly string[] | undefined
 
   constructor(rule: string, number: number, shared: SharedTables) {
@@ -69,17 +69,17 @@ export class TrackedRule implements RuleCallers {
     this.#hours = shared.hours
   }
 
-  /** The attributes that make its callers. */
+  /** The attributes that identify its callers. */
   get by(): readonly string[] {
     return this.#by ?? NO_ATTRIBUTES
   }
 
-  /** It has one counter for all of its calls. */
+  /** Whether the rule has one counter for all of its calls. */
   get isEverybody(): boolean {
     return this.#by?.length === 0
   }
 
-  /** Whether what was kept of callers by these attributes can be taken in. */
+  /** Whether stored callers, identified by these attributes, belong to this rule. */
   acceptsAttributes(by: readonly string[]): boolean {
     this.#by ??= by
     return isSameList(by, this.#by)
@@ -96,7 +96,7 @@ export class TrackedRule implements RuleCallers {
     resetAfterMs: number,
   ): void {
     const { hi, lo } = caller
-    // Every version of the rules has lists of its own.
+    // The list is a new object in every version of the rules.
     if (by !== this.#by) this.countBy(by)
     if (outcome === 'refused') {
       const place = this.refusals.add(hi, lo, 1, nowMs)
@@ -111,7 +111,7 @@ export class TrackedRule implements RuleCallers {
     if (left === LEFT_UNKNOWN || outcome === 'shadow_refused') return
     if (left > 0) {
       this.#exhausted.recordRemaining(this.number, hi, lo, nowMs)
-      // Refused though something is left: it asked for more than that.
+      // Refused although budget is left: the cost exceeded it.
       if (outcome !== 'refused') return
     } else {
       const isRefused = outcome === 'refused'
@@ -136,7 +136,7 @@ export class TrackedRule implements RuleCallers {
     call: NormalizedCall,
   ): void {
     this.#exhausted.table.setLabel(slot, this.labelOf(caller, call))
-    // The same text as in the sketch, where the caller has a place there.
+    // Reuses the text of the sketch, if the caller is in it.
     const refused = isRefused ? (this.refusedCallOf(caller) ?? refusedCallText(call)) : undefined
     if (refused !== undefined) this.#exhausted.setCall(slot, refused)
   }
@@ -151,18 +151,18 @@ export class TrackedRule implements RuleCallers {
     top.setCall(place, refusedCallText(call))
   }
 
-  /** A call of the caller that was refused lately, as text. */
+  /** A recently refused call of the caller, as text. */
   refusedCallOf({ hi, lo }: Hash64): string | undefined {
     return this.refusals.callOf(hi, lo)
   }
 
-  /** The same of the caller with most refusals. */
+  /** A recently refused call of the caller with most refusals. */
   mostRefusedCall(): string | undefined {
     const [most] = this.refusals.highest(1)
     return most && this.refusedCallOf(most)
   }
 
-  /** In any table; undefined: in none, or without a name. */
+  /** The label in any table; undefined if there is none. */
   knownLabelOf({ hi, lo }: Hash64): string | undefined {
     const { shadowRefusals, candidateRefusals, refusals, use, number } = this
     return (
@@ -175,7 +175,7 @@ export class TrackedRule implements RuleCallers {
     )
   }
 
-  /** What is kept was told of others: a rule that counts by something else has other callers. */
+  /** Drops all callers when `by` changes, because hashes then identify other callers. */
   private countBy(by: readonly string[]): void {
     const previous = this.#by
     this.#by = by
@@ -188,7 +188,7 @@ export class TrackedRule implements RuleCallers {
     this.#hours.table.removeRule(this.number)
   }
 
-  /** The same text wherever the caller is kept; made anew in each period. */
+  /** Returns the label of the current period from any sketch, or makes it. */
   private labelOf({ hi, lo }: Hash64, call: NormalizedCall): string {
     return (
       this.refusals.presentLabelOf(hi, lo) ??

@@ -1,26 +1,26 @@
-/** The callers of one rule with most of something, in the present period and the one before. */
+/** The top callers of one rule by one figure, in the current and the previous period. */
 import type { Hash64 } from '@sluice/core'
 import { SKETCH_SIZE, SpaceSaving } from './space-saving.js'
 
-/** Working memory of one call, never read by the next. */
+/** Scratch memory of `highest`. */
 const counts = new Float64Array(2 * SKETCH_SIZE)
-/** In the place of a count: this caller was met before. */
+/** Marks a caller that is already counted. */
 const ALREADY_COUNTED = -1
 
-/** Who gives sketches to rules: there are fewer than there may be rules. */
+/** Assigns sketches to rules, because there are fewer sketches than rules. */
 export interface SlotAllocator {
-  /** Whether there is one for this rule now; else it is thought of later. */
+  /** Returns whether the rule gets a sketch now; otherwise it is queued. */
   acquire(top: RuleTop): boolean
 }
 
 interface Estimate {
-  /** Not too low, and at most `error` too high. */
+  /** Never too low, and at most `error` too high. */
   readonly count: number
   readonly error: number
 }
 
 export class RuleTop {
-  /** Decisions that spoke of this rule, in the present period and the one before. */
+  /** Recorded decisions in the current and in the previous period. */
   activity = 0
   previousActivity = 0
   isWaiting = false
@@ -29,7 +29,7 @@ export class RuleTop {
   #present: SpaceSaving | undefined
   #previous: SpaceSaving | undefined
 
-  /** `keepsCalls`: of refusals it is told which call was refused. */
+  /** With `keepsCalls`, the last call of each caller is kept. */
   constructor(slots: SlotAllocator, keepsCalls = false) {
     this.#slots = slots
     this.#keepsCalls = keepsCalls
@@ -43,12 +43,12 @@ export class RuleTop {
     return this.#present !== undefined
   }
 
-  /** Callers that are held. */
+  /** Callers in both sketches. */
   get size(): number {
     return (this.#present?.size ?? 0) + (this.#previous?.size ?? 0)
   }
 
-  /** Returns a place whose caller wants a name, or its call told anew; or -1. */
+  /** Returns a place that needs a label, or whose call is to be updated; otherwise -1. */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     this.activity++
     if (this.#present !== undefined) return this.#present.add(hi, lo, amount, nowMs)
@@ -65,12 +65,12 @@ export class RuleTop {
     this.#present?.setCall(place, call)
   }
 
-  /** The call of this caller that was counted last, as text; undefined: it is not known. */
+  /** The last counted call of a caller, as text; undefined if unknown. */
   callOf(hi: number, lo: number): string | undefined {
     return callIn(this.#present, hi, lo) ?? callIn(this.#previous, hi, lo)
   }
 
-  /** As it was told in the present period: what a plan was before then is no longer true. */
+  /** The label of the current period: an older one may contain an outdated plan. */
   presentLabelOf(hi: number, lo: number): string | undefined {
     return labelIn(this.#present, hi, lo)
   }
@@ -79,12 +79,12 @@ export class RuleTop {
     return labelIn(this.#present, hi, lo) ?? labelIn(this.#previous, hi, lo)
   }
 
-  /** 0: it has no place. */
+  /** Returns 0 for a caller in no sketch. */
   lastMsOf(hi: number, lo: number): number {
     return Math.max(lastMsIn(this.#present, hi, lo), lastMsIn(this.#previous, hi, lo))
   }
 
-  /** Whoever has no place may have had as much as the smallest that has one. */
+  /** A caller without a place may have had as much as the smallest one with a place. */
   estimate(hi: number, lo: number): Estimate {
     const place = this.#present?.find(hi, lo) ?? -1
     const previousPlace = this.#previous?.find(hi, lo) ?? -1
@@ -113,7 +113,7 @@ export class RuleTop {
     }
     const least = counts.slice(0, size).sort()[size - limit] ?? 0
     const chosen: Hash64[] = []
-    // Those with more than the last of them first: of those with as much, some may have no room.
+    // First all above the smallest chosen count, then as many with that count as fit.
     for (let round = 0; round < 2; round++) {
       for (let at = 0; at < size && chosen.length < limit; at++) {
         const count = counts[at] ?? 0
@@ -126,7 +126,7 @@ export class RuleTop {
     return chosen
   }
 
-  /** A period is over. Nothing is made where nothing happens. */
+  /** Begins a new period, reusing the sketch of the one before the last. */
   rotate(): void {
     this.previousActivity = this.activity
     this.activity = 0
@@ -142,7 +142,7 @@ export class RuleTop {
     this.#previous?.clear()
   }
 
-  /** Its sketches are free for another rule. */
+  /** Releases its sketches for another rule. */
   release(): void {
     this.activity = 0
     this.previousActivity = 0
@@ -151,7 +151,7 @@ export class RuleTop {
   }
 }
 
-/** `place`: that of the caller, or -1. */
+/** `place` is that of the caller, or -1. */
 function countIn(sketch: SpaceSaving | undefined, place: number): number {
   if (sketch === undefined) return 0
   return place === -1 ? sketch.floor : sketch.countAt(place)

@@ -1,18 +1,18 @@
 /**
- * Which rules have sketches of their top callers. There may be thousands of rules, and few of them
- * are busy: the busiest have a place.
+ * Decides which rules have sketches of their top callers: the busiest ones, because there may be
+ * thousands of rules, few of them busy.
  */
 import type { SlotAllocator, RuleTop } from './rule-top.js'
 
 export const RULES_TOP_MAX = 128
-/** How many times as busy as another a rule takes its place; else two would take turns. */
+/** A rule must be this many times as busy to displace another; otherwise two would alternate. */
 const BUSIER = 2
-/** Places that change hands at a time. */
+/** Slots reassigned per tick. */
 const CHANGES_MAX = 8
 
 export class SketchSlots implements SlotAllocator {
   readonly #holders = new Set<RuleTop>()
-  /** At most as many as there are rules. */
+  /** Bounded by the number of rules. */
   readonly #waiting = new Set<RuleTop>()
 
   get used(): number {
@@ -29,10 +29,10 @@ export class SketchSlots implements SlotAllocator {
     return true
   }
 
-  /** Rules that wait and are far busier than one with a place get it. */
+  /** Gives slots to waiting rules that are far busier than their holders. */
   tick(): void {
     if (this.#waiting.size === 0) return
-    // They are taken when their rules are called next; until then each is somebody's already.
+    // A rule takes its slot at its next decision; until then the slot is reserved for it.
     let free = RULES_TOP_MAX - this.#holders.size
     for (let change = 0; change < CHANGES_MAX; change++) {
       const busiest = mostBy(this.#waiting, (top) => top.activity)
@@ -48,7 +48,7 @@ export class SketchSlots implements SlotAllocator {
     }
   }
 
-  /** A period is over: whoever did nothing for two of them needs no place. */
+  /** Begins a new period; rules idle for two periods lose their slot. */
   rotate(): void {
     for (const top of this.#holders) {
       top.rotate()
@@ -71,7 +71,7 @@ function activityOf(top: RuleTop): number {
   return Math.max(top.activity, top.previousActivity)
 }
 
-/** Of equal ones the first. */
+/** Returns the first of equal ones. */
 function mostBy(tops: Iterable<RuleTop>, figure: (top: RuleTop) => number): RuleTop | undefined {
   let most: RuleTop | undefined
   let highest = -Infinity

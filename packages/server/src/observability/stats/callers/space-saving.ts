@@ -1,19 +1,19 @@
 /**
- * The callers with most of something, from a stream of far more callers than can be kept: the
- * space-saving sketch of Metwally, Agrawal and El Abbadi.
+ * The space-saving sketch of Metwally, Agrawal and El Abbadi: finds the callers with the highest
+ * counts in a stream of far more callers than it stores.
  *
- * Whoever is new when all places are taken gets the place of one with the smallest count, and that
- * count as what it may have had before. So a figure is never too low, at most `error` too high, and
- * everybody with more than a 64th of the total is here.
+ * When all places are taken, a new caller replaces one with the smallest count and inherits that
+ * count as its possible error. So a count is never too low and at most `error` too high, and every
+ * caller with more than 1/64 of the total is included.
  *
- * Counts only grow, so whatever equals the smallest count once found is the smallest still. A
- * cursor goes from one such place to the next, and looks for a new smallest count when none is
- * left: in a flood of callers that each come once that is a step or two a call.
+ * Counts only grow, so a place that equals the smallest count found is still the smallest. A cursor
+ * moves from one such place to the next and searches for a new smallest count when none is left:
+ * in a flood of one-time callers that takes a step or two per call.
  */
 import { CallerIndex } from './caller-index.js'
 
 export const SKETCH_SIZE = 64
-/** A sketch is of one rule. */
+/** A sketch belongs to one rule, so the rule number in the index is constant. */
 const RULE = 0
 
 export class SpaceSaving {
@@ -22,10 +22,10 @@ export class SpaceSaving {
   readonly #errors = new Float64Array(SKETCH_SIZE)
   readonly #lastMs = new Float64Array(SKETCH_SIZE)
   readonly #labels: (string | undefined)[] = Array.from({ length: SKETCH_SIZE }, () => undefined)
-  /** The call that was counted last, as text; undefined: this sketch keeps none. */
+  /** The last counted call as text; undefined if this sketch keeps no calls. */
   readonly #calls: (string | undefined)[] | undefined
   #size = 0
-  /** No count is smaller. Places before the cursor have more. */
+  /** No count is smaller. Places before the cursor have larger counts. */
   #smallest = 0
   #cursor = SKETCH_SIZE
 
@@ -37,15 +37,15 @@ export class SpaceSaving {
     return this.#size
   }
 
-  /** The most that a caller without a place can have. */
+  /** The maximum count of a caller without a place. */
   get floor(): number {
     return this.#size < SKETCH_SIZE ? 0 : this.countAt(this.leastPlace())
   }
 
   /**
-   * Returns a place whose caller wants a name, or -1. A name is dear, so callers that took the
-   * place of another get theirs when they are seen again: most of a flood never are. Where calls
-   * are kept, a caller that is seen for the first time in a tick wants its call told anew.
+   * Returns a place that needs a label, or -1. Labels are expensive, so a caller that replaced
+   * another gets one only when it is seen again, which most callers of a flood never are. If calls
+   * are kept, the place is also returned for the first call of a caller in each tick.
    */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     const place = this.#index.find(RULE, hi, lo)
@@ -56,7 +56,7 @@ export class SpaceSaving {
     return isNextTick || this.#labels[place] === undefined ? place : -1
   }
 
-  /** The place of a caller, or -1. */
+  /** Returns the place of a caller, or -1. */
   find(hi: number, lo: number): number {
     return this.#index.find(RULE, hi, lo)
   }

@@ -111,7 +111,9 @@ test('a server of several workers starts on a read-only disk, and takes changes 
   const refused = await patch(server, 42)
   expect(refused.status).toBe(503)
   expect(refused.body['detail']).toContain('the disk is read-only (EROFS)')
-  expect(server.program.output()).toContain('decision log: cannot write; decisions are not affected')
+  expect(server.program.output()).toContain(
+    'decision log: cannot write; decisions are not affected',
+  )
   disk.remount('rw')
   await expectWritable(server, 44)
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { registerRedisMetrics } from '../../counter-store/store-metrics.js'
+import { registerStoreMetrics } from '../../counter-store/store-metrics.js'
 import { registerCallersMetric } from './caller-metrics.js'
 import { mergeMetrics } from './merge-metrics.js'
 import { createRegistry, type Registry } from './registry.js'
@@ -57,15 +57,15 @@ test('the state of the store, which all workers observe, is reported once at its
       queuedTakes: 0,
     }
     const memory = {
-      keys,
+      counters: keys,
       usedBytes: keys * 100,
       maxBytes: 10_000,
-      evictedKeys: keys,
-      isAppendOnly: false,
+      evicted: keys,
+      evictedBlocked: keys,
     }
-    const fleet = { size: 2, ageMs: 0 }
-    const stats = () => ({ state: 'ready', nodes: [node], fleet, memory }) as const
-    registerRedisMetrics(registry, { stats, layout: 'plain', name: 'redis' })
+    const remote = { state: 'ready', nodes: [node], fleet: { size: 2, ageMs: 0 } } as const
+    const health = () => ({ remote, memory, isPersistent: false })
+    registerStoreMetrics(registry, { health, name: 'redis' })
     return registry
   }
   expect(merge(storeOf(0.001, true, 10), storeOf(-0.03, false, 12))).toBe(

@@ -1,4 +1,4 @@
-/** Statistics of the fleet as the admin API returns them; see packages/client/src/types-stats.ts. */
+/** Fleet statistics as the admin API returns them; see packages/client/src/types-stats.ts. */
 import type { StoreSnapshot } from './node-snapshot.js'
 
 export interface SeriesView {

@@ -122,7 +122,7 @@ test('a folder that cannot be written to is warned of once', async () => {
   await file.save()
   await file.close()
   expect(lines).toMatchObject([
-    { level: 'warn', msg: expect.stringContaining('a restart forgets them') as string },
+    { level: 'warn', msg: expect.stringContaining('a restart will lose them') as string },
   ])
 })
 

@@ -37,7 +37,7 @@ export interface RuleCallers {
     nowMs: number,
     resetAfterMs: number,
   ): void
-  /** Records an admitted call that the rule in shadow mode, or its candidate, would have refused. */
+  /** Records an admitted call that a shadow rule, or a candidate, would have refused. */
   recordShadowRefusal(refusal: ShadowRefusal, nowMs: number): void
 }
 

@@ -115,7 +115,10 @@ describe('a day of an operator', () => {
       answers: ['y'],
       beforeAnswer: whileAsked,
     })
-    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('changed by someone else in the meantime') })
+    expect(ran).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('changed by someone else in the meantime'),
+    })
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })
 

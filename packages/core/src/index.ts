@@ -1,6 +1,12 @@
 /** The only door of the pure part of Sluice. */
-export { algorithmOf, algorithms } from './algorithms/index.js'
-export type { Algorithm, Outcome, Step } from './algorithms/algorithm.js'
+export {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  algorithmOf,
+  algorithms,
+  layoutOf,
+} from './algorithms/index.js'
+export type { Algorithm, Outcome, StateLayout, Step } from './algorithms/algorithm.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
@@ -78,14 +84,13 @@ export {
   PARTITIONS,
 } from './key.js'
 export {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
+  DEFAULT_ALGORITHM,
   defaultLimitName,
   defineLimit,
   findLimitProblem,
   type Limit,
   type LimitSpec,
-  MAX_UNITS,
+  resizeLimit,
   withoutWaiting,
 } from './limit.js'
 export {
@@ -117,7 +122,7 @@ export {
   replaceOverrides,
 } from './matching/overrides.js'
 export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern } from './path.js'
-export { gcd, isCount } from './numbers.js'
+export { gcd, isCount, MAX_UNITS } from './numbers.js'
 export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-hash.js'
 export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
 export { limitSpecText } from './text/limit-text.js'

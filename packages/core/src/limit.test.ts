@@ -1,15 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  defineLimit,
-  findLimitProblem,
-  type LimitSpec,
-  MAX_UNITS,
-  withoutWaiting,
-} from './limit.js'
-import { MAX_INTEGER } from './numbers.js'
+import { ALGORITHM_NAMES, type AlgorithmName } from './algorithms/index.js'
+import { defineLimit, findLimitProblem, type LimitSpec, withoutWaiting } from './limit.js'
+import { MAX_INTEGER, MAX_UNITS } from './numbers.js'
 
 const DAY_MS = 86_400_000
 const YEAR_MS = 366 * DAY_MS

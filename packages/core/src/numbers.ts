@@ -4,6 +4,8 @@
  */
 
 export const MAX_INTEGER = Number.MAX_SAFE_INTEGER
+/** Headers carry at most 15 digits (RFC 9651), so no limit may be larger. */
+export const MAX_UNITS = 999_999_999_999_999
 
 export function gcd(a: number, b: number): number {
   while (b !== 0) {

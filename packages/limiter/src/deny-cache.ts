@@ -12,6 +12,7 @@
  */
 import {
   algorithmOf,
+  layoutOf,
   combine,
   type CounterKey,
   type Decision,
@@ -20,7 +21,6 @@ import {
   type Plan,
   type PlannedTake,
 } from '@sluice/core'
-import { codecOf } from './memory/codec.js'
 import type { Answer } from './store.js'
 
 const WAYS = 8
@@ -163,9 +163,9 @@ export class DenyCache {
     if (!Number.isFinite(now)) return undefined
     if (format === limit.format + UNUSED) return refusal(undefined, limit, amount, now)
     if (format !== limit.format) return undefined
-    const codec = codecOf(limit)
-    if (codec === undefined) return this.runLog(slot, limit, amount, now)
-    return refusal(codec.read(this.#entries, at), limit, amount, now)
+    const layout = layoutOf(limit)
+    if (layout === undefined) return this.runLog(slot, limit, amount, now)
+    return refusal(layout.read(this.#entries, at), limit, amount, now)
   }
 
   private runLog(slot: number, limit: Limit, amount: number, now: number): Outcome | undefined {
@@ -195,9 +195,9 @@ export class DenyCache {
     if (slot === -1) return
     const entries = this.#entries
     const at = slot * ENTRY_NUMBERS + STATE
-    const codec = codecOf(limit)
-    const isLog = codec === undefined && answer.retryAfterMs !== null
-    if (codec !== undefined && answer.state !== undefined) codec.write(answer.state, entries, at)
+    const layout = layoutOf(limit)
+    const isLog = layout === undefined && answer.retryAfterMs !== null
+    if (layout !== undefined && answer.state !== undefined) layout.write(answer.state, entries, at)
     if (isLog) {
       entries[at] = amount
       entries[at + 1] = answer.at + (answer.retryAfterMs ?? 0) * 1000
@@ -205,7 +205,7 @@ export class DenyCache {
       entries[at + 3] = answer.at + answer.resetAfterMs * 1000
       this.#limits.set(slot, limit)
     }
-    const isKnown = isLog || (codec !== undefined && answer.state !== undefined)
+    const isKnown = isLog || (layout !== undefined && answer.state !== undefined)
     entries[at - STATE] = sentMs + this.#lifeMs
     entries[at - STATE + PROBE] = sentMs + this.#lifeMs - Math.min(PROBE_MS, this.#lifeMs / 4)
     entries[at - STATE + FORMAT] = isKnown ? limit.format : limit.format + UNUSED

@@ -4,14 +4,7 @@
  * and others may have given back since. It over-admits at most what is offered in the meantime,
  * because every answer of the store replaces what was guessed.
  */
-import {
-  type AlgorithmName,
-  algorithmOf,
-  type Plan,
-  type PlannedTake,
-  passes,
-  type Step,
-} from '@sluice/core'
+import { algorithmOf, layoutOf, type Plan, type PlannedTake, passes, type Step } from '@sluice/core'
 import { Counters } from './memory/counters.js'
 import type { Answer, Groups } from './store.js'
 
@@ -19,7 +12,6 @@ import type { Answer, Groups } from './store.js'
 const STATES_MAX = 100_000
 /** The share of its deadline that a hedged call waits for the store. */
 const HEDGE_SHARE = 1 / 4
-const LOG: AlgorithmName = 'sliding-window-log'
 
 /**
  * Whether a call may be answered early. Every enforced rule must want it, and no limit, also of a
@@ -29,7 +21,7 @@ const LOG: AlgorithmName = 'sliding-window-log'
 export function isHedged({ matched, groups }: Plan): boolean {
   if (groups[0] === undefined || groups[0].length === 0) return false
   if (!matched.every(({ rule }) => rule.mode !== 'enforce' || rule.rule.hedge)) return false
-  return groups.every((takes) => takes.every(({ limit }) => limit.algorithm !== LOG))
+  return groups.every((takes) => takes.every(({ limit }) => layoutOf(limit) !== undefined))
 }
 
 export function hedgeDelayMs(deadlineMs: number): number {

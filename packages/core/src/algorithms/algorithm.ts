@@ -8,7 +8,9 @@
  * when the call is refused (`rebased`), because otherwise the lock-out would last as long as the
  * step.
  */
-import type { AlgorithmName, Limit } from '../limit.js'
+import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
+import type { AlgorithmName } from './index.js'
+import type { Rate } from './precision.js'
 
 /** What one limit says to one amount. */
 export interface Outcome {
@@ -33,8 +35,81 @@ export interface Step<State> extends Outcome {
   readonly rebased: State | undefined
 }
 
-export interface Algorithm<State> {
+/** An optional field of a limit that only some algorithms accept. */
+export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs'
+
+/** What code outside the algorithms may know of an algorithm, instead of its name. */
+export interface AlgorithmTraits {
+  /**
+   * bucket: a level that refills. queue: calls leave one after the other. window: a count for each
+   * window. log: an entry for each instant.
+   */
+  readonly family: 'bucket' | 'queue' | 'window' | 'log'
+  /** Whether a node may draw units ahead of its calls (`coordination: leased`). */
+  readonly leasable: boolean
+  /** Whether what several nodes counted can be added up (`coordination: local`). */
+  readonly mergeable: boolean
+  /** Windows begin at multiples of their length since 1970, for every caller alike. */
+  readonly alignedToClock: boolean
+  /** All that was used is forgotten at one instant, the end of a window. */
+  readonly resetsAtOnce: boolean
+  /** For how many windows units count at most; a bucket, queue or log does not count in windows. */
+  readonly windowsCounted: 0 | 1 | 2
+  /** Units of one call that an idle counter admits beyond its capacity. */
+  readonly unitsBeyondCapacity: 0 | 1
+  /** The capacity is `max` unless an optional field says otherwise. */
+  readonly holdsMax: boolean
+}
+
+/** Whole numbers, one after the other. */
+export interface NumberSource {
+  readCount(): number
+}
+
+/** One number of a state, and in how many bytes Redis stores it. */
+export interface StateField {
+  readonly name: string
+  readonly bytes: 2 | 4 | 7
+  /** In how many where one of the state's numbers does not fit. */
+  readonly wideBytes: 4 | 7
+}
+
+/** How a state of a fixed number of numbers is stored; its order is part of the stored format. */
+export interface StateLayout<State> {
+  readonly fields: readonly StateField[]
+  /** Reads the fields in their order. */
+  decode(numbers: NumberSource): State
+  /** Reads and writes the three doubles that a state takes in memory. */
+  read(doubles: Float64Array, at: number): State
+  write(state: State, doubles: Float64Array, at: number): void
+}
+
+/** The part of a limit's arithmetic that differs between algorithms. */
+export type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
+
+export interface Algorithm<State> extends AlgorithmTraits {
   readonly name: AlgorithmName
+  /** From 1 on, and never used again: the format byte of stored states. */
+  readonly format: number
+  /** The folder of its Lua twin in packages/limiter/src/lua. */
+  readonly lua: AlgorithmName
+
+  readonly fields: readonly LimitField[]
+  /** The largest `max`, whatever the window. */
+  readonly largestMax: number
+  /** The most that a limit may hold at once. */
+  readonly largestCapacity: number
+  /** What one counter holds when nothing is used, for a `max` above 0. */
+  capacityOf(spec: LimitSpec): number
+  /** For a limit without problems. */
+  prepare(spec: LimitSpec, rate: Rate): PreparedLimit
+  /** Why a limit with a `max` above 0 cannot be counted exactly. */
+  findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined
+  /** The same limit with another max and capacity: a part of it, or a multiple. */
+  resize(limit: Limit, max: number, capacity: number): LimitSpec
+
+  /** Undefined: a state is a list of numbers of any length. */
+  readonly layout: StateLayout<State> | undefined
 
   /**
    * Takes `amount`, or says how long to wait. With `atLeast`, takes what is there if that is at

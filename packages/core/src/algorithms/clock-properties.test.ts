@@ -4,13 +4,8 @@
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
-  defineLimit,
-  findLimitProblem,
-  type Limit,
-} from '../limit.js'
+import { ALGORITHM_NAMES, type AlgorithmName } from './index.js'
+import { defineLimit, findLimitProblem, type Limit } from '../limit.js'
 import { applyAct, createStoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
 import { play, specs, type Trace, traces } from './traces.test-helper.js'

@@ -8,7 +8,8 @@ import slidingWindowCounter from '../../../../conformance/sliding-window-counter
 }
 import slidingWindowLog from '../../../../conformance/sliding-window-log.json' with { type: 'json' }
 import tokenBucket from '../../../../conformance/token-bucket.json' with { type: 'json' }
-import { ALGORITHM_NAMES, defineLimit, type LimitSpec } from '../limit.js'
+import { ALGORITHM_NAMES } from './index.js'
+import { defineLimit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { applyAct, type Counter, createStoredCounter } from './apply.test-helper.js'
 import { createOracle } from './oracle.test-helper.js'

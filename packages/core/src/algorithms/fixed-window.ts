@@ -4,8 +4,14 @@
  * numbers.
  */
 import type { Limit } from '../limit.js'
-import { usToMsUp } from '../numbers.js'
-import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import { MAX_UNITS, usToMsUp } from '../numbers.js'
+import {
+  type Algorithm,
+  isFromAnotherClock,
+  type Outcome,
+  type StateLayout,
+  type Step,
+} from './algorithm.js'
 
 export interface FixedWindow {
   readonly start: number
@@ -108,8 +114,39 @@ function expiresAt(window: FixedWindow, limit: Limit): number {
   return windowStart(window.start, limit) + limit.windowUs
 }
 
+const layout: StateLayout<FixedWindow> = {
+  fields: [
+    { name: 'start', bytes: 7, wideBytes: 7 },
+    { name: 'count', bytes: 4, wideBytes: 7 },
+  ],
+  decode: (numbers) => ({ start: numbers.readCount(), count: numbers.readCount() }),
+  read: (doubles, at) => ({ start: doubles[at] ?? 0, count: doubles[at + 1] ?? 0 }),
+  write: (state, doubles, at) => {
+    doubles[at] = state.start
+    doubles[at + 1] = state.count
+  },
+}
+
 export const fixedWindow: Algorithm<FixedWindow> = {
   name: 'fixed-window',
+  format: 4,
+  lua: 'fixed-window',
+  family: 'window',
+  leasable: true,
+  mergeable: true,
+  alignedToClock: true,
+  resetsAtOnce: true,
+  windowsCounted: 1,
+  unitsBeyondCapacity: 0,
+  holdsMax: true,
+  fields: [],
+  largestMax: MAX_UNITS,
+  largestCapacity: MAX_UNITS,
+  capacityOf: ({ max }) => max,
+  prepare: ({ max }) => ({ capacity: max, maxWaitUs: 0, borrowable: 0 }),
+  findPrecisionProblem: () => undefined,
+  resize: ({ name, windowMs }, max) => ({ algorithm: 'fixed-window', name, windowMs, max }),
+  layout,
   take,
   peek,
   give,

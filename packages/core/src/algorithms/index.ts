@@ -1,6 +1,7 @@
-/** The six algorithms by name. */
-import { ALGORITHM_NAMES, type AlgorithmName, type Limit } from '../limit.js'
-import type { Algorithm } from './algorithm.js'
+/** The registry of algorithms. A new one is added to `algorithms`, at the end. */
+import type { Limit } from '../limit.js'
+import type { Coordination } from '../rules/rule.js'
+import type { Algorithm, StateLayout } from './algorithm.js'
 import { fixedWindow } from './fixed-window.js'
 import { leakyBucket } from './leaky-bucket.js'
 import { slidingWindowCounter } from './sliding-window-counter.js'
@@ -14,16 +15,35 @@ export const algorithms = {
   'fixed-window': fixedWindow,
   'sliding-window-counter': slidingWindowCounter,
   'sliding-window-log': slidingWindowLog,
-} as const satisfies Record<AlgorithmName, unknown>
+} as const
 
-const BY_FORMAT = [
-  undefined,
-  ...ALGORITHM_NAMES.map((name) => algorithms[name] as Algorithm<unknown>),
-]
+export type AlgorithmName = keyof typeof algorithms
 
-/** The algorithm of a limit, whose states are carried about unseen, as stores do. */
+export const ALGORITHM_NAMES = Object.keys(algorithms) as readonly AlgorithmName[]
+
+/** By format number: an array, because stores look it up several times for each call. */
+const BY_FORMAT: (Algorithm<unknown> | undefined)[] = []
+const LAYOUT_BY_FORMAT: (StateLayout<unknown> | undefined)[] = []
+for (const name of ALGORITHM_NAMES) {
+  const algorithm = algorithms[name] as Algorithm<unknown>
+  BY_FORMAT[algorithm.format] = algorithm
+  LAYOUT_BY_FORMAT[algorithm.format] = algorithm.layout
+}
+
+/** The algorithm of a limit. Its states are opaque here, as they are to stores. */
 export function algorithmOf(limit: Limit): Algorithm<unknown> {
   return BY_FORMAT[limit.format] ?? unknownFormat(limit)
+}
+
+/** How the states of a limit are stored; undefined: as lists of numbers. */
+export function layoutOf(limit: Limit): StateLayout<unknown> | undefined {
+  return LAYOUT_BY_FORMAT[limit.format]
+}
+
+/** Whether counters of an algorithm can be shared in this way; the store itself shares any. */
+export function canCoordinate(name: AlgorithmName, coordination: Coordination): boolean {
+  if (coordination === 'leased') return algorithms[name].leasable
+  return coordination !== 'local' || algorithms[name].mergeable
 }
 
 function unknownFormat(limit: Limit): never {

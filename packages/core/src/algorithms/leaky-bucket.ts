@@ -12,9 +12,10 @@
  * of them lies; a slot that may have passed counts as passed, so the queue is never longer than it
  * should be.
  */
-import type { Limit } from '../limit.js'
-import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
-import { type Algorithm, type Outcome, type Step } from './algorithm.js'
+import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
+import { ceilDiv, floorDiv, MAX_UNITS, usToMsUp } from '../numbers.js'
+import type { Algorithm, Outcome, StateLayout, Step } from './algorithm.js'
+import { findRateProblem } from './precision.js'
 
 export interface LeakyBucket {
   readonly next: number
@@ -213,8 +214,87 @@ function expiresAt(bucket: LeakyBucket, limit: Limit): number {
   return bucket.next + limit.tickUs
 }
 
+const QUEUE_MAX = 2 ** 24 - 1
+/** Both counts of a state stay below this, so that one double holds them. */
+const COUNT_SPAN = 2 ** 26
+
+const layout: StateLayout<LeakyBucket> = {
+  fields: [
+    { name: 'next', bytes: 7, wideBytes: 7 },
+    { name: 'part', bytes: 4, wideBytes: 7 },
+    { name: 'vacated', bytes: 2, wideBytes: 4 },
+    { name: 'oldest', bytes: 2, wideBytes: 4 },
+  ],
+  decode: (numbers) => ({
+    next: numbers.readCount(),
+    part: numbers.readCount(),
+    vacated: numbers.readCount(),
+    oldest: numbers.readCount(),
+  }),
+  read: (doubles, at) => {
+    const counts = doubles[at + 2] ?? 0
+    const vacated = Math.floor(counts / COUNT_SPAN)
+    return {
+      next: doubles[at] ?? 0,
+      part: doubles[at + 1] ?? 0,
+      vacated,
+      oldest: counts - vacated * COUNT_SPAN,
+    }
+  },
+  write: (state, doubles, at) => {
+    doubles[at] = state.next
+    doubles[at + 1] = state.part
+    doubles[at + 2] = state.vacated * COUNT_SPAN + state.oldest
+  },
+}
+
+function capacityOf({ queue, max }: LimitSpec): number {
+  return queue ?? max
+}
+
+function findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined {
+  const capacity = capacityOf(spec)
+  if (capacity <= QUEUE_MAX) {
+    return findRateProblem(spec, { largestCapacity: QUEUE_MAX, capacityOf })
+  }
+  return {
+    code: 'limit-too-fine',
+    field: 'queue',
+    found: `${capacity} places (the default queue is max)`,
+    accepted: `queue: 1 to ${QUEUE_MAX}`,
+  }
+}
+
 export const leakyBucket: Algorithm<LeakyBucket> = {
   name: 'leaky-bucket',
+  format: 3,
+  lua: 'leaky-bucket',
+  family: 'queue',
+  leasable: false,
+  mergeable: false,
+  alignedToClock: false,
+  resetsAtOnce: false,
+  windowsCounted: 0,
+  unitsBeyondCapacity: 1,
+  holdsMax: true,
+  fields: ['queue', 'maxWaitMs'],
+  largestMax: MAX_UNITS,
+  largestCapacity: QUEUE_MAX,
+  capacityOf,
+  prepare: (spec) => ({
+    capacity: capacityOf(spec),
+    maxWaitUs: (spec.maxWaitMs ?? spec.windowMs) * 1000,
+    borrowable: 0,
+  }),
+  findPrecisionProblem,
+  resize: ({ name, windowMs, maxWaitUs }, max, capacity) => ({
+    algorithm: 'leaky-bucket',
+    name,
+    windowMs,
+    max,
+    ...(max === 0 ? {} : { queue: capacity, maxWaitMs: maxWaitUs / 1000 }),
+  }),
+  layout,
   take,
   peek,
   give,

@@ -2,7 +2,8 @@
  * The six algorithms once more, written from the specification alone and sharing no code with them:
  * exact (BigInt), slow and plain.
  */
-import type { AlgorithmName, Limit } from '../limit.js'
+import type { AlgorithmName } from './index.js'
+import type { Limit } from '../limit.js'
 
 type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'borrowable' | 'scale'
 

@@ -4,11 +4,11 @@
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES, defineLimit, type Limit } from '../limit.js'
+import { defineLimit, type Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { type Act, applyAct, createStoredCounter, type StoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
-import { algorithmOf } from './index.js'
+import { algorithmOf, ALGORITHM_NAMES } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
 

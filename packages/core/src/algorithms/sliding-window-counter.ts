@@ -7,9 +7,16 @@
  * may refuse early by at most prev / 2^20 units and never admits late.
  */
 import type { Limit } from '../limit.js'
-import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
-import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import { ceilDiv, floorDiv, MAX_UNITS, usToMsUp } from '../numbers.js'
+import {
+  type Algorithm,
+  isFromAnotherClock,
+  type Outcome,
+  type StateLayout,
+  type Step,
+} from './algorithm.js'
 import { windowStart } from './fixed-window.js'
+import { findScaleProblem } from './precision.js'
 
 export interface SlidingCounter {
   readonly start: number
@@ -166,8 +173,54 @@ function expiresAt(counter: SlidingCounter, limit: Limit): number {
   return windowStart(counter.start, limit) + windows * limit.windowUs
 }
 
+const layout: StateLayout<SlidingCounter> = {
+  fields: [
+    { name: 'start', bytes: 7, wideBytes: 7 },
+    { name: 'curr', bytes: 4, wideBytes: 7 },
+    { name: 'prev', bytes: 4, wideBytes: 7 },
+  ],
+  decode: (numbers) => ({
+    start: numbers.readCount(),
+    curr: numbers.readCount(),
+    prev: numbers.readCount(),
+  }),
+  read: (doubles, at) => ({
+    start: doubles[at] ?? 0,
+    curr: doubles[at + 1] ?? 0,
+    prev: doubles[at + 2] ?? 0,
+  }),
+  write: (state, doubles, at) => {
+    doubles[at] = state.start
+    doubles[at + 1] = state.curr
+    doubles[at + 2] = state.prev
+  },
+}
+
 export const slidingWindowCounter: Algorithm<SlidingCounter> = {
   name: 'sliding-window-counter',
+  format: 5,
+  lua: 'sliding-window-counter',
+  family: 'window',
+  leasable: true,
+  mergeable: true,
+  alignedToClock: true,
+  resetsAtOnce: false,
+  windowsCounted: 2,
+  unitsBeyondCapacity: 0,
+  holdsMax: true,
+  fields: [],
+  largestMax: MAX_UNITS,
+  largestCapacity: MAX_UNITS,
+  capacityOf: ({ max }) => max,
+  prepare: ({ max }) => ({ capacity: max, maxWaitUs: 0, borrowable: 0 }),
+  findPrecisionProblem: findScaleProblem,
+  resize: ({ name, windowMs }, max) => ({
+    algorithm: 'sliding-window-counter',
+    name,
+    windowMs,
+    max,
+  }),
+  layout,
   take,
   peek,
   give,

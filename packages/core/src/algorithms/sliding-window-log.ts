@@ -20,6 +20,8 @@ interface View {
 }
 
 const EMPTY: Log = []
+/** The largest `max`: a log takes memory for each unit. */
+const ENTRIES_MAX = 10_000
 /** The most instants of a log that are shown one by one. */
 export const LOG_INSTANTS_SHOWN = 64
 
@@ -180,7 +182,7 @@ function expiresAt(log: Log, limit: Limit): number {
 /**
  * A log that is short enough to be shown: the oldest entries are added up into one at the time of
  * the first, so that the units, the oldest and the newest instant are those of the whole log. Its
- * twin is `sayLog` in log-records.lua.
+ * twin is `sayLog` in lua/sliding-window-log/records.lua.
  */
 export function shortenLog(log: Log): Log {
   const excess = log.length / 2 - LOG_INSTANTS_SHOWN
@@ -192,6 +194,24 @@ export function shortenLog(log: Log): Log {
 
 export const slidingWindowLog: Algorithm<Log> = {
   name: 'sliding-window-log',
+  format: 6,
+  lua: 'sliding-window-log',
+  family: 'log',
+  leasable: false,
+  mergeable: false,
+  alignedToClock: false,
+  resetsAtOnce: false,
+  windowsCounted: 0,
+  unitsBeyondCapacity: 0,
+  holdsMax: true,
+  fields: [],
+  largestMax: ENTRIES_MAX,
+  largestCapacity: ENTRIES_MAX,
+  capacityOf: ({ max }) => max,
+  prepare: ({ max }) => ({ capacity: max, maxWaitUs: 0, borrowable: 0 }),
+  findPrecisionProblem: () => undefined,
+  resize: ({ name, windowMs }, max) => ({ algorithm: 'sliding-window-log', name, windowMs, max }),
+  layout: undefined,
   take,
   peek,
   give,

@@ -5,9 +5,16 @@
  * whole units and q-ths of a unit, so that a changed max or burst keeps it and no rate is rounded.
  * `at` is when that was true.
  */
-import type { AlgorithmName, Limit } from '../limit.js'
-import { ceilDiv, floorDiv, MAX_INTEGER, usToMsUp } from '../numbers.js'
-import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import type { Limit, LimitSpec } from '../limit.js'
+import { ceilDiv, floorDiv, MAX_INTEGER, MAX_UNITS, usToMsUp } from '../numbers.js'
+import {
+  type Algorithm,
+  isFromAnotherClock,
+  type Outcome,
+  type StateLayout,
+  type Step,
+} from './algorithm.js'
+import { borrowableUnits, findRateProblem } from './precision.js'
 
 export interface Bucket {
   readonly at: number
@@ -203,9 +210,75 @@ function expiresAt(bucket: Bucket, limit: Limit): number {
   return bucket.at + ceilDiv(inUseThen(bucket, limit), limit.p) * limit.tickUs
 }
 
-function define(name: AlgorithmName): Algorithm<Bucket> {
-  return { name, take, peek, give, charge, expiresAt }
+const layout: StateLayout<Bucket> = {
+  fields: [
+    { name: 'at', bytes: 7, wideBytes: 7 },
+    { name: 'used', bytes: 4, wideBytes: 7 },
+    { name: 'part', bytes: 4, wideBytes: 7 },
+  ],
+  decode: (numbers) => ({
+    at: numbers.readCount(),
+    used: numbers.readCount(),
+    part: numbers.readCount(),
+  }),
+  read: (doubles, at) => ({
+    at: doubles[at] ?? 0,
+    used: doubles[at + 1] ?? 0,
+    part: doubles[at + 2] ?? 0,
+  }),
+  write: (state, doubles, at) => {
+    doubles[at] = state.at
+    doubles[at + 1] = state.used
+    doubles[at + 2] = state.part
+  },
 }
 
-export const tokenBucket = define('token-bucket')
-export const gcra = define('gcra')
+/** `defaultBurst`: of a limit that says nothing of it. */
+function define(
+  name: 'token-bucket' | 'gcra',
+  format: number,
+  defaultBurst: number | 'max',
+): Algorithm<Bucket> {
+  const capacityOf = ({ burst, max }: LimitSpec) =>
+    burst ?? (defaultBurst === 'max' ? max : defaultBurst)
+  const sizing = { largestCapacity: MAX_UNITS, capacityOf }
+  return {
+    name,
+    format,
+    lua: 'token-bucket',
+    family: 'bucket',
+    leasable: true,
+    mergeable: true,
+    alignedToClock: false,
+    resetsAtOnce: false,
+    windowsCounted: 0,
+    unitsBeyondCapacity: 0,
+    holdsMax: defaultBurst === 'max',
+    fields: ['burst', 'waitMs'],
+    largestMax: MAX_UNITS,
+    largestCapacity: MAX_UNITS,
+    capacityOf,
+    prepare: (spec, rate) => ({
+      capacity: capacityOf(spec),
+      maxWaitUs: (spec.waitMs ?? 0) * 1000,
+      borrowable: borrowableUnits(spec, rate),
+    }),
+    findPrecisionProblem: (spec) => findRateProblem(spec, sizing),
+    resize: ({ windowMs, name: limitName, maxWaitUs }, max, capacity) => ({
+      algorithm: name,
+      name: limitName,
+      windowMs,
+      max,
+      ...(max === 0 ? {} : { burst: capacity, waitMs: maxWaitUs / 1000 }),
+    }),
+    layout,
+    take,
+    peek,
+    give,
+    charge,
+    expiresAt,
+  }
+}
+
+export const tokenBucket = define('token-bucket', 1, 'max')
+export const gcra = define('gcra', 2, 1)

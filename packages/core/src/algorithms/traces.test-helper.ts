@@ -1,12 +1,7 @@
 /** Generated limits of every size that is accepted, and generated calls to them. */
 import fc from 'fast-check'
-import {
-  type AlgorithmName,
-  defineLimit,
-  findLimitProblem,
-  type Limit,
-  type LimitSpec,
-} from '../limit.js'
+import { type AlgorithmName } from './index.js'
+import { defineLimit, findLimitProblem, type Limit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import type { Act } from './apply.test-helper.js'
 

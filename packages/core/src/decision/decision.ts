@@ -1,6 +1,6 @@
 /** What all limits of a call say together. */
 import type { Outcome } from '../algorithms/algorithm.js'
-import type { AlgorithmName } from '../limit.js'
+import type { AlgorithmName } from '../algorithms/index.js'
 import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'

@@ -4,7 +4,7 @@
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
-import type { AlgorithmName } from '../limit.js'
+import type { AlgorithmName } from '../algorithms/index.js'
 import type { MatchExplanation } from '../matching/explain-matches.js'
 import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'

@@ -2,7 +2,8 @@
 import { canonicalIp, groupAddress } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
-import { defineLimit, type Limit, type LimitSpec, UNMERGEABLE, withoutWaiting } from '../limit.js'
+import { canCoordinate } from '../algorithms/index.js'
+import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
 import { leftFieldHead, policyField } from '../policy-field.js'
 import type { Coordination, Rule, Tiers } from '../rules/rule.js'
@@ -60,7 +61,7 @@ export function compileLimits(
  */
 function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordination): Coordination {
   if (onRefusal === 'charge') return 'exact'
-  return coordination !== 'split' && UNMERGEABLE.includes(algorithm) ? 'exact' : coordination
+  return canCoordinate(algorithm, coordination) ? coordination : 'exact'
 }
 
 export function compileTiers(

@@ -2,7 +2,8 @@
  * What a rule grants by itself while the store is silent: a factor of each limit. A factor above 1
  * may be more than a limit of that algorithm can count.
  */
-import { defineLimit, largestCapacity, largestMax, type LimitSpec } from '../limit.js'
+import { algorithms } from '../algorithms/index.js'
+import { defineLimit, type LimitSpec } from '../limit.js'
 import { locatedLimitsOf } from './located-limits.js'
 import type { LocatedRule } from './parse-rule.js'
 import { reportAt, type Located } from './reader.js'
@@ -22,10 +23,10 @@ export function checkShareOf(limit: LimitSpec, posture: Posture, located: Locate
   if (factor <= 1) return
   const { algorithm, max } = limit
   const { capacity } = defineLimit(limit)
-  const largest = largestCapacity(algorithm)
-  const isHeld = isWithin(factor, capacity, largest)
-  if (isHeld && isWithin(factor, max, largestMax(algorithm))) return
-  const [units, most] = isHeld ? [max, largestMax(algorithm)] : [capacity, largest]
+  const { largestMax, largestCapacity } = algorithms[algorithm]
+  const isHeld = isWithin(factor, capacity, largestCapacity)
+  if (isHeld && isWithin(factor, max, largestMax)) return
+  const [units, most] = isHeld ? [max, largestMax] : [capacity, largestCapacity]
   reportAt(located, 'share-too-large', {
     found: `${factor} times ${units}`,
     why: `the ${most} that a ${algorithm} can count`,

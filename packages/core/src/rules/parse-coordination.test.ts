@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES } from '../limit.js'
+import { ALGORITHM_NAMES } from '../algorithms/index.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
 

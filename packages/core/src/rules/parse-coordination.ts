@@ -1,5 +1,5 @@
 /** How nodes share the counters of a rule, and the fields that depend on it. */
-import { UNMERGEABLE } from '../limit.js'
+import { ALGORITHM_NAMES, canCoordinate } from '../algorithms/index.js'
 import { readDuration } from './parse-limit.js'
 import { locateLimits } from './located-limits.js'
 import {
@@ -99,15 +99,15 @@ export function refuseUnmergeable(
 function refuseAlgorithm(limit: Located, coordination: Coordination): void {
   const field = limit.node.kind === 'map' ? limit.node.entries.get('algorithm')?.value : undefined
   const word = field?.kind === 'scalar' ? field.value : undefined
-  const algorithm = UNMERGEABLE.find((name) => name === word)
+  const algorithm = ALGORITHM_NAMES.find((name) => name === word)
   if (field === undefined || algorithm === undefined) return
+  if (canCoordinate(algorithm, coordination)) return
+  const others = ALGORITHM_NAMES.filter((name) => canCoordinate(name, coordination))
   reportAt(limit, 'coordination-conflict', {
     at: field.at,
     field: fieldName(limit, 'algorithm'),
     found: algorithm,
     why: coordination,
-    accepted:
-      'token-bucket, gcra, fixed-window or sliding-window-counter here, ' +
-      'or coordination: exact or split',
+    accepted: `${others.slice(0, -1).join(', ')} or ${others.at(-1)} here, or coordination: exact or split`,
   })
 }

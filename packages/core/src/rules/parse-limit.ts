@@ -1,12 +1,8 @@
 /** Limits: the short form `10/second`, and the long one with every field. */
 import { parseDuration } from '../text/duration.js'
-import {
-  ALGORITHM_NAMES,
-  defaultLimitName,
-  findLimitProblem,
-  type LimitSpec,
-  MAX_UNITS,
-} from '../limit.js'
+import { ALGORITHM_NAMES } from '../algorithms/index.js'
+import { MAX_UNITS } from '../numbers.js'
+import { DEFAULT_ALGORITHM, defaultLimitName, findLimitProblem, type LimitSpec } from '../limit.js'
 import {
   reportAt,
   fieldName,
@@ -99,7 +95,7 @@ function readShortForm(located: Located, text: string): LimitSpec | undefined {
     const accepted = ACCEPTED_LIMIT
     return reportAt(located, 'bad-limit', { accepted, suggestion: suggestShortForm(text) })
   }
-  const spec: LimitSpec = { algorithm: 'token-bucket', max: Number(shape?.[1]), windowMs }
+  const spec: LimitSpec = { algorithm: DEFAULT_ALGORITHM, max: Number(shape?.[1]), windowMs }
   const problem = findLimitProblem(spec)
   if (problem === undefined) return spec
   return reportAt(located, problem.code, { found: problem.found, accepted: problem.accepted })
@@ -112,7 +108,7 @@ function readLongForm(located: Located): LimitSpec | undefined {
   const max = readRequired(map, 'max', { accepted: ACCEPTED_NUMBER, read: readUnits })
   const windowMs = readRequired(map, 'window', { accepted: ACCEPTED_DURATION, read: readDuration })
   const spec = {
-    algorithm: algorithm ?? 'token-bucket',
+    algorithm: algorithm ?? DEFAULT_ALGORITHM,
     max: max ?? 0,
     windowMs: windowMs ?? 0,
     name: readOptional(map, 'name', readLimitName),

@@ -1,4 +1,5 @@
 /** One rule: its fields, and what they must be beside each other. */
+import { algorithms } from '../algorithms/index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
 import { readCoordination } from './parse-coordination.js'
@@ -175,8 +176,7 @@ export function checkCost({ rule, map }: LocatedRule): void {
 export function checkCostOf(limit: LimitSpec, cost: Cost, located: Located): void {
   if (typeof cost !== 'number' || cost <= 1) return
   const { capacity } = defineLimit(limit)
-  // An idle leaky bucket lets the first unit leave at once; the others need places.
-  const most = limit.algorithm === 'leaky-bucket' ? capacity + 1 : capacity
+  const most = capacity + algorithms[limit.algorithm].unitsBeyondCapacity
   // A limit of 0 is there to refuse all.
   if (capacity === 0 || cost <= most) return
   reportAt(located, 'cost-above-limit', {

@@ -1,6 +1,8 @@
 /** What a rule by itself does that its writer may not have meant. Errors with `strict`. */
+import { algorithms } from '../algorithms/index.js'
 import { formatDuration } from '../text/duration.js'
-import { defineLimit, type LimitSpec, MAX_UNITS } from '../limit.js'
+import { MAX_UNITS } from '../numbers.js'
+import { defineLimit, type LimitSpec } from '../limit.js'
 import { MAX_STRANDED_MAX } from './parse-coordination.js'
 import { meansEverybody } from './parse-attribute.js'
 import { type LocatedLimit, locatedLimitsOf } from './located-limits.js'
@@ -46,7 +48,7 @@ export function warnOfRule({ rule, map }: LocatedRule): void {
 
 function warnOfLog({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
-  if (limit.algorithm !== 'sliding-window-log') return
+  if (algorithms[limit.algorithm].family !== 'log') return
   const isFast = max * 1000 > LOG_CALLS_PER_SECOND_MANY * windowMs
   const bytes = max * LOG_ENTRY_BYTES
   if (bytes <= LOG_BYTES_MANY && !isFast) return
@@ -60,7 +62,7 @@ function warnOfLog({ located, limit }: LocatedLimit): void {
 
 /** The state of a log is all of its entries: too much to be sent with every decision. */
 function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
-  if (limit.algorithm !== 'sliding-window-log') return
+  if (algorithms[limit.algorithm].family !== 'log') return
   reportAt(located, 'hedged-log', {
     found: limit.algorithm,
     accepted: 'another algorithm such as sliding-window-counter, or hedge: false',
@@ -69,7 +71,8 @@ function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
 
 function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
-  if (limit.algorithm !== 'fixed-window' || windowMs <= FIXED_WINDOW_MS_LONG || max === 0) return
+  if (windowMs <= FIXED_WINDOW_MS_LONG || max === 0) return
+  if (!algorithms[limit.algorithm].resetsAtOnce) return
   reportAt(located, 'long-fixed-window', {
     found: formatDuration(windowMs),
     why: `admits up to ${2 * max} calls around its edge`,
@@ -106,7 +109,7 @@ function leasableCapacity(limit: LimitSpec, maxStranded: number): readonly strin
   const least = Math.ceil(LEASE_UNITS_MIN / maxStranded)
   // The product may fall a hair short of what the quotient promised.
   const capacity = isLeasable(least, maxStranded) ? least : least + 1
-  const field = limit.algorithm === 'gcra' || limit.burst !== undefined ? 'burst' : 'max'
+  const field = algorithms[limit.algorithm].holdsMax && limit.burst === undefined ? 'max' : 'burst'
   return capacity > MAX_UNITS ? [] : [`${field}: ${capacity}`]
 }
 

@@ -1,6 +1,6 @@
 /** A limit as people read it: the short form where that says all of it, else its fields. */
 import { formatDuration } from './duration.js'
-import type { LimitSpec } from '../limit.js'
+import { DEFAULT_ALGORITHM, type LimitSpec } from '../limit.js'
 
 const UNITS: ReadonlyMap<number, string> = new Map([
   [1000, 'second'],
@@ -34,14 +34,14 @@ const AMOUNT_FIELDS: readonly LimitField[] = [
 /** `10/second`, `10/30s`, `{ algorithm: gcra, max: 10, window: 1s }`. */
 export function limitSpecText(limit: LimitSpec): string {
   const fields = [
-    ...(limit.algorithm === 'token-bucket' ? [] : [`algorithm: ${limit.algorithm}`]),
+    ...(limit.algorithm === DEFAULT_ALGORITHM ? [] : [`algorithm: ${limit.algorithm}`]),
     ...AMOUNT_FIELDS.flatMap(({ name, read }) => {
       const value = read(limit)
       return value === undefined ? [] : [`${name}: ${value}`]
     }),
     ...(limit.name === undefined ? [] : [`name: ${limit.name}`]),
   ]
-  const isShort = limit.algorithm === 'token-bucket' && fields.length === 2
+  const isShort = limit.algorithm === DEFAULT_ALGORITHM && fields.length === 2
   if (!isShort) return `{ ${fields.join(', ')} }`
   return `${limit.max}/${UNITS.get(limit.windowMs) ?? formatDuration(limit.windowMs)}`
 }

@@ -4,7 +4,7 @@
  * the unit then counts in the earlier one, where less may be left, because the later one opened too
  * early would be open twice.
  */
-import type { Limit } from '@sluice/core'
+import { algorithmOf, type Limit } from '@sluice/core'
 
 export interface StoreTimeEstimate {
   /** The store's time in microseconds, as well as it is known. */
@@ -18,16 +18,12 @@ export interface StoreTimeEstimate {
 /** In whole microseconds. Never in a later window than now, and in none before the last. */
 export function placeInWindow(estimate: StoreTimeEstimate, limit: Limit): number {
   const now = Math.floor(estimate.time())
-  if (!hasEdges(limit)) return now
+  // Buckets and logs move with time and have no moment at which everything is forgotten.
+  if (!algorithmOf(limit).alignedToClock) return now
   const uncertaintyUs = estimate.uncertaintyUs()
   // Where the store has never told its time there is no doubt to measure, only a wall clock.
   if (uncertaintyUs <= estimate.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
   const placed = now - Math.min(Math.ceil(uncertaintyUs), limit.windowUs)
   const sinceEdgeUs = now % limit.windowUs
   return now - placed > sinceEdgeUs && placed >= 0 ? placed : now
-}
-
-/** Buckets and logs move with time and have no moment at which everything is forgotten. */
-function hasEdges({ algorithm }: Limit): boolean {
-  return algorithm === 'fixed-window' || algorithm === 'sliding-window-counter'
 }

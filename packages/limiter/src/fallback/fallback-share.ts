@@ -6,10 +6,9 @@
 import {
   type CompiledLimit,
   defineLimit,
-  findLimitProblem,
   type Limit,
-  type LimitSpec,
   MAX_UNITS,
+  resizeLimit,
   withoutWaiting,
 } from '@sluice/core'
 
@@ -42,20 +41,11 @@ export class FallbackShares {
 function fallbackShareOf(limit: Limit, factor: number, nodes: number): Limit {
   const scale = (units: number) =>
     units === 0 ? 0 : Math.max(1, Math.ceil(((factor * units) / nodes) * (1 - ROUNDING)))
-  const { algorithm, name, windowMs } = limit
   const max = scale(limit.max)
-  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, scale) }
-  if (findLimitProblem(spec) === undefined) return defineLimit(spec)
+  const share = resizeLimit(limit, max, scale(limit.capacity))
+  if (share !== undefined) return share
   // A share may be too fine to count where the whole is not; a window has no such numbers. One too
-  // large is refused with its rule, but an override that stands apart may be older than the factor.
+  // large is refused with its rule, but a standalone override may be older than the factor.
+  const { name, windowMs } = limit
   return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, MAX_UNITS) })
-}
-
-function sizeOf(limit: Limit, scale: (units: number) => number): Partial<LimitSpec> {
-  if (limit.capacity === 0) return {}
-  const size = scale(limit.capacity)
-  const waitMs = limit.maxWaitUs / 1000
-  if (limit.algorithm === 'leaky-bucket') return { queue: size, maxWaitMs: waitMs }
-  const isBucket = limit.algorithm === 'token-bucket' || limit.algorithm === 'gcra'
-  return isBucket ? { burst: size, waitMs } : {}
 }

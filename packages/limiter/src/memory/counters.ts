@@ -7,8 +7,7 @@
  * through uncounted; when a whole round has shown nothing else, the blocked caller that is free
  * soonest goes, and that is counted.
  */
-import { algorithmOf, type CounterKey, gcd, type Limit, type Log } from '@sluice/core'
-import { codecOf } from './codec.js'
+import { algorithmOf, type CounterKey, gcd, layoutOf, type Limit, type Log } from '@sluice/core'
 import { HashIndex } from './hash-index.js'
 import { LimitRegistry } from './limit-registry.js'
 import { RECORD_BYTES, Slab } from './slab.js'
@@ -81,9 +80,9 @@ export class Counters {
     if (record === -1) return undefined
     const meta = this.#slab.meta(record)
     if (formatIn(meta) !== limit.format) return undefined
-    const codec = codecOf(limit)
-    if (codec === undefined) return this.#logs.get(record)
-    return codec.read(this.#slab.doubles(record), this.#slab.stateAt(record))
+    const layout = layoutOf(limit)
+    if (layout === undefined) return this.#logs.get(record)
+    return layout.read(this.#slab.doubles(record), this.#slab.stateAt(record))
   }
 
   /** What a counter takes beside its place in the index; undefined where there is none. */
@@ -146,12 +145,12 @@ export class Counters {
   }
 
   private store(record: number, limit: Limit, state: unknown): void {
-    const codec = codecOf(limit)
+    const layout = layoutOf(limit)
     const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
     if (before !== undefined) this.#logNumbers -= before.length
-    if (codec !== undefined) {
+    if (layout !== undefined) {
       if (before !== undefined) this.#logs.delete(record)
-      codec.write(state, this.#slab.doubles(record), this.#slab.stateAt(record))
+      layout.write(state, this.#slab.doubles(record), this.#slab.stateAt(record))
       return
     }
     const log = state as Log

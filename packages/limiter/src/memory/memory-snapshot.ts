@@ -8,8 +8,7 @@
  *      for each counter: 8 hash, 4 place of its limit in the list, 4 numbers of its state; these
  *   8  checksum of all before
  */
-import { ALGORITHM_NAMES, type Limit, SluiceError } from '@sluice/core'
-import { codecOf } from './codec.js'
+import { algorithms, layoutOf, type Limit, SluiceError } from '@sluice/core'
 import type { DurableCounter } from './counters.js'
 
 /** The last byte is the version: another one is not understood. */
@@ -47,7 +46,7 @@ export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
 }
 
 function numbersOf({ limit, state }: DurableCounter): number {
-  return codecOf(limit) === undefined ? (state as readonly number[]).length : STATE_NUMBERS
+  return layoutOf(limit) === undefined ? (state as readonly number[]).length : STATE_NUMBERS
 }
 
 function writeCounter(
@@ -70,10 +69,10 @@ function writeCounter(
 }
 
 function stateNumbers({ limit, state }: DurableCounter): ArrayLike<number> & Iterable<number> {
-  const codec = codecOf(limit)
-  if (codec === undefined) return state as readonly number[]
+  const layout = layoutOf(limit)
+  if (layout === undefined) return state as readonly number[]
   const numbers = new Float64Array(STATE_NUMBERS)
-  codec.write(state, numbers, 0)
+  layout.write(state, numbers, 0)
   return numbers
 }
 
@@ -102,7 +101,7 @@ export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
     for (let n = 0; n < length; n++) numbers[n] = view.getFloat64(at + COUNTER_BYTES + n * 8, true)
     const hi = view.getInt32(at, true)
     const lo = view.getInt32(at + 4, true)
-    const state = codecOf(limit)?.read(numbers, 0) ?? [...numbers]
+    const state = layoutOf(limit)?.read(numbers, 0) ?? [...numbers]
     counters.push({ hi, lo, limit, state })
     at += COUNTER_BYTES + length * 8
   }
@@ -118,7 +117,7 @@ function readLimits(bytes: Uint8Array): readonly Limit[] {
 function isLimit(limit: Partial<Limit> | null): limit is Limit {
   if (typeof limit !== 'object' || limit === null) return false
   const { format = 0, algorithm } = limit
-  return algorithm !== undefined && ALGORITHM_NAMES[format - 1] === algorithm
+  return algorithm !== undefined && algorithms[algorithm]?.format === format
 }
 
 /** Two sums of all words, each with its place in it, so that no two words can change places. */

@@ -5,7 +5,7 @@
  * window is. Two clocks count it: the one that never steps stands still while a machine sleeps, and
  * the wall clock may be set back. Whichever comes first ends the lease.
  */
-import type { Limit, Outcome } from '@sluice/core'
+import { algorithmOf, type Limit, type Outcome } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
 import type { NodeOutcome } from '../node-decider.js'
 import type { LeasedCounter } from './leased-counter.js'
@@ -25,8 +25,8 @@ function lifeMs(limit: Limit, at: number): number {
   return Math.min(leaseMs(limit), leftUs / 1000)
 }
 
-function countsWindows({ algorithm }: Limit): boolean {
-  return algorithm !== 'token-bucket' && algorithm !== 'gcra'
+function countsWindows(limit: Limit): boolean {
+  return algorithmOf(limit).windowsCounted > 0
 }
 
 export class Lease {
@@ -81,9 +81,9 @@ export class Lease {
 
   /** Whether it makes no difference any more whether its units are given back. */
   isWorthless(monotonicMs: number, wallUs: number): boolean {
-    if (!countsWindows(this.limit)) return this.mayBeRegained(monotonicMs, wallUs)
-    const windows = this.limit.algorithm === 'fixed-window' ? 1 : 2
-    return monotonicMs - this.sentMs >= windows * this.limit.windowMs
+    const { windowsCounted } = algorithmOf(this.limit)
+    if (windowsCounted === 0) return this.mayBeRegained(monotonicMs, wallUs)
+    return monotonicMs - this.sentMs >= windowsCounted * this.limit.windowMs
   }
 
   /** So many of its units were let pass before it was heard of. */

@@ -6,12 +6,12 @@
  * window owes what all nodes can spend of it: its count is the truth.
  */
 import {
+  algorithmOf,
   type CompiledLimit,
   defineLimit,
   findLimitProblem,
   gcd,
   type Limit,
-  type LimitSpec,
   withoutWaiting,
 } from '@sluice/core'
 
@@ -41,16 +41,13 @@ export class DebtLimits {
   get(compiled: CompiledLimit, nodes: number): DebtLimit {
     const known = this.#known.get(compiled)
     if (known?.nodes === nodes) return known
-    const made = isBucket(compiled.limit)
-      ? bucketWithDebt(compiled, nodes)
-      : windowWithDebt(compiled, nodes)
+    const made =
+      algorithmOf(compiled.limit).family === 'bucket'
+        ? bucketWithDebt(compiled, nodes)
+        : windowWithDebt(compiled, nodes)
     this.#known.set(compiled, made)
     return made
   }
-}
-
-export function isBucket({ algorithm }: Limit): boolean {
-  return algorithm === 'token-bucket' || algorithm === 'gcra'
 }
 
 function windowWithDebt({ limit, immediate }: CompiledLimit, nodes: number): DebtLimit {
@@ -72,11 +69,10 @@ function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): numbe
 /** With so much debt or the most that can be counted exactly; undefined: with none. */
 function withDebt(limit: Limit, wanted: number): Limit | undefined {
   if (limit.max === 0) return undefined
-  const { algorithm, name, max, windowMs, capacity, maxWaitUs, onRefusal } = limit
-  const waitMs = maxWaitUs / 1000
-  const spec: LimitSpec = { algorithm, name, max, windowMs, burst: capacity, waitMs, onRefusal }
+  const { max, capacity, onRefusal } = limit
+  const spec = algorithmOf(limit).resize(limit, max, capacity)
   for (const debt of [wanted, Math.min(wanted, mostDebt(limit))]) {
-    const owing = { ...spec, debt }
+    const owing = { ...spec, onRefusal, debt }
     if (debt > 0 && findLimitProblem(owing) === undefined) return defineLimit(owing)
   }
   return undefined

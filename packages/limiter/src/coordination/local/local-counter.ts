@@ -17,7 +17,7 @@ import {
   type SlidingCounter,
   type Step,
 } from '@sluice/core'
-import { type DebtLimit, isBucket } from './debt-limit.js'
+import type { DebtLimit } from './debt-limit.js'
 import { UnreportedUsage, type Usage } from './unreported-usage.js'
 import type { MutableCoordinationStats } from '../coordination-stats.js'
 
@@ -112,7 +112,7 @@ export class LocalCounter {
   putBack(amount: number, at: number, now: number, wasMade: boolean): number {
     const { limit } = this.debtLimit
     const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
-    const isRegained = state === undefined && isBucket(limit)
+    const isRegained = state === undefined && algorithmOf(limit).family === 'bucket'
     if (isRegained && wasMade) return 0
     if (state !== undefined) this.#state = state
     let left = amount - this.#unreported.takeBack(amount, at)
@@ -186,7 +186,7 @@ export class LocalCounter {
   private beyondMax(state: unknown, confirmed: readonly UsageReport[], sentMs: number): number {
     const { limit } = this.debtLimit
     if (state === undefined) return 0
-    if (!isBucket(limit)) return beyondMaxOfWindows(state, confirmed, limit)
+    if (algorithmOf(limit).family !== 'bucket') return beyondMaxOfWindows(state, confirmed, limit)
     const amount = confirmed.reduce((sum, report) => sum + report.amount, 0)
     // What it regained while they were spent was theirs too.
     const regained = ((sentMs - this.readMs) * limit.max) / limit.windowMs
@@ -216,7 +216,7 @@ export class LocalCounter {
 
   /** Whether a bucket is as our own reports alone have made it since it was last read. */
   private isOursAlone(read: unknown, confirmed: readonly UsageReport[]): boolean {
-    if (!isBucket(this.debtLimit.limit)) return false
+    if (algorithmOf(this.debtLimit.limit).family !== 'bucket') return false
     if (read === undefined) return this.#read === undefined && confirmed.length === 0
     const { at, used, part } = read as Bucket
     let state = this.#read
@@ -243,7 +243,7 @@ function charged(state: unknown, debtLimit: DebtLimit, usage: Usage, now: number
  * a full one. In the present window the count is the truth.
  */
 function capPreviousWindow(state: unknown, limit: Limit, now: number): unknown {
-  if (limit.algorithm !== 'sliding-window-counter' || state === undefined) return state
+  if (algorithmOf(limit).windowsCounted !== 2 || state === undefined) return state
   const { start, curr, prev } = state as SlidingCounter
   const { max } = limit
   const isOver = start + limit.windowUs <= now

@@ -8,11 +8,10 @@ import {
   type CompiledLimit,
   type CounterKey,
   defineLimit,
-  findLimitProblem,
   type Limit,
-  type LimitSpec,
   type Outcome,
   type PlannedTake,
+  resizeLimit,
   withoutWaiting,
 } from '@sluice/core'
 import { type MemoryStore, placedStore } from '../../memory/memory-store.js'
@@ -127,22 +126,15 @@ export function nodeUnits(units: number, nodes: number, place: number): number {
 
 function splitLimitOf(limit: Limit, nodes: number, place: number): Limit | undefined {
   if (nodes === 1 || limit.max === 0) return limit
-  const { algorithm, name, windowMs } = limit
   const max = nodeUnits(limit.max, nodes, place)
   if (max === 0) return undefined
   // A bucket that holds nothing could never admit what it regains.
   const size = Math.max(1, nodeUnits(limit.capacity, nodes, place))
-  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, size) }
-  if (findLimitProblem(spec) === undefined) return defineLimit(spec)
+  const part = resizeLimit(limit, max, size)
+  if (part !== undefined) return part
   // A part may be too fine to count where the whole is not; a window has no such numbers.
+  const { name, windowMs } = limit
   return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, size) })
-}
-
-function sizeOf({ algorithm, maxWaitUs }: Limit, size: number): Partial<LimitSpec> {
-  const waitMs = maxWaitUs / 1000
-  if (algorithm === 'leaky-bucket') return { queue: size, maxWaitMs: waitMs }
-  const isBucket = algorithm === 'token-bucket' || algorithm === 'gcra'
-  return isBucket ? { burst: size, waitMs } : {}
 }
 
 /** A node with nothing to grant may have something once the fleet has changed: not never. */

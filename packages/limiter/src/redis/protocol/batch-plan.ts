@@ -3,7 +3,7 @@
  * first counters with a value, then logs, then those that are only reset. The memory is reused by
  * the next batch.
  */
-import { type CounterKey, type Limit, SluiceError, show, type Take } from '@sluice/core'
+import { type CounterKey, layoutOf, type Limit, SluiceError, show, type Take } from '@sluice/core'
 import { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
 import { requireAmount, requireCount, type StoreOp } from './store-op.js'
@@ -135,7 +135,7 @@ export class BatchPlan {
   }
 
   private refer(key: CounterKey, limit: Limit): void {
-    this.push(this.find(key, limit.algorithm === 'sliding-window-log' ? LOG : VALUE))
+    this.push(this.find(key, layoutOf(limit) === undefined ? LOG : VALUE))
     this.push(this.limitIndex(limit))
   }
 

@@ -1,5 +1,5 @@
 /** Decodes the reply of the script to a batch. `src/lua/batch.lua` writes it. */
-import type { Limit, Outcome, Take } from '@sluice/core'
+import { layoutOf, type Limit, type Outcome, type Take } from '@sluice/core'
 import type { RedisReply } from '../connection/driver.js'
 import type { Answer, Groups } from '../../store.js'
 import { malformed, NumberReader } from './msgpack.js'
@@ -126,22 +126,13 @@ function decodeOutcome(
 }
 
 /** A state in the shape its algorithm gives it; undefined where there is none. */
-function decodeState({ algorithm }: Limit, numbers: NumberReader): unknown {
+function decodeState(limit: Limit, numbers: NumberReader): unknown {
   const size = numbers.readCount()
   if (size === 0) return undefined
-  if (algorithm === 'sliding-window-log') return decodeLog(size, numbers)
-  const a = numbers.readCount()
-  const b = numbers.readCount()
-  if (algorithm === 'fixed-window') return sized(size, 2, { start: a, count: b })
-  const c = numbers.readCount()
-  if (algorithm === 'sliding-window-counter') return sized(size, 3, { start: a, curr: b, prev: c })
-  if (algorithm !== 'leaky-bucket') return sized(size, 3, { at: a, used: b, part: c })
-  return sized(size, 4, { next: a, part: b, vacated: c, oldest: numbers.readCount() })
-}
-
-function sized<State>(found: number, expected: number, state: State): State {
-  if (found !== expected) throw malformed(`a state of ${found} numbers`)
-  return state
+  const layout = layoutOf(limit)
+  if (layout === undefined) return decodeLog(size, numbers)
+  if (size !== layout.fields.length) throw malformed(`a state of ${size} numbers`)
+  return layout.decode(numbers)
 }
 
 function decodeLog(size: number, numbers: NumberReader): readonly number[] {

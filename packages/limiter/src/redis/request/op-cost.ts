@@ -3,7 +3,7 @@
  * sum of its costs and not by its number of operations, so that one expensive operation does not
  * keep a hundred cheap ones, and the other clients of Redis, waiting.
  */
-import type { Limit, Take } from '@sluice/core'
+import { layoutOf, type Limit, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 
 /** A take or peek of a log reads 2 KB of it and searches the rest. */
@@ -24,7 +24,8 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
     const takes = groups[g]
     if (takes === undefined) continue
     for (let i = 0; i < takes.length; i++) {
-      if (takes[i]?.limit.algorithm !== 'sliding-window-log') cost += 1
+      const take = takes[i]
+      if (take === undefined || layoutOf(take.limit) !== undefined) cost += 1
       else cost += states ? LOG_STATE_COST : LOG_COST
     }
   }
@@ -37,7 +38,7 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
  * since. Without `at` the oldest units are returned, which rewrites nothing.
  */
 export function costOfChange(limit: Limit, at: number | undefined, storeUs: number): number {
-  if (limit.algorithm !== 'sliding-window-log') return 1
+  if (layoutOf(limit) !== undefined) return 1
   if (at === undefined) return LOG_COST
   const agoMs = Number.isFinite(storeUs) ? Math.max(0, storeUs - at) / 1000 : Infinity
   const records = Math.min(limit.max, Math.ceil(agoMs * LOG_RECORDS_PER_MS))

@@ -1,5 +1,5 @@
 /** Which takes of a call lie in which slot, and in which order the slots are tried. */
-import type { Take } from '@sluice/core'
+import { algorithmOf, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { commonPartition } from './partition-op.js'
 
@@ -55,5 +55,5 @@ export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces
 
 /** Whether a take is of a leaky bucket. One that charges for refusals is always sent at once. */
 function isQueue(take: Take | undefined): boolean {
-  return take?.limit.algorithm === 'leaky-bucket' && !isCharging(take)
+  return take !== undefined && algorithmOf(take.limit).family === 'queue' && !isCharging(take)
 }

@@ -3,7 +3,7 @@
  * because no decision waits for it, and needs no rights beyond STORE_ACL; the memory of a key is
  * left out if the user may not ask for it.
  */
-import { type CounterKey, type Limit, SluiceError } from '@sluice/core'
+import { type CounterKey, layoutOf, type Limit, SluiceError } from '@sluice/core'
 import type { Inspector, StoredCounter } from '../../store.js'
 import { type RunCommand, runOnSlot } from '../connection/run-command.js'
 import { type RedisDriver, RedisReplyError } from '../connection/driver.js'
@@ -44,7 +44,7 @@ export class RedisInspector implements Inspector {
     }
     const run = runOnSlot(driver, slot, COMMAND_TIMEOUT_MS)
     // A log has its own key in either layout.
-    const isPacked = this.#layout === 'packed' && limit.algorithm !== 'sliding-window-log'
+    const isPacked = this.#layout === 'packed' && layoutOf(limit) !== undefined
     const name = isPacked
       ? hashFieldText(this.#prefix, tag, key)
       : counterKeyText(this.#prefix, tag, key)

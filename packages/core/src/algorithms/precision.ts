@@ -1,0 +1,134 @@
+/**
+ * Keeps limits exact: every product that an algorithm computes must stay at or below 2^53 - 1. A
+ * limit for which that cannot be had is refused when its rule loads, never rounded in silence.
+ */
+import { formatDuration } from '../duration.js'
+import type { LimitProblem, LimitSpec } from '../limit.js'
+import { ceilDiv, floorDiv, gcd, MAX_INTEGER, MAX_UNITS } from '../numbers.js'
+
+/** A rate in lowest terms: `p` units every `q` ticks of `tickUs` microseconds. */
+export interface Rate {
+  readonly p: number
+  readonly q: number
+  readonly tickUs: number
+}
+
+/** What decides how much a limit holds: one of the algorithms. */
+interface Sizing {
+  readonly largestCapacity: number
+  capacityOf(spec: LimitSpec): number
+}
+
+const TICKS_US = [1, 1000] as const
+/** A sliding counter rounds by at most two steps of a window, so it errs by at most prev / 2^20. */
+const WINDOW_STEPS_MIN = 2 ** 21
+
+/**
+ * The rate in microseconds, else in milliseconds, else undefined: 4 * burst * q must stay exact,
+ * and so must the microseconds in which that is regained.
+ */
+export function rateOf(spec: LimitSpec, sizing: Sizing): Rate | undefined {
+  if (spec.max === 0) return undefined
+  for (const tickUs of TICKS_US) {
+    const rate = rateIn(spec, tickUs)
+    const parts = 4 * (sizing.capacityOf(spec) + 1 + borrowableUnits(spec, rate)) * rate.q
+    const refillUs = ceilDiv(parts, rate.p) * tickUs
+    if (Math.max(parts, refillUs, rate.p * tickUs) <= MAX_INTEGER) return rate
+  }
+  return undefined
+}
+
+function rateIn({ max, windowMs }: LimitSpec, tickUs: number): Rate {
+  const window = (windowMs * 1000) / tickUs
+  const divisor = gcd(max, window)
+  return { p: max / divisor, q: window / divisor, tickUs }
+}
+
+/** Rounded up: a fraction of a unit that was lent and forgotten would be admitted repeatedly. */
+export function borrowableUnits(spec: LimitSpec, { p, q, tickUs }: Rate): number {
+  const waitTicks = floorDiv((spec.waitMs ?? 0) * 1000, tickUs)
+  return ceilDiv(waitTicks * p, q) + (spec.debt ?? 0)
+}
+
+/** Why the rate of a limit cannot be counted exactly, with the nearest limit that can. */
+export function findRateProblem(spec: LimitSpec, sizing: Sizing): LimitProblem | undefined {
+  if (rateOf(spec, sizing) !== undefined) return undefined
+  const window = formatDuration(spec.windowMs)
+  return {
+    code: 'limit-too-fine',
+    found: `${spec.max}/${window}, whose rate is too fine to count exactly`,
+    ...nearestLimit(spec, sizing),
+  }
+}
+
+/** Another max if one near by is exact; else the rate will do, but not so large a burst with it. */
+function nearestLimit(spec: LimitSpec, sizing: Sizing): Pick<LimitProblem, 'field' | 'accepted'> {
+  const max = nearestMax(spec, sizing)
+  if (max !== undefined) {
+    const window = formatDuration(spec.windowMs)
+    return { field: 'max', accepted: `the nearest that is exact: ${max}/${window}` }
+  }
+  const { q } = rateIn(spec, 1)
+  const most = Math.min(MAX_UNITS, floorDiv(MAX_INTEGER, 4 * q) - 1)
+  return { field: 'burst', accepted: `1 to ${most} at this rate, less what wait and debt lend` }
+}
+
+/**
+ * The max nearest to the one asked for that shares a large enough divisor with its window, fills
+ * its burst soon enough, and as its own burst is not too large.
+ */
+function nearestMax(spec: LimitSpec, sizing: Sizing): number | undefined {
+  const { max, windowMs } = spec
+  const held = sizing.capacityOf({ ...spec, max: 1 }) + 1 + (spec.debt ?? 0)
+  const slowest = (4000 * held * windowMs) / MAX_INTEGER
+  let best: number | undefined
+  const consider = (candidate: number) => {
+    const sized = { ...spec, max: candidate }
+    if (candidate > MAX_UNITS || sizing.capacityOf(sized) > sizing.largestCapacity) return
+    if (rateOf(sized, sizing) === undefined) return
+    if (best === undefined || Math.abs(candidate - max) < Math.abs(best - max)) best = candidate
+  }
+  for (const divisor of divisorsOf(windowMs)) {
+    const largest = (MAX_INTEGER / 4 / windowMs) * divisor - 1
+    for (const near of [max, slowest, largest]) {
+      const below = floorDiv(near, divisor) * divisor
+      if (below > 0) consider(below)
+      consider(below + divisor)
+    }
+  }
+  return best
+}
+
+function divisorsOf(whole: number): readonly number[] {
+  const divisors: number[] = []
+  for (let small = 1; small * small <= whole; small++) {
+    if (whole % small === 0) divisors.push(small, whole / small)
+  }
+  return divisors
+}
+
+/** The power of two that keeps max * window below 2^52, so that every product compares exactly. */
+export function scaleOf(max: number, windowUs: number): number {
+  let scale = 1
+  while (max * floorDiv(windowUs, scale) > 2 ** 52) scale *= 2
+  return scale
+}
+
+/** Why a sliding counter of this max cannot divide its window finely enough. */
+export function findScaleProblem({ max, windowMs }: LimitSpec): LimitProblem | undefined {
+  const windowUs = windowMs * 1000
+  const scale = scaleOf(max, windowUs)
+  if (scale === 1 || floorDiv(windowUs, scale) >= WINDOW_STEPS_MIN) return undefined
+  return {
+    code: 'limit-too-fine',
+    field: 'max',
+    found: `${max}/${formatDuration(windowMs)}, too large for a sliding-window-counter`,
+    accepted: `max: 0 to ${largestScaledMax(windowUs)}, or a token-bucket`,
+  }
+}
+
+function largestScaledMax(windowUs: number): number {
+  let steps = windowUs
+  while (floorDiv(steps, 2) >= WINDOW_STEPS_MIN) steps = floorDiv(steps, 2)
+  return floorDiv(2 ** 52, steps)
+}

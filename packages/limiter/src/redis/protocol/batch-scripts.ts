@@ -9,7 +9,13 @@
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Limit } from '@sluice/core'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  algorithms,
+  type Limit,
+  type StateLayout,
+} from '@sluice/core'
 
 export interface BatchScript {
   readonly source: string
@@ -17,10 +23,7 @@ export interface BatchScript {
   readonly byHash: Uint8Array
 }
 
-/** What a script for takes alone needs of an algorithm's file stands before this line of it. */
-const VERBS_BUT_TAKE = '-- The verbs but take.\n'
-
-/** `src/lua` is as far from here as from the built file. */
+/** A file of `src/lua`, which is as far from here as from the built file. */
 function readLua(name: string): string {
   return readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
 }
@@ -30,15 +33,60 @@ function stripLua(text: string): string {
   return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
-/** An algorithm as far as takes need it, and how its states lie in bytes. */
-function algorithmForTakes(name: string): string {
-  const [forTakes = ''] = readLua(name).split(VERBS_BUT_TAKE)
-  return forTakes + readLua('value')
+/** In front of the fields of a stored state: the format in a byte, and until when it is kept. */
+const STORED_HEAD = { format: '>BI4', bytes: 5 }
+
+/** The struct format of a stored state, of its usual size or the wide one. */
+function structOf({ fields }: StateLayout<unknown>, size: 'bytes' | 'wideBytes'): string {
+  return STORED_HEAD.format + fields.map((field) => `I${field[size]}`).join('')
 }
 
-function algorithm(name: string): string {
-  const [, others = ''] = readLua(name).split(VERBS_BUT_TAKE)
-  return algorithmForTakes(name) + others
+function storedBytes({ fields }: StateLayout<unknown>, size: 'bytes' | 'wideBytes'): number {
+  return fields.reduce((sum, field) => sum + field[size], STORED_HEAD.bytes)
+}
+
+/** The constants of a layout that `value.lua` and the replies read. */
+function luaLayout(layout: StateLayout<unknown>): string {
+  const narrowBelow = 256 ** (layout.fields[2]?.bytes ?? 4)
+  return `local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW =
+${layout.fields.length}, '${structOf(layout, 'bytes')}', ${storedBytes(layout, 'bytes')}, ${narrowBelow}
+local WIDE, WIDE_SIZE = '${structOf(layout, 'wideBytes')}', ${storedBytes(layout, 'wideBytes')}
+`
+}
+
+/** The folder of `src/lua` that has an algorithm's arithmetic, and the algorithms that share it. */
+interface LuaFolder {
+  readonly name: AlgorithmName
+  readonly formats: readonly number[]
+  /** Undefined: states are lists, and `records.lua` of the folder says how they are stored. */
+  readonly layout: StateLayout<unknown> | undefined
+}
+
+const FOLDERS: readonly LuaFolder[] = [
+  ...new Set(ALGORITHM_NAMES.map((name) => algorithms[name].lua)),
+].map((name) => {
+  const sharing = ALGORITHM_NAMES.filter((each) => algorithms[each].lua === name)
+  const layout = algorithms[name].layout as StateLayout<unknown> | undefined
+  return { name, layout, formats: sharing.map((each) => algorithms[each].format) }
+})
+
+/** Has its divisions written out, because most takes are of it. */
+const WITHOUT_NUMBERS: AlgorithmName = 'token-bucket'
+
+function numbersFor({ name }: LuaFolder): string {
+  return name === WITHOUT_NUMBERS ? '' : readLua('numbers')
+}
+
+/** An algorithm as far as takes need it, and how its states are stored. */
+function takeOf({ name, layout }: LuaFolder): string {
+  const take = readLua(`${name}/take`)
+  if (layout === undefined) return readLua(`${name}/records`) + take
+  return luaLayout(layout) + take + readLua('value')
+}
+
+/** The whole algorithm; ends with a `return` of its functions. */
+function algorithmText(folder: LuaFolder): string {
+  return takeOf(folder) + readLua(`${folder.name}/verbs`)
 }
 
 function batchScript(...sources: readonly string[]): BatchScript {
@@ -47,22 +95,21 @@ function batchScript(...sources: readonly string[]): BatchScript {
   return { source, byHash: Buffer.from(`$7\r\nEVALSHA\r\n$40\r\n${sha}\r\n`) }
 }
 
-/** A limit's format is the number of its algorithm, from 1 on. */
+function ifFormat(folder: LuaFolder): string {
+  const condition = folder.formats.map((format) => `format == ${format}`).join(' or ')
+  return `if ${condition} then\n${algorithmText(folder)}\nend`
+}
+
+const [withoutNumbers, withNumbers] = [true, false].map((isWithout) =>
+  FOLDERS.filter(({ name }) => (name === WITHOUT_NUMBERS) === isWithout)
+    .map(ifFormat)
+    .join('\n'),
+)
+
 const MAKE_ALGORITHM = `local function makeAlgorithm(format)
-if format <= 2 then
-${algorithm('token-bucket')}
-end
+${withoutNumbers}
 ${readLua('numbers')}
-if format == 3 then
-${algorithm('leaky-bucket')}
-elseif format == 4 then
-${algorithm('fixed-window')}
-elseif format == 5 then
-${algorithm('sliding-window-counter')}
-else
-${readLua('log-records')}
-${readLua('sliding-window-log')}
-end
+${withNumbers}
 end`
 
 const MAKE_PACKED = `local function makePacked(request, now, SPAN_US)
@@ -74,7 +121,7 @@ values, writes, spoiled, isPacked, valueCount, keysBefore)
 ${readLua('span')}
 ${readLua('answer')}
 ${readLua('states')}
-${readLua('verbs')}
+${readLua('run-op')}
 end`
 
 /** Decides any batch. */
@@ -82,106 +129,84 @@ export const BATCH = batchScript(
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
-  readLua('admit-bucket'),
-  readLua('admit-window'),
+  readLua('token-bucket/admit'),
+  readLua('fixed-window/admit'),
   readLua('span'),
   readLua('request'),
   readLua('counters'),
   readLua('batch'),
 )
 
-/** What `admit` of an algorithm finds of a take, and the form in which that is written. */
+/** What `admit` finds of a take. */
 const FOUND = 'local kept, left, resetMs, at, expires, a, b, c'
-const ADMIT_BUCKET = `local NARROW = '>BI4I7I4I4'
-${FOUND} = admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)`
-const ADMIT_WINDOW = `local NARROW = '>BI4I7I4'
-${FOUND} = admitWindow(value, format, max, windowUs, amount, now)`
-
-/** A script that tries `admit` first. */
-function admitOne(admit: string, call: string, ...sources: readonly string[]): BatchScript {
-  const first = [
-    readLua(admit),
-    readLua('span'),
-    readLua('take-one'),
-    call,
-    readLua('take-one-admitted'),
-  ]
-  return batchScript(...first, ...sources, readLua('answer'), readLua('take-one-any'))
+/** How the algorithms that have an `admit.lua` call it. */
+const ADMIT_CALLS: Partial<Record<AlgorithmName, string>> = {
+  'token-bucket': 'admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)',
+  'fixed-window': 'admitWindow(value, format, max, windowUs, amount, now)',
 }
 
-function takeOne(...sources: readonly string[]): BatchScript {
-  return batchScript(
-    ...sources,
-    readLua('span'),
-    readLua('answer'),
-    readLua('take-one'),
-    readLua('take-one-any'),
-  )
+/** Decides a batch of one take; tries `admit` first where the algorithm has it. */
+function takeOne(folder: LuaFolder, layout: StateLayout<unknown>): BatchScript {
+  const { name } = folder
+  const call = ADMIT_CALLS[name]
+  const [span, head, rest] = [readLua('span'), readLua('take-one'), readLua('take-one-any')]
+  const algorithm = [numbersFor(folder), takeOf(folder)]
+  if (call === undefined) return batchScript(...algorithm, span, readLua('answer'), head, rest)
+  const admit = `local NARROW = '${structOf(layout, 'bytes')}'\n${FOUND} = ${call}`
+  const admitted = readLua('take-one-admitted')
+  const first = [readLua(`${name}/admit`), span, head, admit, admitted]
+  return batchScript(...first, ...algorithm, readLua('answer'), rest)
 }
 
 /** All of an algorithm, apart from another one in the same script. */
-function makeOther(name: string): string {
-  const numbers = name === 'token-bucket' ? '' : readLua('numbers')
-  return `local function makeOther()\n${numbers}\n${algorithm(name)}\nend`
+function makeOther(folder: LuaFolder): string {
+  return `local function makeOther()\n${numbersFor(folder)}\n${algorithmText(folder)}\nend`
 }
 
-function takeTwo(...sources: readonly string[]): BatchScript {
-  const other = makeOther('sliding-window-counter')
-  return batchScript(other, ...sources, readLua('span'), readLua('answer'), readLua('take-two'))
+/** The algorithm of the second limit in the script that decides two. */
+const SECOND: AlgorithmName = 'sliding-window-counter'
+
+function takeTwo(folder: LuaFolder): BatchScript {
+  const others = FOLDERS.filter(({ name }) => name === SECOND).map(makeOther)
+  const first = [numbersFor(folder), takeOf(folder)]
+  return batchScript(...others, ...first, readLua('span'), readLua('answer'), readLua('take-two'))
 }
 
-function giveOne(name: string): BatchScript {
-  return batchScript(makeOther(name), readLua('span'), readLua('give-one'))
+function giveOne(folder: LuaFolder): BatchScript {
+  return batchScript(makeOther(folder), readLua('span'), readLua('give-one'))
 }
 
-const bucket = admitOne('admit-bucket', ADMIT_BUCKET, algorithmForTakes('token-bucket'))
-const window = [readLua('numbers'), algorithmForTakes('fixed-window')]
-const BY_FORMAT = [
-  undefined,
-  bucket,
-  bucket,
-  takeOne(readLua('numbers'), algorithmForTakes('leaky-bucket')),
-  admitOne('admit-window', ADMIT_WINDOW, ...window),
-  takeOne(readLua('numbers'), algorithmForTakes('sliding-window-counter')),
-]
+/** The scripts for a call that is alone, by format. Logs have none. */
+const TAKE_ONE: (BatchScript | undefined)[] = []
+const TAKE_TWO: (BatchScript | undefined)[] = []
+const GIVE_ONE: (BatchScript | undefined)[] = []
+for (const folder of FOLDERS) {
+  if (folder.layout === undefined) continue
+  const [one, two, give] = [takeOne(folder, folder.layout), takeTwo(folder), giveOne(folder)]
+  for (const format of folder.formats) {
+    TAKE_ONE[format] = one
+    TAKE_TWO[format] = two
+    GIVE_ONE[format] = give
+  }
+}
 
 /** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */
 export function takeOneScript({ format, onRefusal }: Limit): BatchScript | undefined {
-  return onRefusal === 'charge' ? undefined : BY_FORMAT[format]
+  return onRefusal === 'charge' ? undefined : TAKE_ONE[format]
 }
-
-const bucketOfTwo = takeTwo(algorithmForTakes('token-bucket'))
-const TWO_BY_FORMAT = [
-  undefined,
-  bucketOfTwo,
-  bucketOfTwo,
-  takeTwo(readLua('numbers'), algorithmForTakes('leaky-bucket')),
-  takeTwo(readLua('numbers'), algorithmForTakes('fixed-window')),
-  takeTwo(readLua('numbers'), algorithmForTakes('sliding-window-counter')),
-]
 
 /** The same for a call of two groups of one limit each. */
 export function takeTwoScript(first: Limit, second: Limit): BatchScript | undefined {
   if (first.onRefusal === 'charge' || second.onRefusal === 'charge') return undefined
-  return second.algorithm === 'sliding-window-counter' ? TWO_BY_FORMAT[first.format] : undefined
+  return second.algorithm === SECOND ? TAKE_TWO[first.format] : undefined
 }
-
-const giveToBucket = giveOne('token-bucket')
-const GIVE_BY_FORMAT = [
-  undefined,
-  giveToBucket,
-  giveToBucket,
-  giveOne('leaky-bucket'),
-  giveOne('fixed-window'),
-  giveOne('sliding-window-counter'),
-]
 
 /** The same for a batch of one give. */
 export function giveOneScript({ format }: Limit): BatchScript | undefined {
-  return GIVE_BY_FORMAT[format]
+  return GIVE_ONE[format]
 }
 
-/** Every script there is, each once. */
+/** Every script, each once. */
 export const SCRIPTS: readonly BatchScript[] = [
-  ...new Set([BATCH, ...BY_FORMAT, ...TWO_BY_FORMAT, ...GIVE_BY_FORMAT]),
+  ...new Set([BATCH, ...TAKE_ONE, ...TAKE_TWO, ...GIVE_ONE]),
 ].flatMap((each) => each ?? [])

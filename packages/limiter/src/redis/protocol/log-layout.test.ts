@@ -33,7 +33,7 @@ function takes(from: number, count: number, everyUs: number): readonly Batch[] {
   }))
 }
 
-/** All records of the log as stored in Redis: see log-records.lua. */
+/** All records of the log as stored in Redis: see lua/sliding-window-log/records.lua. */
 async function storedLog(): Promise<Log> {
   const bytes = (await redis.client.getBuffer(placeOf(key))) ?? Buffer.alloc(20)
   const base = Number(bytes.readBigUInt64BE(4) & 0xffffffffffffffn)

@@ -23,7 +23,9 @@ function commandsIn(source: string): readonly string[] {
 
 describe('the rights of the store', () => {
   test('cover all commands that scripts call, and nothing more', () => {
-    const files = readdirSync(LUA_FOLDER).filter((file) => file.endsWith('.lua'))
+    const files = readdirSync(LUA_FOLDER, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      file.endsWith('.lua'),
+    )
     const called = files.flatMap((file) =>
       commandsIn(readFileSync(new URL(file, LUA_FOLDER), 'utf8')),
     )

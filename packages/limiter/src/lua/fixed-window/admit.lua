@@ -1,4 +1,4 @@
--- Admits a take of a fixed window in the case that nearly all are, as admit-bucket.lua does, and
+-- Admits a take of a fixed window in the case that nearly all are, as admit.lua of the token bucket does, and
 -- returns the same.
 local function admitWindow(value, format, max, windowUs, amount, now)
   local kept, start, count = 0, now - now % windowUs, amount

@@ -1,8 +1,5 @@
 -- Fixed window, twin of fixed-window.ts. A state is (start, count).
 
-local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 2, '>BI4I7I4', 16, 4294967296
-local WIDE, WIDE_SIZE = '>BI4I7I7', 19
-
 -- Returns the time taken as now, the window's start and count, and whether another clock wrote it.
 local function view(begun, counted, limit, now)
   if begun == nil then return now, windowStart(now, limit), 0, false end
@@ -44,30 +41,3 @@ end
 local function expiresAt(begun, _, _, _, limit)
   return windowStart(begun, limit) + limit.windowUs
 end
-
--- The verbs but take.
-
-local function peek(begun, counted, _, _, limit, amount, now)
-  local at, start, count, moved = view(begun, counted, limit, now)
-  if amount > limit.max then return step(at, start, count, moved, limit, now, 0, nil) end
-  local fits = amount == 0 or count + amount <= limit.max
-  return step(at, start, count, moved, limit, now, 0, fits)
-end
-
-local function give(begun, counted, _, _, limit, amount, now, at)
-  if begun == nil then return nil end
-  local seenAt, start, count = view(begun, counted, limit, now)
-  if windowStart(at or seenAt, limit) ~= start then return nil end
-  return start, most(0, count - amount)
-end
-
-local function charge(begun, counted, _, _, limit, amount, now, at, debt)
-  local _, start, count = view(begun, counted, limit, now)
-  if at < start then return nil end
-  return start, most(count, least(count + amount, limit.max + debt))
-end
-
-return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  readValue = readValue, packValue = packValue, numbers = NUMBERS,
-}

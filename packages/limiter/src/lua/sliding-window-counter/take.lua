@@ -1,8 +1,5 @@
 -- Sliding window counter, twin of sliding-window-counter.ts. A state is (start, curr, prev).
 
-local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 3, '>BI4I7I4I4', 20, 4294967296
-local WIDE, WIDE_SIZE = '>BI4I7I7I7', 26
-
 -- Returns the time taken as now, the window's start, both counts, and whether another clock wrote
 -- it.
 local function view(begun, counted, last, limit, now)
@@ -81,38 +78,3 @@ end
 local function expiresAt(begun, counted, _, _, limit)
   return windowStart(begun, limit) + (counted > 0 and 2 or 1) * limit.windowUs
 end
-
--- The verbs but take.
-
-local function peek(begun, counted, last, _, limit, amount, now)
-  local at, start, curr, prev, moved = view(begun, counted, last, limit, now)
-  if amount == 0 or free(at, start, curr, prev, limit) >= amount then
-    return admit(at, start, curr, prev, moved, limit, now, 0)
-  end
-  return refuse(at, start, curr, prev, moved, limit, amount, now)
-end
-
--- The last window still counts, so what came from it returns to it.
-local function give(begun, counted, last, _, limit, amount, now, at)
-  if begun == nil then return nil end
-  local seenAt, start, curr, prev = view(begun, counted, last, limit, now)
-  local from = windowStart(at or seenAt, limit)
-  if from == start then return start, most(0, curr - amount), prev end
-  if from == start - limit.windowUs then return start, curr, most(0, prev - amount) end
-  return nil
-end
-
-local function charge(begun, counted, last, _, limit, amount, now, at, debt)
-  local _, start, curr, prev = view(begun, counted, last, limit, now)
-  local full = limit.max + debt
-  if at >= start then return start, most(curr, least(curr + amount, full)), prev end
-  if at >= start - limit.windowUs then
-    return start, curr, most(prev, least(prev + amount, full))
-  end
-  return nil
-end
-
-return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  readValue = readValue, packValue = packValue, numbers = NUMBERS,
-}

@@ -1,6 +1,6 @@
 -- Admits a take of a token bucket in the case that nearly all are: the value is absent, or narrow
 -- and of the past, and the whole amount is there. The same as `take`, `expiresAt` and `readValue`
--- of token-bucket.lua find, without making and calling a dozen functions, which takes several times
+-- of take.lua and value.lua find, without making and calling a dozen functions, which takes several times
 -- as long. Returns nothing in every other case; else until when the key was kept, what is left,
 -- when that is reset, the take's time, when the state means nothing, and the state.
 local function admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)

@@ -2,9 +2,6 @@
 -- whole units in use, and the rest in q-ths of a unit. Most takes are of this kind, so divisions
 -- are written out here: `n - n % 1` rounds down and `n + -n % 1` up.
 
-local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 3, '>BI4I7I4I4', 20, 4294967296
-local WIDE, WIDE_SIZE = '>BI4I7I7I7', 26
-
 -- What is in use when the bucket was last touched, in q-ths of a unit.
 local function inUseThen(used, part, limit)
   local most, q = limit.capacity + limit.lent, limit.q
@@ -119,55 +116,3 @@ local function expiresAt(bucketAt, used, part, _, limit)
   local ticks = inUseThen(used, part, limit) / limit.p
   return bucketAt + (ticks + -ticks % 1) * limit.tickUs
 end
-
--- The verbs but take.
-
-local function peek(bucketAt, used, part, _, limit, amount, now)
-  local inUse = inUseNow(bucketAt, used, part, limit, now)
-  local at, moved = timeOf(bucketAt, limit, now, inUse)
-  if amount > limit.capacity then return refuse(limit, now, inUse, at, moved, nil) end
-  local waitUs = amount == 0 and 0 or waitFor(amount, inUse, at, limit, now)
-  if waitUs > limit.maxWaitUs then
-    return refuse(limit, now, inUse, at, moved, waitUs - limit.maxWaitUs)
-  end
-  return admit(limit, now, inUse, at, moved, 0, waitUs)
-end
-
--- Whether what was taken then has come back by itself: the whole bucket has refilled since.
-local function isRegained(at, limit, now)
-  local ticks = limit.capacity * limit.q / limit.p
-  return now - at >= (ticks + -ticks % 1) * limit.tickUs
-end
-
--- From what was stored, not from what the limit can hold: a limit that was lowered, or is of
--- another tier, must not cut what was used by the way.
-local function give(bucketAt, used, part, _, limit, amount, now, at)
-  if bucketAt == nil or limit.capacity == 0 or isRegained(at or now, limit, now) then return nil end
-  local p, q = limit.p, limit.q
-  local before = used * q + (part < q and part or q - 1)
-  -- So much is only in use under a far larger limit, whose units this one cannot count.
-  if before > 9007199254740991 then return nil end
-  local ticks = (now - bucketAt) / limit.tickUs
-  ticks = ticks > 0 and ticks - ticks % 1 or 0
-  before = ticks >= before / p and 0 or before - ticks * p
-  local after = before - amount * q
-  local at = timeOf(bucketAt, limit, now, before)
-  return toBucket(at, after > 0 and after or 0, limit)
-end
-
-local function charge(bucketAt, used, part, _, limit, amount, now, at, debt)
-  if limit.capacity == 0 or isRegained(at, limit, now) then return nil end
-  local before, lent = inUseNow(bucketAt, used, part, limit, now), limit.lent
-  local most = (limit.capacity + (debt < lent and debt or lent)) * limit.q
-  local units = limit.capacity + lent
-  local charged = before + (amount < units and amount or units) * limit.q
-  if charged > most then charged = most end
-  if charged < before then charged = before end
-  local at = timeOf(bucketAt, limit, now, before)
-  return toBucket(at, charged, limit)
-end
-
-return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  readValue = readValue, packValue = packValue, numbers = NUMBERS,
-}

@@ -54,7 +54,7 @@ function limitsOf({ rules }: Snapshot): readonly CompiledLimit[] {
 }
 
 function compile(input: readonly RuleSpec[], number: number): RuleVersion {
-  const { rules, errors } = parseRules([...input], { file: undefined, reuse: false })
+  const { rules, errors } = parseRules([...input], { file: undefined })
   if (rules === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
   const snapshot = compileRules(rules, { secret: sipKey(SECRET), ipv6Prefix: 64 })
   return { number, rules: input, snapshot }

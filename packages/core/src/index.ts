@@ -127,6 +127,7 @@ export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-h
 export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
 export { limitSpecText } from './text/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
+export { RuleCache } from './rules/incremental-parse.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
 export { type ParsedData, parseData } from './rules/parse-data.js'
 export type { Problem } from './rules/diagnostics.js'

@@ -41,7 +41,7 @@ export function loadRules(
 ): LoadedRules {
   const { file } = options
   // A user may change an object of its own in place and hand it in again.
-  return compileParsed(parseRules(input, { file, reuse: false }), options)
+  return compileParsed(parseRules(input, { file }), options)
 }
 
 /** The same for rules that were parsed before, perhaps in another thread. */

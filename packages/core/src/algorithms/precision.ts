@@ -2,7 +2,7 @@
  * Keeps limits exact: every product that an algorithm computes must stay at or below 2^53 - 1. A
  * limit for which that cannot be had is refused when its rule loads, never rounded in silence.
  */
-import { formatDuration } from '../duration.js'
+import { formatDuration } from '../text/duration.js'
 import type { LimitProblem, LimitSpec } from '../limit.js'
 import { ceilDiv, floorDiv, gcd, MAX_INTEGER, MAX_UNITS } from '../numbers.js'
 

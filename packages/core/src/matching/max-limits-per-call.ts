@@ -1,5 +1,4 @@
 /** Whether one call could meet more limits than a decision may hold. */
-import { LARGE_SET_MIN } from '../rules/incremental-parse.js'
 import { changedRange } from '../rules/list-diff.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
 import { type RuleWeight, LimitWeights } from './limit-weights.js'
@@ -11,16 +10,12 @@ export const LIMITS_PER_CALL_MAX = 64
  * The most limits one call could meet; Infinity where the patterns overlap beyond working out.
  * Rules that exclude each other only by conditions they are not filed under, such as values that
  * they leave out, are counted together, so the figure may be too high, never too low.
- *
- * With `reuse`, a large set is remembered until the next: an editor and a node that follows a store
- * ask for sets of which one rule in ten thousand is another.
  */
-export function maxLimitsPerCall(set: RuleSet, { reuse = false } = {}): number {
-  const isRemembered = reuse && set.rules.length >= LARGE_SET_MIN
-  return (isRemembered ? largeSetCache : new MaxLimitsCache()).maxLimits(set)
+export function maxLimitsPerCall(set: RuleSet): number {
+  return new MaxLimitsCache().maxLimits(set)
 }
 
-/** The same for sets one after the other: only what differs is worked out again. */
+/** Computes `maxLimitsPerCall` for one set after another, from what differs between them. */
 export class MaxLimitsCache {
   #last: SetWeights | undefined
 
@@ -35,8 +30,6 @@ export class MaxLimitsCache {
     return most
   }
 }
-
-const largeSetCache = new MaxLimitsCache()
 
 class SetWeights {
   readonly strictPaths: boolean

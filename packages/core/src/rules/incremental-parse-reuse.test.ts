@@ -1,6 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type ParsedRules, parseRules } from './parse-rules.js'
+import { RuleCache } from './incremental-parse.js'
+import { type ParsedRules, parseRules as parse } from './parse-rules.js'
+
+const cache = new RuleCache()
+const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
 
 const rule = (id: string, more: object = {}) => ({ id, limits: ['1/second'], ...more })
 
@@ -27,12 +31,12 @@ describe('rules that were read before', () => {
     parseRules([changing])
     changing.limits = ['7/second']
     const read = (parsed: ParsedRules) => parsed.rules?.rules[0]?.limits[0]?.max
-    expect(read(parseRules([changing], { reuse: false }))).toBe(7)
+    expect(read(parseRules([changing], { cache: undefined }))).toBe(7)
   })
 
   test('that may be changed in place are not remembered either', () => {
     const changing = { ...rule('a') }
-    parseRules([changing], { reuse: false })
+    parseRules([changing], { cache: undefined })
     changing.limits = ['7/second']
     expect(parseRules([changing]).rules?.rules[0]?.limits[0]?.max).toBe(7)
   })

@@ -2,7 +2,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { diffRules } from './diff.js'
-import { type ParsedRules, parseRules } from './parse-rules.js'
+import { RuleCache } from './incremental-parse.js'
+import { type ParsedRules, parseRules as parse } from './parse-rules.js'
+
+const cache = new RuleCache()
+const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
 
 /** So many that what was read last is remembered as a whole. */
 const othersOf = (attribute: string): readonly object[] =>
@@ -86,9 +90,9 @@ describe('a large set that differs little from the one before it', () => {
             const source = { list: rules, map, bare }[form]
             const options = { compare, strict, warnOf: warnOf && new Set(warnOf) }
             const known = parseRules(source, options)
-            expect(known).toEqual(parseRules(source, { ...options, reuse: false }))
+            expect(known).toEqual(parseRules(source, { ...options, cache: undefined }))
             if (!strict) {
-              const all = parseRules(source, { compare, reuse: false })
+              const all = parseRules(source, { compare, cache: undefined })
               expect(known).toEqual(withWarningsOf(all, options.warnOf))
             }
             if (known.rules === undefined) rules.splice(0, Infinity, ...(rulePools[book] ?? []))

@@ -1,6 +1,10 @@
 /** What happens around reading a large set leaves the next one as it is by itself. */
 import { describe, expect, test } from 'vitest'
-import { type ParsedRules, parseRules } from './parse-rules.js'
+import { RuleCache } from './incremental-parse.js'
+import { type ParsedRules, parseRules as parse } from './parse-rules.js'
+
+const cache = new RuleCache()
+const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
 
 const NOBODY: ReadonlySet<string> = new Set()
 
@@ -17,7 +21,7 @@ const rulesOf = (name: string, more: object = {}) =>
 const crowdOf = (name: string) =>
   Array.from({ length: 60 }, (_, index) => ({ id: `${name}-${index}`, limits: ['9/day'] }))
 
-const parseAfresh = (source: object) => parseRules(source, { reuse: false })
+const parseAfresh = (source: object) => parseRules(source, { cache: undefined })
 const parseIncrementally = (source: object) => parseRules(source, { warnOf: NOBODY })
 const idsOf = ({ rules }: ParsedRules) => rules?.rules.map(({ id }) => id)
 
@@ -69,7 +73,7 @@ describe('a large set', () => {
     for (const set of [doubled, one, other, rules.slice(1)]) expectSameAsAfresh({ rules: set })
   })
 
-  test.each([{ reuse: true }, { reuse: false }])(
+  test.each([{ cache }, { cache: undefined }])(
     'is none the worse for what became of the lists before it: %o',
     (options) => {
       const spoil = ({ rules }: ParsedRules) => {

@@ -1,11 +1,14 @@
 /**
- * The large set that was read last, so that of the next one only what differs is read: an editor,
- * and a node that follows a store, read sets of which one rule in ten thousand is another.
+ * Parses only what changed of a large set. An editor, and a node that follows a rule store, parse
+ * sets again and again in which one rule of ten thousand differs.
  */
+import { MaxLimitsCache } from '../matching/max-limits-per-call.js'
+import type { Diagnostic } from './diagnostics.js'
 import type { Rule } from './rule.js'
 import { type ObjectSize, isPlainObject, VALUES_MAX } from './object-tree.js'
 
-/** A smaller set is read in no time. */
+export const RULES_MAX = 10_000
+/** Parsing a smaller set whole takes about a millisecond. */
 export const LARGE_SET_MIN = 500
 /** Beyond this part of a set, reading all of it is as quick. */
 const CHANGED_SHARE_MAX = 1 / 8
@@ -15,7 +18,7 @@ export interface CachedRule {
   readonly rule: Rule
   readonly size: ObjectSize
   /** What was said of it by itself. */
-  readonly warnings: readonly unknown[]
+  readonly warnings: readonly Diagnostic[]
 }
 
 export interface PartialSet {
@@ -28,7 +31,25 @@ export interface PartialSet {
   finish(read: readonly Rule[], values: number): readonly Rule[] | undefined
 }
 
-export class ParsedSetCache {
+/**
+ * What earlier calls of `parseRules` read, to be passed to later ones. A rule that is the very
+ * object that an earlier call found no error in is not read again, so objects must not be changed
+ * in place. Only for calls that follow each other: whoever owns the rules owns one cache.
+ */
+export class RuleCache {
+  /** @internal Rules that were read from objects without an error, as long as those live. */
+  readonly rules = new WeakMap<object, CachedRule>()
+  /** @internal */
+  readonly lastSet: ParsedSetCache
+  /** @internal */
+  readonly maxLimits = new MaxLimitsCache()
+
+  constructor() {
+    this.lastSet = new ParsedSetCache((object) => this.rules.get(object), RULES_MAX)
+  }
+}
+
+class ParsedSetCache {
   readonly #cachedRuleOf: (object: object) => CachedRule | undefined
   /** A set of more rules is told of whole. */
   readonly #rulesMax: number

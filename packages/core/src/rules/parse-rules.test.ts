@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { parseRules, RULES_MAX } from './parse-rules.js'
+import { RULES_MAX } from './incremental-parse.js'
+import { parseRules } from './parse-rules.js'
 import { PROBLEMS_MAX } from './diagnostics.js'
 import type { Rule } from './rule.js'
 

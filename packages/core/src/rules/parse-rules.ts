@@ -3,7 +3,7 @@ import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-pe
 import { checkShares } from './check-share.js'
 import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
 import { readDocument } from './document.js'
-import { type CachedRule, ParsedSetCache } from './incremental-parse.js'
+import { LARGE_SET_MIN, type RuleCache, RULES_MAX } from './incremental-parse.js'
 import { checkCost, type LocatedRule, readRule, locateRule } from './parse-rule.js'
 import { readRoutes } from './parse-routes.js'
 import {
@@ -31,19 +31,16 @@ import { type SizeLookup, ObjectNode, VALUES_MAX, readValue } from './object-tre
 import { warnOfRule } from './rule-warnings.js'
 import { warnOfSet } from './set-warnings.js'
 
-export const RULES_MAX = 10_000
-
 interface ParseOptions extends AttributeOrigins {
   /** Named in messages. */
   readonly file?: string | undefined
   /** Warnings are errors. */
   readonly strict?: boolean | undefined
   /**
-   * Whether a rule that is the very object that an earlier call found no error in is taken as it
-   * was read then: of 10,000 rules one that changed is read, and the others only looked at beside
-   * each other. False for objects that may have been changed in place. @default true
+   * What earlier calls read: of 10,000 rules only one that changed is parsed. Not for objects that
+   * may have been changed in place. @default none: everything is parsed
    */
-  readonly reuse?: boolean | undefined
+  readonly cache?: RuleCache | undefined
   /**
    * Whether rules are compared with each other for what is probably not meant, which takes longer
    * than all else where one of 10,000 changed. @default true
@@ -55,14 +52,6 @@ interface ParseOptions extends AttributeOrigins {
    */
   readonly warnOf?: ReadonlySet<string> | undefined
 }
-
-/** Rules that were read from objects without an error, as long as those live. */
-const ruleCache = new WeakMap<object, CachedRuleWithWarnings>()
-interface CachedRuleWithWarnings extends CachedRule {
-  readonly warnings: readonly Diagnostic[]
-}
-const cachedSize: SizeLookup = (object) => ruleCache.get(object)?.size
-const setCache = new ParsedSetCache((object) => ruleCache.get(object), RULES_MAX)
 
 /** Plain data: it can be sent from one thread to another. */
 export interface ParsedRules {
@@ -80,20 +69,24 @@ export function parseRules(source: string | object, options: ParseOptions = {}):
   if (typeof source === 'string') {
     // Editors of one system begin a file with a mark that is no part of the first line.
     const text = source.replace(/^\ufeff/, '')
-    return parseTree(readDocument(text), { ...options, reuse: false }, { text })
+    return parseTree(readDocument(text), { ...options, cache: undefined }, { text })
   }
-  const { reuse = true } = options
-  if (!reuse) return parseTree(readValue(source), options)
+  const { cache } = options
+  if (cache === undefined) return parseTree(readValue(source), options)
   return (
-    parseChange(source, options) ??
-    parseTree(readValue(source, cachedSize), options, {
+    parseChange(source, options, cache) ??
+    parseTree(readValue(source, sizeLookup(cache)), options, {
       resolveRules(read) {
         const rules = rulesOf(read)
-        setCache.store(read.flatMap(objectOf), rules)
+        cache.lastSet.store(read.flatMap(objectOf), rules)
         return rules
       },
     })
   )
+}
+
+function sizeLookup(cache: RuleCache): SizeLookup {
+  return (object) => cache.rules.get(object)?.size
 }
 
 function rulesOf(read: readonly LocatedRule[]): readonly Rule[] {
@@ -105,12 +98,16 @@ function objectOf({ map: { node } }: LocatedRule): object | [] {
 }
 
 /** Of a set that differs little from the last, what differs; undefined where all has to be read. */
-function parseChange(source: object, options: ParseOptions): ParsedRules | undefined {
+function parseChange(
+  source: object,
+  options: ParseOptions,
+  cache: RuleCache,
+): ParsedRules | undefined {
   const { compare = true, warnOf } = options
   if (compare && warnOf === undefined) return undefined
-  const change = setCache.partialSetOf(source, warnOf)
+  const change = cache.lastSet.partialSetOf(source, warnOf)
   if (change === undefined) return undefined
-  const tree = readValue(change.source, cachedSize)
+  const tree = readValue(change.source, sizeLookup(cache))
   const values = tree.root instanceof ObjectNode ? tree.root.size.values + 1 : VALUES_MAX
   let isWhole = false
   const parsed = parseTree(tree, options, {
@@ -131,14 +128,14 @@ function parseTree(
   options: ParseOptions,
   { text, resolveRules }: { readonly text?: string; readonly resolveRules?: ResolveRules } = {},
 ): ParsedRules {
-  const { file, strict = false, reuse = true, compare = true, warnOf } = options
+  const { file, strict = false, cache, compare = true, warnOf } = options
   const { fromHeaders, trusted } = options
   const diagnostics = createDiagnostics({ file, strict, text })
   const report = warnOf === undefined ? diagnostics.report : reportOf(diagnostics, warnOf)
   const rules = readTree(tree, {
     ...diagnostics,
     report,
-    reuse,
+    cache,
     compare,
     warnOf,
     resolveRules,
@@ -149,7 +146,7 @@ function parseTree(
 }
 
 interface Parsing extends Diagnostics {
-  readonly reuse: boolean
+  readonly cache: RuleCache | undefined
   readonly compare: boolean
   readonly warnOf: ReadonlySet<string> | undefined
   readonly resolveRules: ResolveRules | undefined
@@ -199,7 +196,7 @@ function readRuleList(located: Located, parsing: Parsing): readonly LocatedRule[
   const rules: LocatedRule[] = []
   const fieldById = new Map<string, string>()
   for (const item of itemsOf(list)) {
-    const placed = (parsing.reuse ? readCached(item) : undefined) ?? readUncached(item, parsing)
+    const placed = readCached(item, parsing.cache) ?? readUncached(item, parsing)
     if (placed === undefined) continue
     const { id } = placed.rule
     const why = fieldById.get(id)
@@ -216,18 +213,21 @@ function readRuleList(located: Located, parsing: Parsing): readonly LocatedRule[
 }
 
 /** A rule that was read before. */
-function readCached({ node, report }: Located): LocatedRule | undefined {
-  if (!(node instanceof ObjectNode)) return undefined
-  const before = ruleCache.get(node.object)
+function readCached(
+  { node, report }: Located,
+  cache: RuleCache | undefined,
+): LocatedRule | undefined {
+  if (cache === undefined || !(node instanceof ObjectNode)) return undefined
+  const before = cache.rules.get(node.object)
   if (before === undefined) return undefined
   const { size: extent } = node
-  if (extent.depth > before.size.depth) ruleCache.set(node.object, { ...before, size: extent })
+  if (extent.depth > before.size.depth) cache.rules.set(node.object, { ...before, size: extent })
   for (const warning of before.warnings) report(warning)
   return { rule: before.rule, map: locateRule<MapNode>(node, before.rule.id, report) }
 }
 
 /** A rule with all that can be said of it by itself. */
-function readUncached(item: Located, { errorCount, reuse }: Parsing): LocatedRule | undefined {
+function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRule | undefined {
   const { node, field } = item
   const before = errorCount()
   const reported: Diagnostic[] = []
@@ -240,16 +240,16 @@ function readUncached(item: Located, { errorCount, reuse }: Parsing): LocatedRul
   if (errorCount() === before) checkCost(placed)
   if (errorCount() === before) checkShares(placed)
   if (errorCount() === before) warnOfRule(placed)
-  if (reuse && errorCount() === before && node instanceof ObjectNode) {
+  if (cache !== undefined && errorCount() === before && node instanceof ObjectNode) {
     // A copy: what is said of it beside others comes later, and is of that set alone.
-    ruleCache.set(node.object, { rule: placed.rule, size: node.size, warnings: [...reported] })
+    cache.rules.set(node.object, { rule: placed.rule, size: node.size, warnings: [...reported] })
   }
   return placed
 }
 
 function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   const { routes, strictPaths } = placed
-  const { compare, reuse, warnOf, resolveRules = rulesOf } = parsing
+  const { cache, compare, warnOf, resolveRules = rulesOf } = parsing
   // A rule that could not be read may be the very one that another seems to lack.
   if (parsing.errorCount() > 0) return undefined
   const rules = resolveRules(placed.rules)
@@ -261,7 +261,8 @@ function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
     // Of each rule by itself, but not remembered with it: another node may know other headers.
     for (const each of selected) warnOfFreeCost(each, parsing.origins)
   }
-  const most = maxLimitsPerCall(set, { reuse })
+  const isLarge = cache !== undefined && rules.length >= LARGE_SET_MIN
+  const most = isLarge ? cache.maxLimits.maxLimits(set) : maxLimitsPerCall(set)
   if (most > LIMITS_PER_CALL_MAX) {
     parsing.report({
       code: 'too-many-limits',

@@ -70,7 +70,7 @@ const RULE = 'simulation'
 
 /** Parses the limit as the only one of a rule, so that problems read like those of rules. */
 function readLimit(limit: unknown, index: number): ReadLimit {
-  const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }], { reuse: false })
+  const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }])
   const spec = rules?.rules[0]?.limits[0]
   return spec === undefined
     ? { problems: errors.map((problem) => atIndex(problem, index)) }

@@ -2,7 +2,7 @@
  * Parses the rules of one catalog. Each document is parsed once: the follower and the editor share
  * the result for as long as the document lives.
  */
-import { type ParsedRules, parseRules, type Problem, type Rule } from '@sluice/core'
+import { type ParsedRules, parseRules, type Problem, type Rule, RuleCache } from '@sluice/core'
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
 
 /** A rule as it is stored: without `overrides`, and with its candidate beside it. */
@@ -21,9 +21,10 @@ export interface ParsedDocument {
   readonly errors: readonly Problem[]
 }
 
-type ParseOptions = NonNullable<Parameters<typeof parseRules>[1]>
+type ParseOptions = Omit<NonNullable<Parameters<typeof parseRules>[1]>, 'cache'>
 
 export class RuleParser {
+  readonly #cache = new RuleCache()
   readonly #wholeRules = new WeakMap<RuleDocument, WholeRule & { readonly candidate?: unknown }>()
   readonly #parsed = new WeakMap<WholeRule, ParsedDocument>()
 
@@ -49,6 +50,6 @@ export class RuleParser {
 
   /** Parses a whole set of objects. Rules that were parsed before are not parsed again. */
   parseSet(source: object, options: ParseOptions = {}): ParsedRules {
-    return parseRules(source, options)
+    return parseRules(source, { ...options, cache: this.#cache })
   }
 }

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createLimiter } from '../index.js'
 import { manualClock } from '../testing/index.js'
+import { readSnapshot, writeSnapshot } from './memory-snapshot.js'
 import { memoryStore } from './memory-store.js'
 
 const hourly = defineLimit({ algorithm: 'fixed-window', max: 5, windowMs: 3_600_000 })
@@ -133,4 +134,14 @@ describe('a snapshot', () => {
     expect(() => after.restore(longer)).toThrow(/damaged/)
     expect(after.stats().counters).toBe(0)
   })
+})
+
+test('the stored name of a limit field stays `lent`, which the code calls `borrowable`', () => {
+  const limit = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000, waitMs: 500 })
+  const state = { at: 1, used: 2, part: 3 }
+  const bytes = writeSnapshot([{ hi: 1, lo: 2, limit, state }])
+  expect(new TextDecoder().decode(bytes)).toContain('"maxWaitUs":500000,"lent":5,"scale":1')
+  const [read] = readSnapshot(bytes)
+  expect(read).toEqual({ hi: 1, lo: 2, limit, state })
+  expect(JSON.stringify(read?.limit)).toBe(JSON.stringify(limit))
 })

@@ -28,7 +28,7 @@ export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
     numbers += numbersOf(counter)
     kept.push(counter)
   }
-  const limits = new TextEncoder().encode(JSON.stringify([...places.keys()]))
+  const limits = new TextEncoder().encode(JSON.stringify([...places.keys()].map(toStored)))
   const bodyAt = HEAD_BYTES + Math.ceil(limits.length / 8) * 8
   const size = bodyAt + kept.length * COUNTER_BYTES + numbers * 8 + CHECKSUM_BYTES
   const bytes = new Uint8Array(size)
@@ -110,14 +110,33 @@ export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
 
 function readLimits(bytes: Uint8Array): readonly Limit[] {
   const limits: unknown = JSON.parse(new TextDecoder().decode(bytes))
-  if (Array.isArray(limits) && limits.every(isLimit)) return limits
+  if (Array.isArray(limits) && limits.every(isStoredLimit)) return limits.map(fromStored)
   throw unreadable('limits of another version')
 }
 
-function isLimit(limit: Partial<Limit> | null): limit is Limit {
+/** A limit as stored: one field has the name that it had in the first release. */
+type StoredLimit = Omit<Limit, 'borrowable'> & { readonly lent: number }
+
+/** The order of the fields stays, because limits are compared by their JSON. */
+function toStored(limit: Limit): object {
+  return renameField(limit, 'borrowable', 'lent')
+}
+
+function fromStored(limit: StoredLimit): Limit {
+  return renameField(limit, 'lent', 'borrowable') as unknown as Limit
+}
+
+function renameField(limit: object, from: string, to: string): object {
+  return Object.fromEntries(
+    Object.entries(limit).map(([field, value]) => [field === from ? to : field, value as unknown]),
+  )
+}
+
+function isStoredLimit(limit: Partial<StoredLimit> | null): limit is StoredLimit {
   if (typeof limit !== 'object' || limit === null) return false
-  const { format = 0, algorithm } = limit
-  return algorithm !== undefined && algorithms[algorithm]?.format === format
+  const { format, algorithm } = limit
+  if (algorithm === undefined || typeof limit.lent !== 'number') return false
+  return Object.hasOwn(algorithms, algorithm) && algorithms[algorithm].format === format
 }
 
 /** Two sums of all words, each with its place in it, so that no two words can change places. */

@@ -1,0 +1,89 @@
+/** Holds that every algorithm defines all that stores, rules and coordination look up in it. */
+import { describe, expect, test } from 'vitest'
+import { defineLimit, findLimitProblem, resizeLimit } from '../limit.js'
+import type { Algorithm } from './algorithm.js'
+import { ALGORITHM_NAMES, algorithmOf, algorithms, layoutOf } from './index.js'
+
+const all = ALGORITHM_NAMES.map((name) => algorithms[name] as Algorithm<unknown>)
+
+test('every algorithm has its own format number, from 1 on', () => {
+  expect(all.map(({ format }) => format)).toEqual(all.map((_, index) => index + 1))
+})
+
+describe.each(ALGORITHM_NAMES)('%s', (name) => {
+  const algorithm = algorithms[name] as Algorithm<unknown>
+  const limit = defineLimit({ algorithm: name, max: 10, windowMs: 1000 })
+
+  test('is registered under its own name and format', () => {
+    expect(algorithm.name).toBe(name)
+    expect(algorithmOf(limit)).toBe(algorithm)
+    expect(layoutOf(limit)).toBe(algorithm.layout)
+  })
+
+  test('defines the same members as every other, in the same order', () => {
+    // One hidden class for all keeps calls of their functions fast.
+    expect(Object.keys(algorithm)).toEqual(Object.keys(algorithms['token-bucket']))
+  })
+
+  test('defines every trait', () => {
+    expect(['bucket', 'queue', 'window', 'log']).toContain(algorithm.family)
+    expect([0, 1, 2]).toContain(algorithm.windowsCounted)
+    expect([0, 1]).toContain(algorithm.unitsBeyondCapacity)
+    for (const trait of [
+      'leasable',
+      'mergeable',
+      'alignedToClock',
+      'resetsAtOnce',
+      'holdsMax',
+    ] as const) {
+      expect(algorithm[trait]).toBeTypeOf('boolean')
+    }
+    expect(algorithm.windowsCounted > 0).toBe(algorithm.family === 'window')
+    expect(algorithm.alignedToClock).toBe(algorithm.family === 'window')
+  })
+
+  test('shares its Lua only with algorithms of the same states', () => {
+    expect(algorithms[algorithm.lua].layout).toBe(algorithm.layout)
+    expect(algorithms[algorithm.lua].take).toBe(algorithm.take)
+  })
+
+  test('accepts exactly the optional fields that it names', () => {
+    for (const field of ['burst', 'waitMs', 'queue', 'maxWaitMs'] as const) {
+      const spec = { algorithm: name, max: 10, windowMs: 1000, [field]: 5 }
+      const problem = findLimitProblem(spec)
+      expect(problem === undefined).toBe(algorithm.fields.includes(field))
+    }
+  })
+
+  test('resizes a limit to another max and keeps the rest', () => {
+    const resized = resizeLimit(limit, 5, 3)
+    expect(resized).toMatchObject({ algorithm: name, name: limit.name, max: 5, windowMs: 1000 })
+    expect(resized?.capacity).toBe(algorithm.fields.length > 0 ? 3 : 5)
+    expect(resized?.maxWaitUs).toBe(limit.maxWaitUs)
+  })
+
+  test('reads from memory and from a reply what it stored', () => {
+    const { layout } = algorithm
+    const { state } = algorithm.take(undefined, limit, 1, 5_000_000)
+    if (layout === undefined) {
+      expect(state).toBeInstanceOf(Array)
+      return
+    }
+    const doubles = new Float64Array(5)
+    layout.write(state, doubles, 1)
+    expect(layout.read(doubles, 1)).toEqual(state)
+    expect([doubles[0], doubles[4]]).toEqual([0, 0])
+    const names = layout.fields.map((field) => field.name)
+    expect(Object.keys(state as object)).toEqual(names)
+    const numbers = names.map((field) => (state as Record<string, number>)[field] ?? 0)
+    expect(layout.decode({ readCount: () => numbers.shift() ?? -1 })).toEqual(state)
+    expect(numbers).toEqual([])
+  })
+
+  test('has a layout as value.lua packs it', () => {
+    const bytes = algorithm.layout?.fields.map((field) => field.bytes) ?? [7, 4]
+    expect([2, 3, 4]).toContain(bytes.length)
+    expect(bytes.slice(0, 2)).toEqual([7, 4])
+    expect(bytes[3] ?? 2).toBe(2)
+  })
+})

@@ -1,6 +1,6 @@
 /**
  * `@sluice/core/text`: texts about rules for people, shared by the server, the command and the
- * dashboard. It imports nothing but types, so that a browser can load it alone.
+ * dashboard. It has no I/O, so that a browser can load it.
  */
 export {
   type DurationRounding,

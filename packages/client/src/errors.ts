@@ -1,5 +1,5 @@
 /** What can go wrong between a client and the admin API. */
-import type { ProblemView } from './types.js'
+import type { ProblemView } from './api-types.js'
 
 /** The server said no, or what is no answer of the admin API. */
 export class AdminError extends Error {

@@ -2,7 +2,7 @@
 import { createEventReader } from './read-events.js'
 import { errorOf } from './read-problem.js'
 import { fetchBySystem, PREFIX, readText, type SendOptions, waitBySystem } from './send.js'
-import type { EventView } from './types.js'
+import type { EventView } from './api-types.js'
 
 const BACKOFF_MS_MIN = 500
 const BACKOFF_MS_MAX = 10_000

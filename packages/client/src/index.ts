@@ -3,11 +3,9 @@ export { type AdminClient, type AdminClientOptions, createAdminClient } from './
 export { AdminError, AdminInputError, UnreachableError } from './errors.js'
 export type { EventsOptions } from './events.js'
 export { callerId } from './routes/caller-routes.js'
-export type { CallInput } from './routes/decision-routes.js'
 export type { TopQuery } from './routes/stats-routes.js'
 export type {
   Change,
-  ChangeResult,
   PageOptions,
   HistoryOptions,
   VersionedChange,
@@ -19,4 +17,4 @@ export type {
   ValidateOptions,
 } from './routes/rule-routes.js'
 export type { Fetch, ExpectedVersion } from './send.js'
-export type * from './types.js'
+export type * from './api-types.js'

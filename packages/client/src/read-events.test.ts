@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createEventReader } from './read-events.js'
-import type { EventView } from './types.js'
+import type { EventView } from './api-types.js'
 
 function readAll(pieces: readonly string[]) {
   const events: EventView[] = []

@@ -1,6 +1,6 @@
 /** Server-sent events out of text that comes in pieces, cut wherever the way here cut it. */
 import { isRecord, jsonOf } from './read-problem.js'
-import type { EventView } from './types.js'
+import type { EventView } from './api-types.js'
 
 /** Longer is no event of Sluice's: a tick of all rules has a tenth of it. */
 const EVENT_LENGTH_MAX = 4 * 1024 * 1024

@@ -1,6 +1,6 @@
 /** What an answer that is no success says, as an error. */
 import { AdminError } from './errors.js'
-import type { ProblemView } from './types.js'
+import type { ProblemView } from './api-types.js'
 
 const SHOWN_MAX = 200
 

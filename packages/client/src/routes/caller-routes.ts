@@ -2,13 +2,14 @@
 import { encode, segment } from '../address.js'
 import type { Send } from '../send.js'
 import type {
+  ChangeResult,
   CandidateInput,
   OverrideInput,
   OverridesPage,
   OverrideView,
   RuleView,
-} from '../types.js'
-import type { Change, ChangeResult, PageOptions, VersionedChange } from './route-options.js'
+} from '../api-types.js'
+import type { Change, PageOptions, VersionedChange } from './route-options.js'
 
 /**
  * The caller of an override as URLs have it: `user=u1`, in the order of the rule's `by` and with a

@@ -1,12 +1,6 @@
 /** What nodes decide and hold. */
 import type { Send } from '../send.js'
-import type { Attributes, DecisionView, InspectView, NodesView } from '../types.js'
-
-export interface CallInput {
-  readonly attributes: Attributes
-  /** @default 1 */
-  readonly cost?: number | undefined
-}
+import type { Attributes, CallInput, DecisionView, InspectView, NodesView } from '../api-types.js'
 
 export function decisionRoutes(send: Send) {
   return {

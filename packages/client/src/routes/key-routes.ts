@@ -1,8 +1,16 @@
 /** Known keys of callers, and tokens of the admin API itself. */
 import { segment } from '../address.js'
 import type { Send } from '../send.js'
-import type { KeyInput, KeyPatch, KeysPage, KeyView, TokenInput, TokenView } from '../types.js'
-import type { Change, ChangeResult, PageOptions, VersionedChange } from './route-options.js'
+import type {
+  ChangeResult,
+  KeyInput,
+  KeyPatch,
+  KeysPage,
+  KeyView,
+  TokenInput,
+  TokenView,
+} from '../api-types.js'
+import type { Change, PageOptions, VersionedChange } from './route-options.js'
 
 const keyOf = (id: string) => `/keys/${segment('key', id)}`
 

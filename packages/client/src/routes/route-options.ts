@@ -20,9 +20,3 @@ export interface HistoryOptions {
   readonly before?: number | undefined
   readonly limit?: number | undefined
 }
-
-/** What was done, where there is nothing else to tell. */
-export interface ChangeResult {
-  /** Of the rule store, with it. */
-  readonly version: number
-}

@@ -2,6 +2,7 @@
 import { segment } from '../address.js'
 import { type ExpectedVersion, type Send, YAML } from '../send.js'
 import type {
+  ChangeResult,
   AppliedView,
   RulesPage,
   RuleView,
@@ -9,14 +10,8 @@ import type {
   ShadowInput,
   ValidatedView,
   VersionsPage,
-} from '../types.js'
-import type {
-  Change,
-  ChangeResult,
-  PageOptions,
-  HistoryOptions,
-  VersionedChange,
-} from './route-options.js'
+} from '../api-types.js'
+import type { Change, PageOptions, HistoryOptions, VersionedChange } from './route-options.js'
 
 export interface ValidateOptions {
   /** Named in messages. */

@@ -1,6 +1,6 @@
 /** Sessions of browsers, which hold them in a cookie that no script can read. */
 import type { Send } from '../send.js'
-import type { SessionView } from '../types.js'
+import type { SessionView } from '../api-types.js'
 
 export function sessionRoutes(send: Send) {
   return {

@@ -7,7 +7,7 @@ import type {
   TopView,
   SimulationInput,
   SimulationView,
-} from '../types.js'
+} from '../api-types.js'
 
 export interface TopQuery {
   /** @default refusals */

@@ -1,7 +1,7 @@
 /** Who gets in: security 30 to 36 and B56 of the list of faults. */
 import { describe, expect, test } from 'vitest'
 import type { Role } from '../../rules/store/records.js'
-import { closeAfterTests, ROOT_TOKEN, startAdmin } from './admin.test-helper.js'
+import { closeAfterTests, ROOT_TOKEN, startAdmin, requestApp } from './admin.test-helper.js'
 
 closeAfterTests()
 
@@ -59,7 +59,7 @@ describe('without a token', () => {
       const answer = await admin.request(method, path, undefined, { token: null })
       expect([method, path, answer.status, answer.text]).toEqual([method, path, 401, text])
     }
-    const root = await admin.app.request('/')
+    const root = await requestApp(admin.app, '/')
     expect([root.status, await root.text()]).toEqual([401, text])
   })
 

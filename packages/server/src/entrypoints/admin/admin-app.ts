@@ -1,18 +1,18 @@
 /** The admin API: every request is let in, or not, before anybody looks where it wants to go. */
-import { OpenAPIHono, z } from '@hono/zod-openapi'
-import type { Context } from 'hono'
+import { z } from 'zod'
 import { isLarge } from '../../rules/editor/worker-parse.js'
 import { ErrorReporter } from '../http/error-reporter.js'
 import { createTokenAuthenticator, requireRole } from './principals.js'
 import type { AdminDeps } from './admin-deps.js'
 import {
+  type AuthContext,
   type Bindings,
   createAuthenticator,
-  type Authenticator,
-  type AuthContext,
+  headerOf,
+  type OperationAccess,
 } from './authenticate.js'
 import { EventStreams } from './event-streams.js'
-import { documentOf, register } from './openapi.js'
+import { documentOf } from './openapi.js'
 import { operation, type Operation, type Reply } from './operation.js'
 import { CALL_OPERATIONS } from './operations/call-operations.js'
 import { OVERRIDE_OPERATIONS } from './operations/override-operations.js'
@@ -45,14 +45,12 @@ import {
 } from './read-request.js'
 import { createSessions } from './sessions.js'
 
-type AdminEnv = {
-  /** Empty, or not there at all, where a test asks without a socket. */
-  Bindings: NonNullable<Bindings>
-  Variables: { authContext: AuthContext; headers: Readonly<Record<string, string>> }
+export interface AdminApp {
+  /** Everything that is served. */
+  readonly operations: readonly Operation[]
+  /** Never rejects. `env` is empty, or absent, where a test sends a request without a socket. */
+  fetch(request: Request, env?: Bindings): Promise<Response>
 }
-
-type AdminContext = Context<AdminEnv>
-export type AdminApp = OpenAPIHono<AdminEnv>
 
 export interface AdminAppDeps extends AdminDeps {
   /** Ended by whoever made it. @default one of its own */
@@ -70,8 +68,6 @@ const OPERATIONS: readonly Operation[] = [
 ]
 
 export function createAdminApp(deps: AdminAppDeps): AdminApp {
-  // Paths are matched as they were sent: a segment that is decoded first may be another one.
-  const app: AdminApp = new OpenAPIHono<AdminEnv>({ getPath: ({ url }: Request) => rawPath(url) })
   const { rootToken, ruleFollower, clock, responseClock } = deps
   const limits = createSelfRateLimit(clock, responseClock)
   const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
@@ -86,65 +82,71 @@ export function createAdminApp(deps: AdminAppDeps): AdminApp {
     tokenAuthenticator,
     sessions: createSessions({ rootToken, tokenAuthenticator, clock }),
   }
-  const operations = [
+  const operations: Operation[] = [
     ...OPERATIONS,
     eventsOperation(deps.events ?? new EventStreams(deps)),
     ...sessionOperations(authenticatorDeps),
-    documentOperation(app, deps),
   ]
-  app.use('*', async (context, next) => {
-    await next()
-    finish(context)
-  })
-  app.use('*', authenticateRequests(createAuthenticator(authenticatorDeps), operations))
-  for (const each of operations) serve(app, each, deps)
-  register(app.openAPIRegistry, operations)
-  app.notFound((context) => problemResponse(unknownRoute(context, operations), errorReporter))
-  app.onError((error, context) => {
-    if (error instanceof TooManyError) context.set('headers', limits.headersOf(error.decision))
-    return problemResponse(error, errorReporter)
-  })
-  return app
+  operations.push(documentOperation(operations, deps))
+  const authenticate = createAuthenticator(authenticatorDeps)
+  return {
+    operations,
+    async fetch(request, env) {
+      const route = findRoute(request, operations)
+      let headers: Readonly<Record<string, string>> = {}
+      let response: Response
+      try {
+        // Whoever is not authenticated does not learn which paths exist.
+        const authContext = authenticate(request, env, accessOf(route, request))
+        headers = authContext.headers
+        response = await respond({ request, env, route, authContext }, deps)
+      } catch (error) {
+        if (error instanceof TooManyError) headers = limits.headersOf(error.decision)
+        response = problemResponse(error, errorReporter)
+      }
+      const all = { ...headers, ...COMMON_RESPONSE_HEADERS }
+      for (const [name, value] of Object.entries(all)) response.headers.set(name, value)
+      return request.method === 'HEAD' ? new Response(null, response) : response
+    },
+  }
+}
+
+interface Route {
+  /** Undefined: the path is unknown, or has no such method. */
+  readonly operation: Operation | undefined
+  /** Values of the path's parameters, still percent-encoded. */
+  readonly params: ReadonlyMap<string, string>
+  /** Methods of the path; empty if the path is unknown. */
+  readonly methods: readonly string[]
+}
+
+/** Matches the path as it was sent: a decoded segment may contain a slash. */
+function findRoute({ url, method }: Request, operations: readonly Operation[]): Route {
+  const segments = rawPath(url).split('/')
+  const needed = method === 'HEAD' ? 'get' : method.toLowerCase()
+  const methods: string[] = []
+  let found: Pick<Route, 'operation' | 'params'> = { operation: undefined, params: new Map() }
+  for (const each of operations) {
+    const params = matchSegments(each.path, segments)
+    if (params === undefined) continue
+    methods.push(...(each.method === 'get' ? ['GET', 'HEAD'] : [each.method.toUpperCase()]))
+    if (each.method === needed) found = { operation: each, params }
+  }
+  return { ...found, methods }
+}
+
+function accessOf({ operation: served }: Route, { url, method }: Request): OperationAccess {
+  return {
+    isOpen: served?.isOpen === true,
+    writes: served?.writes === true,
+    isSessionProbe: rawPath(url) === SESSION_PATH && method === 'GET',
+  }
 }
 
 function rawPath(url: string): string {
   const start = url.indexOf('/', url.indexOf('://') + 3)
   const path = start === -1 ? '/' : url.slice(start)
   return path.split(/[?#]/, 1)[0] ?? '/'
-}
-
-/** Also of an answer that is a problem. */
-function finish(context: AdminContext): void {
-  const { headers } = context.res
-  const own = { ...context.get('headers'), ...COMMON_RESPONSE_HEADERS }
-  for (const [name, value] of Object.entries(own)) headers.set(name, value)
-}
-
-/** Before anybody looks where a request wants to go; what that is tells only how it counts. */
-function authenticateRequests(authenticate: Authenticator, operations: readonly Operation[]) {
-  return async (context: AdminContext, next: () => Promise<void>): Promise<void> => {
-    const { req, env } = context
-    const requested = findOperations(req.path, operations).find(isMethod(req.method))
-    const authContext = authenticate(req, env, {
-      isOpen: requested?.isOpen === true,
-      writes: requested?.writes === true,
-      isSessionProbe: req.path === SESSION_PATH && req.method === 'GET',
-    })
-    context.set('headers', authContext.headers)
-    context.set('authContext', authContext)
-    await next()
-  }
-}
-
-const isMethod =
-  (sent: string) =>
-  ({ method }: Operation): boolean =>
-    method === (sent === 'HEAD' ? 'get' : sent.toLowerCase())
-
-/** All that a path is for, whatever the method. */
-function findOperations(path: string, operations: readonly Operation[]): readonly Operation[] {
-  const segments = path.split('/')
-  return operations.filter((each) => matchSegments(each.path, segments) !== undefined)
 }
 
 /** The parameters of a path as it spells them; undefined if it is another one. */
@@ -165,31 +167,36 @@ function matchSegments(
   return params
 }
 
-function unknownRoute({ req }: AdminContext, operations: readonly Operation[]): AdminError {
-  const found = findOperations(req.path, operations)
-  if (found.length === 0) {
+function unknownRoute({ methods }: Route): AdminError {
+  if (methods.length === 0) {
     return new AdminError('not_found', `Accepted: what ${BASE}/openapi.json lists.`)
   }
-  const methods = found.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method]))
-  const allow = methods.map((method) => method.toUpperCase()).join(', ')
+  const allow = methods.join(', ')
   return new AdminError('method_not_allowed', `Accepted: ${allow}`, { headers: { Allow: allow } })
 }
 
-function serve(app: AdminApp, each: Operation, deps: AdminDeps): void {
-  const path = each.path.replaceAll(/\{(\w+)\}/g, ':$1')
-  app.on([each.method], [path], async (context) => {
-    const { req } = context
-    const { principal, sender } = context.get('authContext')
-    if (each.isOpen !== true) {
-      if (principal === undefined) throw unauthorized()
-      requireRole(principal, each.role, `${each.method.toUpperCase()} ${each.path}`)
-    }
-    const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
-    const { searchParams: search } = new URL(req.url)
-    const ifMatch = expectedVersionOf(each, req.header('if-match'))
-    const body = await readRequestBody(context, each, search, deps)
-    return responseOf(await each.run({ params, search, ifMatch, principal, sender, body }, deps))
-  })
+interface AuthenticatedRequest {
+  readonly request: Request
+  readonly env: Bindings
+  readonly route: Route
+  readonly authContext: AuthContext
+}
+
+async function respond(
+  { request, env, route, authContext }: AuthenticatedRequest,
+  deps: AdminDeps,
+): Promise<Response> {
+  const { operation: served, params } = route
+  if (served === undefined) throw unknownRoute(route)
+  const { principal, sender } = authContext
+  if (served.isOpen !== true) {
+    if (principal === undefined) throw unauthorized()
+    requireRole(principal, served.role, `${served.method.toUpperCase()} ${served.path}`)
+  }
+  const { searchParams: search } = new URL(request.url)
+  const ifMatch = expectedVersionOf(served, headerOf(request, 'if-match'))
+  const body = await readRequestBody(request, env, served.body, search, deps)
+  return responseOf(await served.run({ params, search, ifMatch, principal, sender, body }, deps))
 }
 
 /** A writer that sends a version relies on it: where nobody looks at it, it is not taken. */
@@ -206,19 +213,20 @@ function expectedVersionOf(
 
 /** A text where it is YAML. */
 async function readRequestBody(
-  { req, env }: AdminContext,
-  { body }: Operation,
+  request: Request,
+  env: Bindings,
+  body: Operation['body'],
   search: URLSearchParams,
   deps: AdminDeps,
 ): Promise<unknown> {
   if (body === undefined) return undefined
-  const kind = bodyKindOf(req.header('content-type'), body.kinds)
-  requireUncompressed(req.header('content-encoding'))
-  const length = req.header('content-length')
-  if (req.header('expect') !== undefined && Number(length ?? 0) <= body.bytesMax) {
+  const kind = bodyKindOf(headerOf(request, 'content-type'), body.kinds)
+  requireUncompressed(headerOf(request, 'content-encoding'))
+  const length = headerOf(request, 'content-length')
+  if (request.headers.has('expect') && Number(length ?? 0) <= body.bytesMax) {
     env?.outgoing?.writeContinue()
   }
-  const bytes = await readBytes(req.raw.body, length, body.bytesMax)
+  const bytes = await readBytes(request.body, length, body.bytesMax)
   if (kind === 'yaml') return readText(bytes)
   if (body.readLarge === undefined || !isLarge(bytes)) return readJson(bytes)
   const text = readJsonText(bytes)
@@ -241,7 +249,7 @@ function responseOf({ status, body, etag, location, headers }: Reply): Response 
   })
 }
 
-function documentOperation(app: AdminApp, deps: AdminDeps): Operation {
+function documentOperation(operations: readonly Operation[], deps: AdminDeps): Operation {
   let made: object | undefined
   return operation({
     method: 'get',
@@ -253,6 +261,6 @@ function documentOperation(app: AdminApp, deps: AdminDeps): Operation {
     answers: [
       { status: 200, description: 'OpenAPI 3.1.', schema: z.looseObject({ openapi: z.string() }) },
     ],
-    run: () => ({ status: 200, body: (made ??= documentOf(app, deps.node().release)) }),
+    run: () => ({ status: 200, body: (made ??= documentOf(operations, deps.node().release)) }),
   })
 }

@@ -1,6 +1,12 @@
 /** Browsers: security 34 and 36 of the list of faults. */
 import { describe, expect, test } from 'vitest'
-import { closeAfterTests, ROOT_TOKEN, startAdmin, type TestAdmin } from './admin.test-helper.js'
+import {
+  closeAfterTests,
+  ROOT_TOKEN,
+  startAdmin,
+  type TestAdmin,
+  requestApp,
+} from './admin.test-helper.js'
 
 closeAfterTests()
 
@@ -92,7 +98,7 @@ describe('a login', () => {
   })
 
   const at = (admin: TestAdmin, url: string, headers: Readonly<Record<string, string>>) =>
-    admin.app.request(`${url}/admin/v1/session`, {
+    requestApp(admin.app, `${url}/admin/v1/session`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ token: ROOT_TOKEN }),

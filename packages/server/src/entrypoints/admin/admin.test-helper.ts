@@ -178,7 +178,7 @@ async function sendRequest(
   const authorization = token === null ? {} : { authorization: `Bearer ${token}` }
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   const sent = text ?? (body === undefined ? null : JSON.stringify(body))
-  const response = await app.request(path, {
+  const response = await requestApp(app, path, {
     method,
     headers: { ...authorization, ...type, ...headers },
     body: sent,
@@ -206,10 +206,17 @@ function jsonOf(text: string): unknown {
   }
 }
 
-function routesOf(app: AdminApp) {
-  return app.routes
-    .filter(({ method }) => method !== 'ALL')
-    .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)/g, '{$1}') }))
+function routesOf({ operations }: AdminApp) {
+  return operations.map(({ method, path }) => ({ method: method.toUpperCase(), path }))
+}
+
+/** Sends a request to the app without a socket. */
+export async function requestApp(
+  app: AdminApp,
+  path: string,
+  init: RequestInit = {},
+): Promise<Response> {
+  return app.fetch(new Request(new URL(path, 'http://localhost'), init))
 }
 
 async function listen(deps: AdminDeps) {

@@ -1,7 +1,7 @@
 /** The admin listener: `/metrics` and the dashboard, which need no token, and the admin API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { getRequestListener } from '@hono/node-server'
+import { getRequestListener, type HttpBindings } from '@hono/node-server'
 import { ErrorReporter } from '../http/error-reporter.js'
 import { sendProblem } from '../http/responses.js'
 import { limitUnreadBody } from '../http/unread-body.js'
@@ -30,7 +30,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   const staticFiles = createStaticFiles(deps.dashboardFolder)
   const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
   const metrics = coalesce(deps.metricsText)
-  const listener = getRequestListener((request, env) => app.fetch(request, env), {
+  const listener = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
     // What HTTP/1.0 leaves out.
     hostname: 'localhost',
     overrideGlobalObjects: false,

@@ -1,6 +1,5 @@
 /** The one door of the admin API: who is let in, or not, whatever is asked for. */
-import type { HttpBindings } from '@hono/node-server'
-import type { HonoRequest } from 'hono'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createThrottle } from '../../observability/log/throttle.js'
 import { type TokenAuthenticator, type Principal, isCrossSite } from './principals.js'
 import type { AdminDeps } from './admin-deps.js'
@@ -52,19 +51,26 @@ export interface AuthContext {
 }
 
 /** What the door has to know of what is asked for. */
-interface OperationAccess {
+export interface OperationAccess {
   readonly isOpen: boolean
   readonly writes: boolean
   /** Whether it is usual to come without credentials, to find out that some are needed. */
   readonly isSessionProbe: boolean
 }
 
-export type Bindings = Partial<HttpBindings> | undefined
+/** Both sides of the connection, as the adapter of node:http passes them on. */
+export type Bindings =
+  | { readonly incoming?: IncomingMessage; readonly outgoing?: ServerResponse }
+  | undefined
 export type Authenticator = (
-  request: HonoRequest,
+  request: Request,
   env: Bindings,
   operation: OperationAccess,
 ) => AuthContext
+
+export function headerOf({ headers }: Request, name: string): string | undefined {
+  return headers.get(name) ?? undefined
+}
 
 const CHANGES_NOTHING: readonly string[] = ['GET', 'HEAD']
 
@@ -74,9 +80,9 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const throttle = createThrottle(clock)
   return (request, env, operation) => {
     const { host } = new URL(request.url)
-    if (isCrossSite((name) => request.header(name), host)) throw crossSite()
-    const authorization = request.header('authorization')
-    const cookies = request.header('cookie')
+    if (isCrossSite((name) => headerOf(request, name), host)) throw crossSite()
+    const authorization = headerOf(request, 'authorization')
+    const cookies = headerOf(request, 'cookie')
     const authenticate = () =>
       verifyCredentials(tokenAuthenticator, sessions, authorization, cookies)
     const credentials = operation.isOpen ? undefined : authenticate()
@@ -108,7 +114,7 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     const headers = limits.checkCall(principal.id, operation.writes)
     // By its method and not by what it is said to do: a browser sends the cookie whoever asks.
     if (session !== undefined && !CHANGES_NOTHING.includes(request.method)) {
-      if (!equalInConstantTime(request.header(CSRF_HEADER) ?? '', session.csrf))
+      if (!equalInConstantTime(headerOf(request, CSRF_HEADER) ?? '', session.csrf))
         throw csrfMismatch()
     }
     return { principal, sender, headers }
@@ -149,11 +155,11 @@ function addressOf(env: Bindings, { addressOf: given }: AdminDeps): string {
  * proxy that ends TLS need not be known here.
  */
 function isEncrypted(
-  request: HonoRequest,
+  request: Request,
   env: Bindings,
   { isEncrypted: given = isTls }: AdminDeps,
 ): boolean {
-  if (request.header('origin')?.startsWith('https://') === true) return true
+  if (headerOf(request, 'origin')?.startsWith('https://') === true) return true
   const incoming = env?.incoming
   return incoming !== undefined && given(incoming)
 }

@@ -1,16 +1,12 @@
-/** The document is made of what is served, passes a linter, and agrees with the client's types. */
+/** The OpenAPI document describes what is served, and passes a linter. */
 import { execFile } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { z } from '@hono/zod-openapi'
 import { afterAll, describe, expect, test } from 'vitest'
-import type * as client from '../../../../client/src/types.js'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
-import type * as schemas from './schemas.js'
-import type * as statsSchemas from './schemas-stats.js'
 
 closeAfterTests()
 
@@ -92,83 +88,4 @@ describe('the document', () => {
       expect(statuses).toEqual(expect.arrayContaining(['413', '415']))
     }
   })
-})
-
-/** What JSON is, once it was read: nobody changes it, and what is not there is not there. */
-type Read<T> = T extends readonly (infer Item)[]
-  ? readonly Read<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]: Read<Exclude<T[Key], undefined>> }
-    : T
-
-type Same<Schema extends z.ZodType, View> =
-  Read<z.output<Schema>> extends View
-    ? View extends Read<z.output<Schema>>
-      ? true
-      : { readonly schemaLacks: View }
-    : { readonly viewLacks: Read<z.output<Schema>> }
-
-type S = typeof schemas & typeof statsSchemas
-
-test('schemas and the types of the client are the same', () => {
-  const same: {
-    readonly rule: Same<S['ruleView'], client.RuleView>
-    readonly rules: Same<S['rulesPage'], client.RulesPage>
-    readonly problem: Same<S['problemView'], client.ProblemView>
-    readonly diff: Same<S['ruleDiff'], client.RuleDiff>
-    readonly applied: Same<S['appliedView'], client.AppliedView>
-    readonly validated: Same<S['validatedView'], client.ValidatedView>
-    readonly versions: Same<S['versionsPage'], client.VersionsPage>
-    readonly overrides: Same<S['overridesPage'], client.OverridesPage>
-    readonly override: Same<S['overrideView'], client.OverrideView>
-    readonly overrideInput: Same<S['overrideInput'], client.OverrideInput>
-    readonly candidate: Same<S['candidateInput'], client.CandidateInput>
-    readonly keys: Same<S['keysPage'], client.KeysPage>
-    readonly keyInput: Same<S['keyInput'], client.KeyInput>
-    readonly keyPatch: Same<S['keyPatch'], client.KeyPatch>
-    readonly token: Same<S['tokenView'], client.TokenView>
-    readonly tokenInput: Same<S['tokenInput'], client.TokenInput>
-    readonly nodes: Same<S['nodesView'], client.NodesView>
-    readonly decision: Same<S['decisionView'], client.DecisionView>
-    readonly inspected: Same<S['inspectView'], client.InspectView>
-    readonly error: Same<S['errorView'], client.ErrorView>
-    readonly stats: Same<S['statsView'], client.StatsView>
-    readonly top: Same<S['topView'], client.TopView>
-    readonly topOrder: Same<S['topOrder'], client.TopOrder>
-    readonly alerts: Same<S['alertsView'], client.AlertsView>
-    readonly event: Same<S['eventView'], client.EventView>
-    readonly session: Same<S['sessionView'], client.SessionView>
-    readonly simulateInput: Same<S['simulateInput'], client.SimulationInput>
-    readonly trial: Same<S['simulateView'], client.SimulationView>
-  } = {
-    rule: true,
-    rules: true,
-    problem: true,
-    diff: true,
-    applied: true,
-    validated: true,
-    versions: true,
-    overrides: true,
-    override: true,
-    overrideInput: true,
-    candidate: true,
-    keys: true,
-    keyInput: true,
-    keyPatch: true,
-    token: true,
-    tokenInput: true,
-    nodes: true,
-    decision: true,
-    inspected: true,
-    error: true,
-    stats: true,
-    top: true,
-    topOrder: true,
-    alerts: true,
-    event: true,
-    session: true,
-    simulateInput: true,
-    trial: true,
-  }
-  expect(Object.values(same).every(Boolean)).toBe(true)
 })

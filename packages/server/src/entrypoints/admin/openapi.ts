@@ -1,12 +1,9 @@
 /** The OpenAPI 3.1 document, made of the operations that are served. */
-import { type OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
+import { errorView, yamlText } from '@sluice/api'
+import { z } from 'zod'
 import type { Operation } from './operation.js'
 import { typesOf } from './read-request.js'
-import { errorView, yamlText } from './schemas.js'
 import { COOKIE, CSRF_HEADER } from './sessions.js'
-
-type Registry = OpenAPIHono['openAPIRegistry']
-type Responses = RouteConfig['responses']
 
 const TAGS: Readonly<Record<string, string>> = {
   Rules: 'Rules one by one.',
@@ -38,27 +35,28 @@ const PROBLEMS: Readonly<Record<number, string>> = {
   503: 'The rule store does not answer, or too many streams are open.',
 }
 
-export function register(registry: Registry, operations: readonly Operation[]): void {
-  registry.registerComponent('securitySchemes', 'token', {
+const SECURITY_SCHEMES = {
+  token: {
     type: 'http',
     scheme: 'bearer',
     description: 'The admin token, or one that was made with it.',
-  })
-  registry.registerComponent('securitySchemes', 'session', {
+  },
+  session: {
     type: 'apiKey',
     in: 'cookie',
     name: COOKIE,
     description: `A session; changes also need the header ${CSRF_HEADER}.`,
-  })
-  registry.register('Problem', errorView)
-  for (const operation of operations) registry.registerPath(routeOf(operation))
+  },
 }
 
-/** Of the app that the operations were registered with. */
-type DocumentedApp = Pick<OpenAPIHono, 'getOpenAPI31Document'>
-
-export function documentOf(app: DocumentedApp, release: string): object {
-  return app.getOpenAPI31Document({
+export function documentOf(operations: readonly Operation[], release: string): object {
+  const schemas: Record<string, unknown> = {}
+  const paths: Record<string, Record<string, object>> = {}
+  for (const operation of operations) {
+    const path = (paths[operation.path] ??= {})
+    path[operation.method] = describeOperation(operation, schemas)
+  }
+  return {
     openapi: '3.1.0',
     info: {
       title: 'Sluice admin API',
@@ -69,28 +67,64 @@ export function documentOf(app: DocumentedApp, release: string): object {
     servers: [{ url: '/' }],
     security: [{ token: [] }, { session: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
-  })
+    components: { securitySchemes: SECURITY_SCHEMES, schemas },
+    paths,
+  }
 }
 
-function routeOf(operation: Operation): RouteConfig {
-  const { method, path, id, tag, summary, description, role, body } = operation
+type Schemas = Record<string, unknown>
+
+/**
+ * A schema as JSON Schema, which OpenAPI 3.1 takes as it is. Schemas with an id are put into
+ * `schemas`, and referred to.
+ */
+function schemaOf(schema: z.ZodType, schemas: Schemas): object {
+  const json = z.toJSONSchema(schema, { io: 'input', override: simplify })
+  const text = JSON.stringify(json).replaceAll('"#/$defs/', '"#/components/schemas/')
+  const { $schema: _, $defs, ...own } = JSON.parse(text) as Record<string, unknown>
+  Object.assign(schemas, $defs)
+  return own
+}
+
+interface Converted {
+  readonly zodSchema: z.core.$ZodTypes
+  readonly jsonSchema: z.core.JSONSchema.BaseSchema
+}
+
+/** Leaves out what zod adds to every whole number and every key, and joins `T or null`. */
+function simplify({ zodSchema: { _zod }, jsonSchema: json }: Converted): void {
+  if (json.minimum === Number.MIN_SAFE_INTEGER) delete json.minimum
+  if (json.maximum === Number.MAX_SAFE_INTEGER) delete json.maximum
+  delete json.propertyNames
+  // zod leaves the default out where a text becomes a number.
+  if (_zod.def.type === 'default') json.default = _zod.def.defaultValue
+  const [value, none, ...more] = json.anyOf ?? []
+  if (more.length > 0 || none?.type !== 'null' || typeof value?.type !== 'string') return
+  delete json.anyOf
+  Object.assign(json, value, { type: [value.type, 'null'] })
+  if (json.enum !== undefined) json.enum = [...json.enum, null]
+}
+
+function describeOperation(operation: Operation, schemas: Schemas): object {
+  const { path, id, tag, summary, description, role, body } = operation
   const isOpen = operation.isOpen === true
   const text = description === undefined ? '' : `${description} `
+  const parameters = [
+    ...pathParameters(path),
+    ...queryParameters(operation.query, schemas),
+    ...(operation.ifMatch === undefined ? [] : [ifMatchParameter(operation.ifMatch)]),
+  ]
   return {
-    method,
-    path,
     operationId: id,
     tags: [tag],
     summary,
     description: `${text}Needs ${isOpen ? 'no credentials' : `the role \`${role}\``}.`,
     ...(isOpen && { security: [] }),
-    request: {
-      params: paramsOf(path),
-      query: operation.query,
-      ...(operation.ifMatch !== undefined && { headers: headersOf(operation.ifMatch) }),
-      ...(body !== undefined && { body: { required: true, content: contentOf(body) } }),
-    },
-    responses: responsesOf(operation),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body !== undefined && {
+      requestBody: { required: true, content: contentOf(body, schemas) },
+    }),
+    responses: responsesOf(operation, schemas),
   }
 }
 
@@ -99,38 +133,57 @@ const PARAMS: Readonly<Record<string, string>> = {
   caller: 'The caller: `user=u1`, several with a comma between, each value percent-encoded.',
 }
 
-function paramsOf(path: string) {
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-  const described = names.map((name) => [
+function pathParameters(path: string): readonly object[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
     name,
-    z.string().openapi({ description: PARAMS[name] ?? '' }),
-  ])
-  return z.object(Object.fromEntries(described) as Readonly<Record<string, z.ZodString>>)
+    in: 'path',
+    required: true,
+    description: PARAMS[name] ?? '',
+    schema: { type: 'string' },
+  }))
 }
 
-function headersOf(ifMatch: 'needed' | 'honoured') {
-  const text =
+function queryParameters(query: z.ZodObject, schemas: Schemas): readonly object[] {
+  return Object.entries(query.shape).map(([name, schema]) => {
+    const { description, ...json }: { description?: unknown } = schemaOf(schema, schemas)
+    const described = description === undefined ? {} : { description }
+    return { name, in: 'query', required: false, ...described, schema: json }
+  })
+}
+
+function ifMatchParameter(ifMatch: 'needed' | 'honoured'): object {
+  const description =
     ifMatch === 'needed'
       ? 'The version that was read, `"12"`; needed unless the body has it. `*` overwrites.'
       : 'The version that was read, `"12"`; another one by now is 409.'
-  return z.object({ 'If-Match': z.string().optional().openapi({ description: text }) })
+  return {
+    name: 'If-Match',
+    in: 'header',
+    required: false,
+    description,
+    schema: { type: 'string' },
+  }
 }
 
-function contentOf({ kinds, schema }: NonNullable<Operation['body']>) {
+function contentOf({ kinds, schema }: NonNullable<Operation['body']>, schemas: Schemas) {
   const types = typesOf(kinds)
   return Object.fromEntries(
-    types.map((type) => [type, { schema: type === 'application/yaml' ? yamlText : schema }]),
+    types.map((type) => {
+      const sent = type === 'application/yaml' ? yamlText : schema
+      return [type, { schema: schemaOf(sent, schemas) }]
+    }),
   )
 }
 
-function responsesOf(operation: Operation): Responses {
+function responsesOf(operation: Operation, schemas: Schemas): object {
   const successes = operation.answers.map(({ status, description, schema, type, etag }) => {
-    const content = { [type ?? 'application/json']: { schema } }
-    const headers = etag === true ? { ETag: ETAG } : {}
-    return [String(status), { description, content, headers }] as const
+    const content = { [type ?? 'application/json']: { schema: schemaOf(schema, schemas) } }
+    const headers = etag === true ? { headers: { ETag: ETAG } } : {}
+    return [String(status), { description, ...headers, content }] as const
   })
+  const problem = schemaOf(errorView, schemas)
   const problems = statusesOf(operation).map((status) => {
-    const content = { 'application/problem+json': { schema: errorView } }
+    const content = { 'application/problem+json': { schema: problem } }
     return [String(status), { description: PROBLEMS[status] ?? '', content }] as const
   })
   return Object.fromEntries([...successes, ...problems])

@@ -1,5 +1,5 @@
 /** One operation of the admin API: what it is documented as, what it checks, what it does. */
-import { z } from '@hono/zod-openapi'
+import { z } from 'zod'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
 import type { Meta } from '../../rules/editor/editor.js'
@@ -109,7 +109,7 @@ const whyShape = {
     .string()
     .refine((text) => show(text, WHY_LENGTH_MAX) === text, ACCEPTED_WHY)
     .optional()
-    .openapi({
+    .meta({
       description: 'Why, for the history.',
       maxLength: WHY_LENGTH_MAX,
       example: 'incident 42',
@@ -213,13 +213,6 @@ function describeIssue(place: string, issue: Issue, sent: unknown): ReportedProb
 /** Our strict objects name their keys in the message. */
 function acceptedKeys({ message }: Issue): readonly string[] {
   return message.split(', ')
-}
-
-/** An object of these keys and no other. */
-export function strictObject<Shape extends z.ZodRawShape>(
-  shape: Shape,
-): z.ZodObject<Shape, z.core.$strict> {
-  return z.strictObject(shape, { error: Object.keys(shape).join(', ') })
 }
 
 function valueAt(sent: unknown, path: readonly PropertyKey[]): unknown {

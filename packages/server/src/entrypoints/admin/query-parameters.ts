@@ -1,5 +1,5 @@
 /** Parameters of queries. Each arrives as text; its message says what is accepted. */
-import { z } from '@hono/zod-openapi'
+import { z } from 'zod'
 import { show } from '@sluice/core'
 
 const LIMIT_MAX = 1000
@@ -31,24 +31,24 @@ export const flag = z
 
 export const limit = wholeNumber(LIMIT_MAX, ACCEPTED_LIMIT)
   .default(LIMIT_DEFAULT)
-  .openapi({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT })
+  .meta({ type: 'integer', minimum: 1, maximum: LIMIT_MAX })
 
 const TOP_MAX = 100
 const TOP_DEFAULT = 20
 
 export const topLimit = wholeNumber(TOP_MAX, `a whole number from 1 to ${TOP_MAX}`)
   .default(TOP_DEFAULT)
-  .openapi({ type: 'integer', minimum: 1, maximum: TOP_MAX, default: TOP_DEFAULT })
+  .meta({ type: 'integer', minimum: 1, maximum: TOP_MAX })
 
 export const after = z
   .string()
   .max(TEXT_LENGTH_MAX, ACCEPTED_TEXT)
   .optional()
-  .openapi({ description: 'The `next` of the page before.' })
+  .meta({ description: 'The `next` of the page before.' })
 
 export const before = wholeNumber(Number.MAX_SAFE_INTEGER, 'a version: a whole number from 1')
   .optional()
-  .openapi({ type: 'integer', minimum: 1, description: 'Only versions below this one.' })
+  .meta({ type: 'integer', minimum: 1, description: 'Only versions below this one.' })
 
 export const text = z.string().max(TEXT_LENGTH_MAX, ACCEPTED_TEXT).optional()
 
@@ -56,7 +56,7 @@ export const file = z
   .string()
   .refine((name_) => show(name_, FILE_LENGTH_MAX) === name_, ACCEPTED_FILE)
   .optional()
-  .openapi({ description: 'Named in messages.', maxLength: FILE_LENGTH_MAX })
+  .meta({ description: 'Named in messages.', maxLength: FILE_LENGTH_MAX })
 
 /** `confirm=last-rule`: a word that nobody sends by accident. */
 export function confirmation(word: string, means: string) {
@@ -64,5 +64,5 @@ export function confirmation(word: string, means: string) {
     .string()
     .refine((sent) => sent === word, word)
     .optional()
-    .openapi({ enum: [word], description: means })
+    .meta({ enum: [word], description: means })
 }

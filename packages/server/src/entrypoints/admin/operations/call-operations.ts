@@ -16,8 +16,8 @@ import {
   inspectInput,
   inspectView,
   nodesView,
-  versionAnswer,
-} from '../schemas.js'
+  changeResult,
+} from '@sluice/api'
 import { BASE } from './operation-helpers.js'
 
 const listNodes = operation({
@@ -92,7 +92,7 @@ const adopt = operation({
   description: 'Nodes refuse to follow one until somebody says that it is meant.',
   role: 'admin',
   writes: true,
-  answers: [{ status: 200, description: 'It is followed.', schema: versionAnswer }],
+  answers: [{ status: 200, description: 'It is followed.', schema: changeResult }],
   async run({ meta }, { editor }) {
     return { status: 200, body: { version: await editor.adopt(meta) } }
   },

@@ -1,5 +1,5 @@
 /** Known keys of callers, and tokens of the admin API itself. */
-import { z } from '@hono/zod-openapi'
+import { z } from 'zod'
 import { show } from '@sluice/core'
 import { EditError } from '../../../rules/editor/edit-errors.js'
 import {
@@ -20,8 +20,8 @@ import {
   tokenInput,
   tokenList,
   tokenView,
-  versionAnswer,
-} from '../schemas.js'
+  changeResult,
+} from '@sluice/api'
 import { viewKey, viewToken } from '../admin-views.js'
 import { BASE, pageOf } from './operation-helpers.js'
 
@@ -42,7 +42,7 @@ const listKeys = operation({
   tag,
   summary: 'List known keys, in the order of their ids',
   role: 'read',
-  query: { user: text.openapi({ description: 'Only keys of this user.' }), after, limit },
+  query: { user: text.meta({ description: 'Only keys of this user.' }), after, limit },
   answers: [{ status: 200, description: 'A page of keys.', schema: keysPage }],
   async run({ query }, { ruleFollower: { store } }) {
     const filter = { user: query.user, after: query.after, limit: query.limit + 1 }
@@ -132,7 +132,7 @@ const deleteKey = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',
-  answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
+  answers: [{ status: 200, description: 'It is gone.', schema: changeResult }],
   async run({ param, ifMatch, meta }, { editor }) {
     const version = await editor.removeKey(param('id'), meta, expectedOf(ifMatch))
     return { status: 200, body: { version } }
@@ -178,7 +178,7 @@ const deleteToken = operation({
   summary: 'Revoke a token of the admin API',
   role: 'admin',
   writes: true,
-  answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
+  answers: [{ status: 200, description: 'It is gone.', schema: changeResult }],
   async run({ param, meta }, { editor }) {
     return { status: 200, body: { version: await editor.removeToken(param('id'), meta) } }
   },

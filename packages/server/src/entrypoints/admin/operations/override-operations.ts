@@ -16,14 +16,14 @@ import { after, limit } from '../query-parameters.js'
 import {
   candidateInput,
   ITEMS_MAX,
-  overrideOfPath,
+  overrideLimitsInput,
   overridesInput,
   overridesPage,
   overrideView,
   overridesPosted,
   ruleView,
-  versionAnswer,
-} from '../schemas.js'
+  changeResult,
+} from '@sluice/api'
 import { viewOverride, viewRule } from '../admin-views.js'
 import { BASE, findRule, pageOf } from './operation-helpers.js'
 
@@ -150,7 +150,7 @@ const putOverride = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',
-  body: openBody(overrideOfPath),
+  body: openBody(overrideLimitsInput),
   answers: [theOverride, { ...theOverride, status: 201, description: 'It is new.' }],
   async run({ param, rawParam, body, ifMatch, meta }, deps) {
     const rule = param('id')
@@ -184,7 +184,7 @@ const deleteOverride = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',
-  answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
+  answers: [{ status: 200, description: 'It is gone.', schema: changeResult }],
   async run({ param, rawParam, ifMatch, meta }, deps) {
     const rule = param('id')
     const { id } = callerOf(rule, rawParam('caller'), deps)

@@ -11,14 +11,7 @@ import {
 } from '../operation.js'
 import { invalid } from '../admin-error.js'
 import { after, confirmation, limit, text } from '../query-parameters.js'
-import {
-  ruleInput,
-  rulePatch,
-  rulesPage,
-  ruleView,
-  validatedView,
-  versionAnswer,
-} from '../schemas.js'
+import { ruleInput, rulePatch, rulesPage, ruleView, validatedView, changeResult } from '@sluice/api'
 import { viewRule } from '../admin-views.js'
 import { BASE, findRule, pageOf, versionIn } from './operation-helpers.js'
 
@@ -131,7 +124,7 @@ const validateRule = operation({
   description: 'Answers 200 also where the rule has errors. Changes nothing.',
   role: 'read',
   query: {
-    id: text.openapi({ description: 'The rule that it takes the place of; without, it is new.' }),
+    id: text.meta({ description: 'The rule that it takes the place of; without, it is new.' }),
   },
   body: ruleBody,
   answers: [{ status: 200, description: 'What is wrong, or changes.', schema: validatedView }],
@@ -172,7 +165,7 @@ const deleteRule = operation({
   query: {
     confirm: confirmation('last-rule', 'The last rule is meant: without any, all is allowed.'),
   },
-  answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
+  answers: [{ status: 200, description: 'It is gone.', schema: changeResult }],
   async run({ param, query, ifMatch, meta }, { editor }) {
     const confirmed = query.confirm !== undefined
     const options = { expected: expectedOf(ifMatch), confirmed }

@@ -10,11 +10,11 @@ import { SET_BYTES_MAX } from '../read-request.js'
 import {
   appliedView,
   rollbackInput,
-  setInput,
+  ruleSetInput,
   validatedView,
   versionsPage,
   yamlText,
-} from '../schemas.js'
+} from '@sluice/api'
 import { viewVersion, wholeSet } from '../admin-views.js'
 import { BASE, findRule, pageOf, versionIn } from './operation-helpers.js'
 
@@ -25,7 +25,7 @@ const noRules = confirmation('no-rules', 'A set without any rule is meant: all i
 const setBody: BodySpec<string | object> = {
   kinds: ['json', 'yaml'],
   bytesMax: SET_BYTES_MAX,
-  schema: setInput,
+  schema: ruleSetInput,
   readLarge: (text, search, { fromHeaders }) =>
     parseLargeJson(text, {
       file: search.get('file') ?? undefined,
@@ -44,16 +44,16 @@ const setBody: BodySpec<string | object> = {
   },
 }
 
-const dryRun = flag.openapi({ type: 'boolean', description: 'Changes nothing.' })
+const dryRun = flag.meta({ type: 'boolean', description: 'Changes nothing.' })
 
 const setQuery = {
   file,
-  shadow: flag.openapi({
+  shadow: flag.meta({
     type: 'boolean',
     description: 'Changed limits become candidates, and new rules begin in shadow.',
   }),
   dryRun,
-  strict: flag.openapi({ type: 'boolean', description: 'Warnings are errors.' }),
+  strict: flag.meta({ type: 'boolean', description: 'Warnings are errors.' }),
   confirm: noRules,
 }
 

@@ -4,7 +4,7 @@ import { createThrottle } from '../../../observability/log/throttle.js'
 import type { AuthenticatorDeps, Sender } from '../authenticate.js'
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { AdminError, unauthorized } from '../admin-error.js'
-import { sessionEnded, sessionInput, sessionView } from '../schemas-stats.js'
+import { sessionEnded, sessionInput, sessionView } from '@sluice/api'
 import { type Session, setCookie } from '../sessions.js'
 import { BASE } from './operation-helpers.js'
 

@@ -1,7 +1,7 @@
 /** The switch of whoever is on call: rules that refuse nobody, until a time that is stored. */
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { text } from '../query-parameters.js'
-import { shadowedView, shadowInput, versionAnswer } from '../schemas.js'
+import { shadowedView, shadowInput, changeResult } from '@sluice/api'
 import { BASE } from './operation-helpers.js'
 
 const tag = 'Rules'
@@ -34,8 +34,8 @@ const endShadow = operation({
   description: 'Without a rule also of those that were named one by one. Modes stay as they are.',
   role: 'edit',
   writes: true,
-  query: { rule: text.openapi({ description: 'Only the shadow of this rule.' }) },
-  answers: [{ status: 200, description: 'It is over.', schema: versionAnswer }],
+  query: { rule: text.meta({ description: 'Only the shadow of this rule.' }) },
+  answers: [{ status: 200, description: 'It is over.', schema: changeResult }],
   async run({ query: { rule }, meta }, { editor }) {
     return { status: 200, body: { version: await editor.endShadow(rule, meta) } }
   },

@@ -9,14 +9,14 @@ import {
   statsView,
   topOrder,
   topView,
-  simulateInput,
-  simulateView,
-} from '../schemas-stats.js'
+  simulationInput,
+  simulationView,
+} from '@sluice/api'
 import type { EventStreams } from '../event-streams.js'
 import { BASE, findRule } from './operation-helpers.js'
 
 const tag = 'Figures'
-const rule = text.openapi({ description: 'Of one rule only.' })
+const rule = text.meta({ description: 'Of one rule only.' })
 
 const getStats = operation({
   method: 'get',
@@ -44,7 +44,7 @@ const listTop = operation({
     'By `refusals` (then would-be ones), `use`, `zero` (longest without anything left), `hours`, or `shadow` (most would-be refusals).',
   role: 'read',
   query: {
-    by: topOrder.default('refusals').openapi({ description: 'The order.' }),
+    by: topOrder.default('refusals').meta({ description: 'The order.' }),
     rule,
     limit: topLimit,
   },
@@ -78,8 +78,8 @@ const simulateOperation = operation({
   summary: 'Say what limits would do with made-up calls',
   description: 'Each limit alone, with a counter of its own. Nothing is spent or kept.',
   role: 'read',
-  body: checkedBody(simulateInput),
-  answers: [{ status: 200, description: 'What each said to each call.', schema: simulateView }],
+  body: checkedBody(simulationInput),
+  answers: [{ status: 200, description: 'What each said to each call.', schema: simulationView }],
   async run({ body: { limits, calls } }) {
     const late = calls.findIndex(({ atMs }, i) => atMs < (calls[i - 1]?.atMs ?? 0))
     if (late !== -1) {

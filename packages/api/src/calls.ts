@@ -1,0 +1,101 @@
+/** Nodes, decisions about calls, and the counters behind them. */
+import { z } from 'zod'
+import { type Input, version, type View } from './schema.js'
+
+export const nodeView = z
+  .object({
+    id: z.string(),
+    host: z.string(),
+    pid: z.int(),
+    release: z.string(),
+    rulesVersion: version,
+    startedAt: z.string(),
+    seenMsAgo: z.number(),
+    problem: z.string().optional(),
+    decisionsPerSecond: z.number().optional(),
+    refusalsPerSecond: z.number().optional(),
+    clockOffsetMs: z.number().nullable().optional(),
+    store: z.string().optional(),
+  })
+  .meta({ id: 'Node' })
+export type NodeView = View<typeof nodeView>
+
+export const nodesView = z
+  .object({
+    version: version.meta({ description: 'Of the rules, as the asked node knows them.' }),
+    source: z.string(),
+    readOnly: z.string().nullable(),
+    news: z.enum(['push', 'poll', 'none']).nullable(),
+    ageSeconds: z.number(),
+    problem: z.string().nullable(),
+    nodes: z.array(nodeView),
+  })
+  .meta({ id: 'Nodes' })
+export type NodesView = View<typeof nodesView>
+
+export const attributes = z.record(z.string(), z.string())
+export type Attributes = View<typeof attributes>
+
+export const callerView = z
+  .object({ rule: z.string(), caller: attributes, hash: z.string() })
+  .meta({ id: 'Caller', description: 'Logs and Redis have the hash in place of the caller.' })
+export type CallerView = View<typeof callerView>
+
+export const callInput = z
+  .object({
+    attributes: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+    cost: z.int().min(0).optional(),
+  })
+  .meta({ id: 'Call', example: { attributes: { user: 'u1', path: '/v1/orders' } } })
+export type CallInput = Input<typeof callInput>
+
+export const decisionSource = z.enum(['store', 'lease', 'local', 'deny-cache', 'posture'])
+export type DecisionSource = View<typeof decisionSource>
+
+export const decisionView = z
+  .looseObject({
+    allowed: z.boolean(),
+    reason: z.string(),
+    rule: z.string().nullable().optional(),
+    source: decisionSource,
+    staleMs: z.number().optional().meta({
+      description: 'Only where it was not the store: how old what it was made from is.',
+    }),
+    callers: z.array(callerView),
+  })
+  .meta({
+    id: 'Decision',
+    description: 'The decision as docs/reference/decision-api.md has it, and who is counted.',
+  })
+export type DecisionView = View<typeof decisionView>
+
+export const inspectInput = z
+  .object({ rule: z.string(), attributes: callInput.shape.attributes })
+  .meta({ id: 'InspectInput', example: { rule: 'per-user', attributes: { user: 'u1' } } })
+export type InspectInput = Input<typeof inspectInput>
+
+export const counterView = z
+  .object({
+    limit: z.string(),
+    where: z.string(),
+    key: z.string(),
+    partition: z.int(),
+    node: z.string().nullable(),
+    state: z.record(z.string(), z.unknown()).nullable(),
+    ttlMs: z.number().nullable(),
+    bytes: z.number().nullable(),
+    remaining: z.number(),
+    resetAfterMs: z.number(),
+  })
+  .meta({ id: 'Counter' })
+export type CounterView = View<typeof counterView>
+
+export const inspectView = z
+  .object({
+    rule: z.string(),
+    caller: attributes,
+    hash: z.string(),
+    counters: z.array(counterView),
+  })
+  .meta({ id: 'Inspected' })
+export type InspectView = View<typeof inspectView>

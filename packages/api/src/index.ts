@@ -1,0 +1,10 @@
+/** The shapes of Sluice's APIs: each as a zod schema and the type that follows from it. */
+export * from './alerts.js'
+export * from './calls.js'
+export * from './history.js'
+export * from './keys.js'
+export * from './overrides.js'
+export * from './rules.js'
+export * from './simulation.js'
+export * from './stats.js'
+export { type Input, strictObject, type View } from './schema.js'

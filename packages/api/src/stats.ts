@@ -1,0 +1,176 @@
+/** Statistics of all nodes: time series, top callers, and the event stream. */
+import { z } from 'zod'
+import { alertView } from './alerts.js'
+import { count, instant, type View } from './schema.js'
+
+const counts = z.array(count)
+const share = z.number().nullable()
+const isWhole = z.boolean().meta({
+  description: 'False: what other nodes saw could not be read; this is of one process alone.',
+})
+
+export const seriesView = z
+  .object({
+    stepMs: z.int(),
+    endMs: z.int().meta({ description: 'When the last step ended, in ms since 1970.' }),
+    allowed: counts,
+    refused: counts,
+    shadowRefused: counts,
+    degraded: counts.meta({ description: 'Decided by a posture; also one of the others.' }),
+  })
+  .meta({ id: 'Series', description: 'Counts by steps of time, the oldest first.' })
+export type SeriesView = View<typeof seriesView>
+
+export const latencyView = z
+  .object({ p50Ms: z.array(share), p99Ms: z.array(share) })
+  .meta({ id: 'Latency', description: 'For each step; null: there were none.' })
+export type LatencyView = View<typeof latencyView>
+
+export const storeNodeView = z
+  .object({
+    address: z.string(),
+    isAnswering: z.boolean(),
+    isBreakerOpen: z.boolean(),
+    clockOffsetMs: z.number().nullable(),
+  })
+  .meta({ id: 'StoreNode' })
+export type StoreNodeView = View<typeof storeNodeView>
+
+export const storeView = z
+  .object({
+    name: z.string(),
+    state: z.string(),
+    isWell: z.boolean(),
+    counters: count.nullable(),
+    memoryBytes: count.nullable(),
+    memoryMaxBytes: count.nullable(),
+    evicted: count,
+    nodes: z.array(storeNodeView),
+  })
+  .meta({ id: 'Store' })
+export type StoreView = View<typeof storeView>
+
+export const ruleStatsView = z
+  .object({
+    rule: z.string(),
+    series: seriesView,
+    candidate: z.union([seriesView, z.null()]),
+    refusingSince: instant.nullable(),
+    callers: count.nullable(),
+    left: counts.meta({
+      description: 'Decisions that left 0, up to 10 %, 25 %, 50 %, 75 %, and more of the limit.',
+    }),
+  })
+  .meta({ id: 'RuleStats' })
+export type RuleStatsView = View<typeof ruleStatsView>
+
+export const statsView = z
+  .object({
+    at: instant,
+    nodes: count,
+    isWhole,
+    rulesVersion: z.int().min(0),
+    series: seriesView,
+    decisionLatency: latencyView,
+    storeLatency: latencyView,
+    minutes: seriesView,
+    store: storeView,
+    rules: z.array(ruleStatsView),
+  })
+  .meta({ id: 'Stats', description: 'What all nodes saw of their decisions.' })
+export type StatsView = View<typeof statsView>
+
+const TOP_ORDERS = ['refusals', 'use', 'zero', 'hours', 'shadow'] as const
+
+export const topOrder = z.enum(TOP_ORDERS, TOP_ORDERS.join(', '))
+export type TopOrder = View<typeof topOrder>
+
+export const topCallerView = z
+  .object({
+    rule: z.string(),
+    caller: z.record(z.string(), z.string()).meta({
+      description:
+        'As the rule counts it. Empty: everybody together, or a caller that this node knows only by its hash.',
+    }),
+    hash: z.string(),
+    isEverybody: z.boolean().meta({
+      description: 'The rule has one counter for all of its calls.',
+    }),
+    plan: z.string().nullable(),
+    lastRefusedCall: z.string().nullable().meta({
+      description:
+        'A call of it that was refused lately, or would have been: method, and route or path, up to 97 characters.',
+      example: 'GET /v1/orders/:id',
+    }),
+    refusals: count,
+    use: count,
+    shadowRefusals: count.meta({
+      description: 'Calls that passed and that the rule, which is in shadow, would have refused.',
+    }),
+    candidateRefusals: count.meta({
+      description: 'Calls that passed and that the candidate of the rule would have refused.',
+    }),
+    error: count.meta({ description: 'By how much the figure may be too high.' }),
+    zeroSince: instant.nullable(),
+    lastSeen: instant,
+    hoursAtLimit: count,
+  })
+  .meta({ id: 'TopCaller' })
+export type TopCallerView = View<typeof topCallerView>
+
+export const topView = z
+  .object({
+    at: instant,
+    since: instant,
+    by: topOrder,
+    nodes: count,
+    isWhole,
+    callers: z.array(topCallerView),
+  })
+  .meta({ id: 'Top' })
+export type TopView = View<typeof topView>
+
+export const ruleTickView = z
+  .object({
+    rule: z.string(),
+    endMs: z.int(),
+    allowed: count,
+    refused: count,
+    shadowRefused: count,
+    candidateAllowed: count,
+    candidateRefused: count,
+    refusingSince: instant.nullable(),
+  })
+  .meta({ id: 'RuleTick' })
+export type RuleTickView = View<typeof ruleTickView>
+
+export const tickView = z
+  .object({
+    at: instant,
+    rulesVersion: z.int().min(0),
+    nodes: count,
+    isWhole,
+    endMs: z.int(),
+    allowed: count,
+    refused: count,
+    shadowRefused: count,
+    degraded: count,
+    decisionP50Ms: share,
+    decisionP99Ms: share,
+    storeP50Ms: share,
+    storeP99Ms: share,
+    store: storeView,
+    alertsActive: count,
+    rules: z.array(ruleTickView),
+  })
+  .meta({ id: 'Tick' })
+export type TickView = View<typeof tickView>
+
+export const eventView = z
+  .union([
+    z.object({ event: z.literal('tick'), data: tickView }),
+    z.object({ event: z.literal('rules'), data: z.object({ version: z.int().min(0) }) }),
+    z.object({ event: z.literal('alert'), data: alertView }),
+  ])
+  .meta({ id: 'Event', description: 'The name of an event, and its data as JSON.' })
+export type EventView = View<typeof eventView>

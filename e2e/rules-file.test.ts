@@ -54,7 +54,7 @@ const HARMLESS = [
   'POST /check',
   'POST /peek',
   'POST /inspect',
-  'POST /trial',
+  'POST /simulate',
   'POST /session',
   'DELETE /session',
 ]

@@ -32,7 +32,7 @@ interface SimulationRequest {
 
 /** The request that the next change of the traffic sends, once it has a response. */
 async function nextSimulation(page: Page, change: () => Promise<void>): Promise<SimulationRequest> {
-  const isSimulation = (response: Response) => response.url().endsWith('/admin/v1/trial')
+  const isSimulation = (response: Response) => response.url().endsWith('/admin/v1/simulate')
   const response = page.waitForResponse(isSimulation)
   await change()
   return (await response).request().postDataJSON() as SimulationRequest

@@ -25,7 +25,7 @@ export const simulationInput = strictObject({
     .max(LIMITS_MAX, ACCEPTED_LIMITS),
   calls: z.array(simulatedCall, ACCEPTED_CALLS).max(CALLS_MAX, ACCEPTED_CALLS),
 }).meta({
-  id: 'TrialInput',
+  id: 'SimulationInput',
   example: { limits: ['10/second'], calls: [{ atMs: 0 }, { atMs: 100, cost: 2 }] },
 })
 export type SimulationInput = Input<typeof simulationInput>
@@ -37,7 +37,7 @@ export const simulatedOutcome = z
     remaining: z.number(),
     retryAfterMs: count.nullable(),
   })
-  .meta({ id: 'TrialOutcome' })
+  .meta({ id: 'SimulatedOutcome' })
 export type SimulatedOutcome = View<typeof simulatedOutcome>
 
 export const simulationView = z
@@ -50,5 +50,5 @@ export const simulationView = z
       }),
     ),
   })
-  .meta({ id: 'Trial' })
+  .meta({ id: 'Simulation' })
 export type SimulationView = View<typeof simulationView>

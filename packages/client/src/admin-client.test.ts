@@ -75,7 +75,7 @@ const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unkno
   ['GET /top', (c) => c.top()],
   ['GET /top?by=zero&rule=a&limit=5', (c) => c.top({ by: 'zero', rule: 'a', limit: 5 })],
   ['GET /alerts', (c) => c.alerts()],
-  ['POST /trial', (c) => c.simulate({ limits: ['1/second'], calls: [{ atMs: 0 }] })],
+  ['POST /simulate', (c) => c.simulate({ limits: ['1/second'], calls: [{ atMs: 0 }] })],
   ['GET /session', (c) => c.session()],
   ['POST /session', (c) => c.login('t1')],
   ['DELETE /session', (c) => c.logout()],

@@ -39,7 +39,7 @@ export function statsRoutes(send: Send) {
       send({
         method: 'POST',
         has: 'trials',
-        path: '/trial',
+        path: '/simulate',
         body: input,
       }) as Promise<SimulationView>,
   }

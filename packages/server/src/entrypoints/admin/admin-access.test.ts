@@ -113,7 +113,7 @@ describe('roles (security 33)', () => {
     'POST /admin/v1/validate/rule': 'read',
     'POST /admin/v1/peek': 'read',
     'POST /admin/v1/inspect': 'read',
-    'POST /admin/v1/trial': 'read',
+    'POST /admin/v1/simulate': 'read',
     'POST /admin/v1/session': 'read',
     'DELETE /admin/v1/session': 'read',
     'GET /admin/v1/tokens': 'admin',

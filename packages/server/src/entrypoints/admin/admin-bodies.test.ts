@@ -169,7 +169,7 @@ describe('on a socket', () => {
       new Promise<number | undefined>((resolve, reject) => {
         const authorization = `Bearer ${ROOT_TOKEN}`
         const headers = { authorization, 'content-type': 'application/json', ...head }
-        const sent = request(`${url}/admin/v1/trial`, { method: 'POST', agent, headers })
+        const sent = request(`${url}/admin/v1/simulate`, { method: 'POST', agent, headers })
         sent.on('error', reject)
         sent.on('response', (response) => {
           response.resume()

@@ -75,7 +75,7 @@ describe('a trial', () => {
   test('answers what each limit says to each call', async () => {
     const { admin } = await startWith()
     const calls = [{ atMs: 0 }, { atMs: 1, cost: 2 }]
-    const answer = await admin.request('POST', '/trial', { limits: ['2/second'], calls })
+    const answer = await admin.request('POST', '/simulate', { limits: ['2/second'], calls })
     expect([answer.status, answer.body]).toMatchObject([
       200,
       {
@@ -92,7 +92,7 @@ describe('a trial', () => {
 
   test('tells what is wrong with limits as rules do', async () => {
     const { admin } = await startWith()
-    const answer = await admin.request('POST', '/trial', { limits: ['10/s'], calls: [] })
+    const answer = await admin.request('POST', '/simulate', { limits: ['10/s'], calls: [] })
     expect([answer.status, answer.body]).toMatchObject([
       400,
       { error: 'rules_invalid', errors: [{ code: 'bad-limit', field: 'limits[0]' }] },
@@ -111,7 +111,7 @@ describe('a trial', () => {
     [{ limits: ['1/second'], calls: [], rule: 1 }, 'unknown key "rule"'],
   ])('%j is refused', async (body, detail) => {
     const { admin } = await startWith()
-    const answer = await admin.request('POST', '/trial', body)
+    const answer = await admin.request('POST', '/simulate', body)
     expect([answer.status, answer.body]).toMatchObject([
       400,
       { detail: expect.stringContaining(detail) },
@@ -122,7 +122,7 @@ describe('a trial', () => {
     const { admin } = await startWith()
     const calls = Array.from({ length: 2000 }, (_, i) => ({ atMs: i }))
     const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
-    const answer = await admin.request('POST', '/trial', { limits: Array(12).fill(limit), calls })
+    const answer = await admin.request('POST', '/simulate', { limits: Array(12).fill(limit), calls })
     expect(answer.status).toBe(200)
   })
 })

@@ -15,7 +15,7 @@ const TAGS: Readonly<Record<string, string>> = {
   Tokens: 'Tokens of the admin API itself.',
   Nodes: 'The processes that decide, and what they run.',
   Calls: 'Decisions, and the counters behind them.',
-  Figures: 'What nodes see, and what limits would do.',
+  Stats: 'Statistics of all nodes, and what limits would do.',
   Sessions: 'Browsers that were let in with a token.',
   Document: 'This document.',
 }

@@ -15,7 +15,7 @@ import {
 import type { EventStreams } from '../event-streams.js'
 import { BASE, findRule } from './operation-helpers.js'
 
-const tag = 'Figures'
+const tag = 'Stats'
 const rule = text.meta({ description: 'Of one rule only.' })
 
 const getStats = operation({
@@ -72,8 +72,8 @@ const listAlerts = operation({
 
 const simulateOperation = operation({
   method: 'post',
-  path: `${BASE}/trial`,
-  id: 'tryLimits',
+  path: `${BASE}/simulate`,
+  id: 'simulateLimits',
   tag,
   summary: 'Say what limits would do with made-up calls',
   description: 'Each limit alone, with a counter of its own. Nothing is spent or kept.',

@@ -237,7 +237,7 @@ describe('its own limits (security 36)', () => {
     admin.advance(1000)
     await admin.request('GET', '/rules', undefined, wrong)
     const told = admin.memoryLog.lines.filter(
-      ({ msg }) => msg === 'a call without a good admin token',
+      ({ msg }) => msg === 'admin request rejected: invalid token',
     )
     expect(told).toMatchObject([
       { level: 'warn', suppressed: 0 },

@@ -1,4 +1,4 @@
-/** The admin API: every request is let in, or not, before anybody looks where it wants to go. */
+/** The admin API as one function from a request to a response: authenticate, route, run, respond. */
 import { z } from 'zod'
 import { isLarge } from '../../rules/editor/worker-parse.js'
 import { ErrorReporter } from '../http/error-reporter.js'
@@ -53,7 +53,7 @@ export interface AdminApp {
 }
 
 export interface AdminAppDeps extends AdminDeps {
-  /** Ended by whoever made it. @default one of its own */
+  /** Closed by its owner. @default a new one */
   readonly events?: EventStreams | undefined
 }
 
@@ -149,7 +149,7 @@ function rawPath(url: string): string {
   return path.split(/[?#]/, 1)[0] ?? '/'
 }
 
-/** The parameters of a path as it spells them; undefined if it is another one. */
+/** The parameters of a path, still encoded; undefined if the path does not match. */
 function matchSegments(
   template: string,
   segments: readonly string[],
@@ -169,10 +169,15 @@ function matchSegments(
 
 function unknownRoute({ methods }: Route): AdminError {
   if (methods.length === 0) {
-    return new AdminError('not_found', `Accepted: what ${BASE}/openapi.json lists.`)
+    return new AdminError(
+      'not_found',
+      `There is no such endpoint. ${BASE}/openapi.json lists all of them.`,
+    )
   }
   const allow = methods.join(', ')
-  return new AdminError('method_not_allowed', `Accepted: ${allow}`, { headers: { Allow: allow } })
+  return new AdminError('method_not_allowed', `Allowed methods: ${allow}.`, {
+    headers: { Allow: allow },
+  })
 }
 
 interface AuthenticatedRequest {
@@ -199,7 +204,7 @@ async function respond(
   return responseOf(await served.run({ params, search, ifMatch, principal, sender, body }, deps))
 }
 
-/** A writer that sends a version relies on it: where nobody looks at it, it is not taken. */
+/** Refuses a version that the operation would ignore: its sender relies on it. */
 function expectedVersionOf(
   { ifMatch, writes, method, path }: Operation,
   header: string | undefined,
@@ -208,10 +213,10 @@ function expectedVersionOf(
   const version = readIfMatch(header)
   if (ifMatch !== undefined || typeof version !== 'number') return version
   const what = `${method.toUpperCase()} ${path}`
-  throw invalid('If-Match', `"${version}"`, `none, or *: ${what} looks at no version`)
+  throw invalid('If-Match', `"${version}"`, `none, or *: ${what} ignores versions`)
 }
 
-/** A text where it is YAML. */
+/** The parsed JSON; YAML stays text. */
 async function readRequestBody(
   request: Request,
   env: Bindings,

@@ -1,4 +1,4 @@
-/** What the admin API answers where it cannot do what was asked. */
+/** Error responses of the admin API. */
 import { STATUS_CODES } from 'node:http'
 import { type Decision, type Problem, problemBody, SluiceError } from '@sluice/core'
 import { UNSUPPORTED_ENCODING } from '../decision-api/api-problems.js'
@@ -6,7 +6,7 @@ import { EditError } from '../../rules/editor/edit-errors.js'
 import type { ErrorReporter } from '../http/error-reporter.js'
 import { DivergedError, UnavailableError } from '../../rules/store/rule-store.js'
 
-/** Words of `error` that are codes neither of the editor nor of docs/reference/errors.md. */
+/** Values of `error` that are neither codes of the editor nor of docs/reference/errors.md. */
 export const ADMIN_PROBLEMS = {
   invalid_request: 400,
   unauthorized: 401,
@@ -29,7 +29,7 @@ export type AdminProblemCode = keyof typeof ADMIN_PROBLEMS
 
 type HeaderPairs = Readonly<Record<string, string>>
 
-/** Thrown wherever a request is found wanting, and told as it is. */
+/** Thrown for a request that cannot be served; its message goes to the client. */
 export class AdminError extends Error {
   readonly code: AdminProblemCode
   readonly headers: HeaderPairs
@@ -51,7 +51,7 @@ export class AdminError extends Error {
 /** A problem of rules, or of a body in the same form. */
 export type ReportedProblem = Omit<Problem, 'code'> & { readonly code: string }
 
-/** More calls than the admin API takes from one sender. */
+/** Thrown when a sender exceeds the admin API's own limits. */
 export class TooManyError extends Error {
   readonly decision: Decision
 
@@ -62,7 +62,7 @@ export class TooManyError extends Error {
   }
 }
 
-/** Missing, wrong, too long, of another scheme: nobody learns which. */
+/** The same for a missing, wrong or malformed token, so that nothing is learnt from it. */
 export const unauthorized = () =>
   new AdminError(
     'unauthorized',
@@ -78,13 +78,13 @@ export const crossSite = () =>
 export const csrfMismatch = () =>
   new AdminError(
     'csrf',
-    'X-Sluice-Csrf: found nothing that belongs to this session; accepted: the csrf of GET /admin/v1/session',
+    'The X-Sluice-Csrf header does not belong to this session. Send the csrf of GET /admin/v1/session.',
   )
 
 export const unsupportedEncoding = () =>
   new AdminError('unsupported_encoding', UNSUPPORTED_ENCODING.detail)
 
-/** `place: found x; accepted: y`, the form of every message about what was sent. */
+/** `place: found x; accepted: y`: the form of messages about fields, as for rules. */
 export function invalid(place: string, found: string, accepted: string): AdminError {
   return new AdminError('invalid_request', `${place}: found ${found}; accepted: ${accepted}`)
 }
@@ -124,7 +124,7 @@ export function problemResponse(error: unknown, errorReporter: ErrorReporter): R
   return respond(status, body, headers)
 }
 
-/** What every answer has: what is told here is nobody's to keep, nor to guess the type of. */
+/** On every response: not to be cached, and not to be sniffed. */
 export const COMMON_RESPONSE_HEADERS: HeaderPairs = {
   'Cache-Control': 'no-store',
   'X-Content-Type-Options': 'nosniff',
@@ -144,7 +144,7 @@ function fieldsOf(error: unknown, errorReporter: ErrorReporter): ProblemFields {
     return { status: ADMIN_PROBLEMS[code], error: code, detail: message, headers, errors: problems }
   }
   if (error instanceof EditError) return fieldsOfEdit(error)
-  // The editor tells of its store in its own words; what is only read does not pass through it.
+  // Reads do not pass through the editor, which reports these errors of the store itself.
   if (error instanceof UnavailableError) {
     return { status: 503, error: 'rules_unavailable', detail: error.message }
   }

@@ -56,9 +56,9 @@ describe('a login', () => {
     await login(admin, 'a-wrong-one')
     const lines = admin.memoryLog.lines.filter(({ msg }) => /session|login/.test(String(msg)))
     expect(lines).toMatchObject([
-      { level: 'info', msg: 'a session began', holder: 'admin', address: '0.0.0.0' },
-      { level: 'info', msg: 'a session began', holder: 'a read' },
-      { level: 'warn', msg: 'a login without a good token', address: '0.0.0.0' },
+      { level: 'info', msg: 'admin session started', holder: 'admin', address: '0.0.0.0' },
+      { level: 'info', msg: 'admin session started', holder: 'a read' },
+      { level: 'warn', msg: 'admin login rejected: invalid token', address: '0.0.0.0' },
     ])
     expect(JSON.stringify(lines)).not.toContain(ROOT_TOKEN)
     expect(JSON.stringify(lines)).not.toContain('a-wrong-one')

@@ -122,7 +122,10 @@ describe('a trial', () => {
     const { admin } = await startWith()
     const calls = Array.from({ length: 2000 }, (_, i) => ({ atMs: i }))
     const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
-    const answer = await admin.request('POST', '/simulate', { limits: Array(12).fill(limit), calls })
+    const answer = await admin.request('POST', '/simulate', {
+      limits: Array(12).fill(limit),
+      calls,
+    })
     expect(answer.status).toBe(200)
   })
 })

@@ -1,4 +1,4 @@
-/** The admin listener: `/metrics` and the dashboard, which need no token, and the admin API. */
+/** The admin listener: `/metrics` and the dashboard, both without a token, and the admin API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { getRequestListener, type HttpBindings } from '@hono/node-server'
@@ -10,17 +10,17 @@ import type { AdminDeps } from './admin-deps.js'
 import { createAdminApp } from './admin-app.js'
 import { EventStreams } from './event-streams.js'
 import { createStaticFiles } from './static-files.js'
-import { invalid, problemResponse } from './admin-error.js'
+import { AdminError, problemResponse } from './admin-error.js'
 
 export type { AdminDeps } from './admin-deps.js'
 
 export interface Admin {
   /**
-   * Answers one request. For the server's `request` and `checkContinue` alike: who waits for leave
-   * to send its body gets it only after its token was found good.
+   * Handles one request, of the server's `request` and `checkContinue` events alike: a client that
+   * sends `Expect: 100-continue` may send its body only after its token was accepted.
    */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>
-  /** Ends the streams of events now: they would not end by themselves. */
+  /** Ends the event streams, which would not end by themselves. */
   close(): void
 }
 
@@ -31,7 +31,7 @@ export function createAdmin(deps: AdminDeps): Admin {
   const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
   const metrics = coalesce(deps.metricsText)
   const listener = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {
-    // What HTTP/1.0 leaves out.
+    // For HTTP/1.0 requests without a Host header.
     hostname: 'localhost',
     overrideGlobalObjects: false,
     errorHandler: (error) => problemResponse(requestProblem(error), errorReporter),
@@ -49,8 +49,8 @@ export function createAdmin(deps: AdminDeps): Admin {
 }
 
 /**
- * One text for all who ask at the same time. Nobody needs a token for it, and with thousands of
- * rules it takes as long as thousands of decisions.
+ * Shares one text among concurrent requests: metrics need no token, and with thousands of rules one
+ * text costs as much as thousands of decisions.
  */
 function coalesce(make: AdminDeps['metricsText']): () => Promise<Buffer> {
   let pending: Promise<Buffer> | undefined
@@ -62,10 +62,12 @@ function coalesce(make: AdminDeps['metricsText']): () => Promise<Buffer> {
   }
 }
 
-/** A target or a host of which no URL can be made. */
+/** Recognises a request target or host that makes no valid URL. */
 function requestProblem(error: unknown): unknown {
   const isTarget = error instanceof Error && error.name === 'RequestError'
-  return isTarget ? invalid('target', 'no URL', 'a path and a host') : error
+  return isTarget
+    ? new AdminError('invalid_request', 'The request target or the Host header is not valid.')
+    : error
 }
 
 async function sendMetrics(
@@ -75,7 +77,7 @@ async function sendMetrics(
 ): Promise<void> {
   if (method !== 'GET' && method !== 'HEAD') {
     const headers = ['Allow', 'GET, HEAD']
-    return sendProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
+    return sendProblem(response, { status: 405, detail: 'Allowed methods: GET, HEAD.', headers })
   }
   const body = await metrics()
   const length = String(body.length)

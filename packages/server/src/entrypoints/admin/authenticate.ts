@@ -1,4 +1,4 @@
-/** The one door of the admin API: who is let in, or not, whatever is asked for. */
+/** Authenticates every request to the admin API, before its path is looked at. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createThrottle } from '../../observability/log/throttle.js'
 import { type TokenAuthenticator, type Principal, isCrossSite } from './principals.js'
@@ -14,25 +14,25 @@ import {
   type Sessions,
 } from './sessions.js'
 
-/** What is known of whoever sent a request, beside who it is. */
+/** The connection and session that a request came with. */
 export interface Sender {
-  /** The id of the token; empty where nobody was asked. */
+  /** The id of the token; empty if the operation is open. */
   readonly tokenId: string
-  /** Of the connection, or whom a trusted proxy names. */
+  /** The address of the connection, or the client that a trusted proxy names. */
   readonly address: string
-  /** Whether nobody on the way could have read it. */
+  /** Whether the request was encrypted from the client to the nearest proxy, or to here. */
   readonly isEncrypted: boolean
-  /** Whether it did not leave this machine, as its sender sees it. */
+  /** Whether the client addressed a loopback host. */
   readonly isLoopback: boolean
   /** Host and port as the sender knows them. */
   readonly host: string
-  /** Whether only the head of the answer is wanted. */
+  /** Whether the method is HEAD. */
   readonly isHead: boolean
-  /** Undefined: it came with a token. */
+  /** Undefined if the request came with a token. */
   readonly session: Session | undefined
-  /** Whether the same would still be let in. */
+  /** Whether the same credentials are still valid. */
   readonly isStillAuthenticated: () => boolean
-  /** Ends the connection in the middle of an answer. */
+  /** Closes the connection in the middle of a response. */
   readonly cut: () => void
 }
 
@@ -43,18 +43,18 @@ export interface AuthenticatorDeps extends AdminDeps {
 }
 
 export interface AuthContext {
-  /** Undefined where nobody has to be known. */
+  /** Undefined if the operation is open. */
   readonly principal: Principal | undefined
   readonly sender: Sender
-  /** What the answer says of its own limits. */
+  /** Rate limit headers of the response. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** What the door has to know of what is asked for. */
+/** What authentication depends on besides the request itself. */
 export interface OperationAccess {
   readonly isOpen: boolean
   readonly writes: boolean
-  /** Whether it is usual to come without credentials, to find out that some are needed. */
+  /** Whether a browser asks if it has a session: having none is not a failed attempt. */
   readonly isSessionProbe: boolean
 }
 
@@ -74,7 +74,7 @@ export function headerOf({ headers }: Request, name: string): string | undefined
 
 const CHANGES_NOTHING: readonly string[] = ['GET', 'HEAD']
 
-/** Fails closed: whoever is not known, or known to call too often, gets no further. */
+/** Throws for requests that are cross-site, unauthenticated or over the admin API's own limits. */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const { clock, log, tokenAuthenticator, sessions, limits } = deps
   const throttle = createThrottle(clock)
@@ -100,19 +100,19 @@ export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
     }
     if (operation.isOpen) return { principal: undefined, sender, headers: {} }
     if (credentials === undefined) {
-      // Who asks with nothing in hand guesses nothing, and needs the answer to find the way in.
+      // A request without any credentials guesses none, so it does not count as a failure.
       if (operation.isSessionProbe && authorization === undefined && !hasCookie(cookies))
         throw unauthorized()
       const passed = throttle.pass('unauthorized')
       if (passed !== undefined) {
-        log.warn({ address, ...passed }, 'a call without a good admin token')
+        log.warn({ address, ...passed }, 'admin request rejected: invalid token')
       }
       limits.recordFailure(address)
       throw unauthorized()
     }
     const { principal, session } = credentials
     const headers = limits.checkCall(principal.id, operation.writes)
-    // By its method and not by what it is said to do: a browser sends the cookie whoever asks.
+    // By method, whatever the operation does: browsers send the cookie with every request.
     if (session !== undefined && !CHANGES_NOTHING.includes(request.method)) {
       if (!equalInConstantTime(headerOf(request, CSRF_HEADER) ?? '', session.csrf))
         throw csrfMismatch()
@@ -126,7 +126,7 @@ interface VerifiedCredentials {
   readonly session: Session | undefined
 }
 
-/** A token that is shown says who it is, and where it is wrong no cookie makes up for it. */
+/** A token takes precedence over the cookie, also if the token is wrong. */
 function verifyCredentials(
   tokenAuthenticator: TokenAuthenticator,
   sessions: Sessions,
@@ -141,7 +141,7 @@ function verifyCredentials(
   return principal && { principal, session: undefined }
 }
 
-/** Without a socket there is no address: such requests count together. */
+/** Requests without a socket share one address. */
 const NO_ADDRESS = '0.0.0.0'
 
 function addressOf(env: Bindings, { addressOf: given }: AdminDeps): string {
@@ -151,8 +151,8 @@ function addressOf(env: Bindings, { addressOf: given }: AdminDeps): string {
 }
 
 /**
- * A page of our own says in `Origin` how it was fetched, and no script can say otherwise: so a
- * proxy that ends TLS need not be known here.
+ * The `Origin` of the dashboard shows that it was loaded over HTTPS, and no script can forge it. So
+ * a proxy that terminates TLS need not be configured here.
  */
 function isEncrypted(
   request: Request,

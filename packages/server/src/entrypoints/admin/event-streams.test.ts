@@ -139,7 +139,7 @@ describe('streams', () => {
     const { events } = eventsOf()
     const streams = Array.from({ length: 32 }, () => open(events))
     expect(() => open(events)).toThrow(
-      'streams: found 32 of this token are open; accepted: up to 32',
+      'This token has 32 open event streams. Each process has up to 32',
     )
     expect(() => open(events, 'another')).not.toThrow()
     await streams[5]?.reader.cancel()
@@ -150,7 +150,9 @@ describe('streams', () => {
   test('are up to 64 of all', async () => {
     const { events } = eventsOf()
     for (let i = 0; i < 64; i++) open(events, `holder ${i}`)
-    expect(() => open(events, 'one more')).toThrow('streams: found 64 are open; accepted: up to 32')
+    expect(() => open(events, 'one more')).toThrow(
+      '64 event streams are open. Each process has up to 32',
+    )
   })
 
   test('cost nothing while nobody listens', async () => {
@@ -184,8 +186,8 @@ describe('streams', () => {
       ': no figures\n\n',
     ])
     expect(lines).toMatchObject([
-      { msg: 'no figures to tell', error: 'Error: gone' },
-      { msg: 'no figures to tell' },
+      { msg: 'failed to read statistics for event streams', error: 'Error: gone' },
+      { msg: 'failed to read statistics for event streams' },
     ])
   })
 

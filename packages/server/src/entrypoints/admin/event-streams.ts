@@ -1,30 +1,30 @@
 /**
- * Streams of server-sent events: figures every two seconds, and what cannot wait for them. One
- * timer and one text for all who listen, and neither while nobody does.
+ * Server-sent events: statistics every two seconds; changes of rules and alerts at once. All
+ * subscribers share one timer and one encoded event; without subscribers there is no timer.
  */
 import { createThrottle, type Throttle } from '../../observability/log/throttle.js'
 import { systemScheduler, type Scheduler } from '../../lib/scheduler.js'
 import type { AdminDeps } from './admin-deps.js'
 import { AdminError } from './admin-error.js'
 
-/** What an `EventSource` waits before it comes again. */
+/** How long an `EventSource` waits before it reconnects. */
 const RETRY_MS = 2000
 const TICK_EVERY_MS = 2000
-/** A change of rules is told within this time. */
+/** A change of rules is sent within this time. */
 const POLL_EVERY_MS = 250
 const POLLS_PER_TICK = TICK_EVERY_MS / POLL_EVERY_MS
 const STREAMS_MAX = 64
-/** One token, however often it is used, must not keep the others out. */
+/** One token must not take all streams. */
 const STREAMS_OF_ONE_MAX = 32
-/** Who has so much still to read does not read. */
+/** A subscriber with so much unsent data is disconnected. */
 const UNSENT_BYTES_MAX = 256 * 1024
 
 export interface Subscriber {
   /** The id of its token. */
   readonly tokenId: string
-  /** Whether it would still be let in; asked at each tick. */
+  /** Whether its credentials are still valid; checked at each tick. */
   readonly isStillAuthenticated: () => boolean
-  /** Ends its connection, for one that reads nothing. */
+  /** Closes its connection, if it does not read. */
   readonly cut: () => void
 }
 
@@ -48,7 +48,7 @@ export class EventStreams {
   #stop: (() => void) | undefined
   #polls = 0
   #version = 0
-  /** The last tick, for who comes between two. */
+  /** The last tick, sent at once to new subscribers. */
   #last: Uint8Array | undefined
   #isTicking = false
   #isClosed = false
@@ -59,12 +59,12 @@ export class EventStreams {
     this.#throttle = createThrottle(deps.clock)
   }
 
-  /** How many listen. */
+  /** The number of open streams. */
   count(): number {
     return this.#streams.size
   }
 
-  /** Throws an `AdminError` where too many listen already. */
+  /** Throws an `AdminError` if too many streams are open. */
   open(subscriber: Subscriber): ReadableStream<Uint8Array> {
     this.requireRoom(subscriber.tokenId)
     let stream: Stream | undefined
@@ -84,7 +84,7 @@ export class EventStreams {
     )
   }
 
-  /** Ends every stream now, and takes no more. */
+  /** Ends all streams, and accepts no more. */
   close(): void {
     this.#isClosed = true
     for (const stream of this.#streams) this.end(stream)
@@ -93,12 +93,12 @@ export class EventStreams {
   private requireRoom(tokenId: string): void {
     const own = [...this.#streams].filter((stream) => stream.tokenId === tokenId).length
     let found = ''
-    if (this.#isClosed) found = 'the server is stopping'
-    else if (own >= STREAMS_OF_ONE_MAX) found = `${own} of this token are open`
-    else if (this.#streams.size >= STREAMS_MAX) found = `${STREAMS_MAX} are open`
+    if (this.#isClosed) found = 'The server is stopping.'
+    else if (own >= STREAMS_OF_ONE_MAX) found = `This token has ${own} open event streams.`
+    else if (this.#streams.size >= STREAMS_MAX) found = `${STREAMS_MAX} event streams are open.`
     if (found === '') return
-    const accepted = `up to ${STREAMS_OF_ONE_MAX} of a token and ${STREAMS_MAX} of all, in each process`
-    throw new AdminError('too_many_streams', `streams: found ${found}; accepted: ${accepted}`)
+    const most = `Each process has up to ${STREAMS_OF_ONE_MAX} for one token and ${STREAMS_MAX} in all.`
+    throw new AdminError('too_many_streams', `${found} ${most}`)
   }
 
   private begin(stream: Stream): void {
@@ -140,7 +140,7 @@ export class EventStreams {
     void this.tick()
   }
 
-  /** Never rejects. A tick that takes longer than the time between two is not asked for twice. */
+  /** Never rejects. Skipped while the last one still runs. */
   private async tick(): Promise<void> {
     const { fleetStats, log } = this.#deps
     if (this.#isTicking || this.#streams.size === 0) return
@@ -153,8 +153,9 @@ export class EventStreams {
       this.sendText(this.#last)
     } catch (error) {
       const passed = this.#throttle.pass('tick')
-      if (passed !== undefined) log.warn({ error: String(error), ...passed }, 'no figures to tell')
-      // A remark, so that whoever listens knows that somebody is there.
+      if (passed !== undefined)
+        log.warn({ error: String(error), ...passed }, 'failed to read statistics for event streams')
+      // A comment line, so that clients see that the connection is alive.
       this.sendText(this.#encoder.encode(': no figures\n\n'))
     } finally {
       this.#isTicking = false

@@ -1,4 +1,4 @@
-/** One operation of the admin API: what it is documented as, what it checks, what it does. */
+/** One operation of the admin API: its documentation, what it accepts, and what it does. */
 import { z } from 'zod'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
@@ -12,23 +12,23 @@ import { BODY_BYTES_MAX, type BodyKind, readQuery, type ExpectedVersion } from '
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 
-/** What was sent, before the operation looked at it. */
+/** A request before its parts are checked. */
 interface RawOperationRequest {
-  /** By name, as the path spells them. */
+  /** By name, still percent-encoded. */
   readonly params: ReadonlyMap<string, string>
   readonly search: URLSearchParams
   readonly ifMatch: ExpectedVersion
-  /** Undefined where the operation is open, and nobody was asked who they are. */
+  /** Undefined if the operation is open. */
   readonly principal: Principal | undefined
   readonly sender: Sender
-  /** Undefined where the operation takes none. */
+  /** Undefined if the operation takes no body. */
   readonly body: unknown
 }
 
 interface OperationRequest<Query, Body> {
   /** The decoded value of a parameter of the path. */
   readonly param: (name: string) => string
-  /** The same as it was spelled. */
+  /** The same, still percent-encoded. */
   readonly rawParam: (name: string) => string
   readonly query: Query
   readonly body: Body
@@ -39,7 +39,7 @@ interface OperationRequest<Query, Body> {
 
 export interface Reply {
   readonly status: 200 | 201
-  /** Told as JSON; a text is YAML; a stream is one of events. */
+  /** Sent as JSON; a string is YAML, a stream is server-sent events. */
   readonly body: unknown
   readonly headers?: Readonly<Record<string, string>> | undefined
   readonly etag?: number | undefined
@@ -49,14 +49,14 @@ export interface Reply {
 export interface BodySpec<Body> {
   readonly kinds: readonly BodyKind[]
   readonly bytesMax: number
-  /** What is documented, and what `read` checks unless it says otherwise. */
+  /** For the document; `read` checks it unless it says otherwise. */
   readonly schema: z.ZodType
   read(sent: unknown): Body
-  /** Long JSON, where it is read otherwise than by this thread. The query is not checked yet. */
+  /** Parses large JSON off this thread. The query is not checked yet. */
   readonly readLarge?: (text: string, search: URLSearchParams, deps: AdminDeps) => Promise<unknown>
 }
 
-/** What the answers of success are, for the document. */
+/** A successful response, for the document. */
 export interface SuccessResponse {
   readonly status: 200 | 201
   readonly description: string
@@ -73,13 +73,13 @@ interface OperationSpec {
   readonly tag: string
   readonly summary: string
   readonly description?: string
-  /** The least role that may. */
+  /** The least role that may call it. */
   readonly role: Role
-  /** Whether it needs no credentials: it is where somebody shows them. @default false */
+  /** Whether it needs no credentials, as the login. @default false */
   readonly isOpen?: boolean
-  /** Whether it changes what the rule store holds, and says who and why. */
+  /** Whether it changes the rule store; then it takes `why`. */
   readonly writes?: boolean
-  /** Whether `If-Match` is looked at. */
+  /** Whether `If-Match` is required or optional; undefined: not supported. */
   readonly ifMatch?: 'needed' | 'honoured'
   readonly answers: readonly SuccessResponse[]
 }
@@ -147,7 +147,7 @@ export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = un
   }
 }
 
-/** A body that is checked by its schema. */
+/** A body that is checked against its schema. */
 export function checkedBody<Schema extends z.ZodType>(
   schema: Schema,
   bytesMax = BODY_BYTES_MAX,
@@ -160,7 +160,7 @@ export function checkedBody<Schema extends z.ZodType>(
   }
 }
 
-/** A body that whoever takes it checks, in the words of rules. The schema only describes it. */
+/** A body that its consumer checks, such as the reader of rules; the schema only documents it. */
 export function openBody(
   schema: z.ZodType,
   kinds: readonly BodyKind[] = ['json'],
@@ -180,7 +180,7 @@ function parseWith<Schema extends z.ZodType>(
 
 type Issue = z.core.$ZodIssue
 
-/** The messages of our schemas say what is accepted; what was found is looked up. */
+/** The messages of the schemas say what is accepted; this adds what was found. */
 function problemOf(place: string, issues: readonly Issue[], sent: unknown): AdminError {
   const problems = issues.slice(0, PROBLEMS_MAX).map((issue) => describeIssue(place, issue, sent))
   const detail = problems.map(({ message }) => message).join('\n')
@@ -210,7 +210,7 @@ function describeIssue(place: string, issue: Issue, sent: unknown): ReportedProb
   return { code: 'unknown-key', field, found, accepted, message, ...near }
 }
 
-/** Our strict objects name their keys in the message. */
+/** `strictObject` lists its keys in the message. */
 function acceptedKeys({ message }: Issue): readonly string[] {
   return message.split(', ')
 }
@@ -239,8 +239,7 @@ function decodeParam(name: string, segment: string): string {
 }
 
 /**
- * The version that the writer has seen, from `If-Match` or from the body that it was read with.
- * Undefined: it does not care.
+ * The version that the client has read, from `If-Match` or from the body. Undefined: any version.
  */
 export function expectedOf(
   ifMatch: ExpectedVersion,
@@ -255,6 +254,6 @@ export function expectedOf(
   if (expected !== undefined || !needed) return expected
   throw new AdminError(
     'precondition_required',
-    'If-Match: found nothing; accepted: the ETag that was read, such as "12", or * to overwrite whatever is there',
+    'If-Match is missing. Send the ETag that was read, such as "12", or * to overwrite whatever is there.',
   )
 }

@@ -59,7 +59,7 @@ describe('types of bodies', () => {
 
   test('another is refused, with those that are accepted', () => {
     expect(() => bodyKindOf('text/plain', ['json'])).toThrow(
-      'Content-Type: found text/plain; accepted: application/json',
+      'Content-Type text/plain is not supported. Send application/json',
     )
   })
 })

@@ -1,4 +1,4 @@
-/** A request's parts, read with bounds: its body, its query, the version its sender has seen. */
+/** Reads body, query and If-Match of a request, each within bounds. */
 import type { Readable } from 'node:stream'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
@@ -8,7 +8,7 @@ import { AdminError, unsupportedEncoding, invalid } from './admin-error.js'
 /** Rule sets are large; nothing else is. */
 export const SET_BYTES_MAX = 16 * 1024 * 1024
 export const BODY_BYTES_MAX = 256 * 1024
-/** Rules go to 16. */
+/** Rules nest up to 16 levels. */
 const DEPTH_MAX = 32
 
 export type BodyKind = 'json' | 'merge-patch' | 'yaml'
@@ -19,17 +19,17 @@ const TYPES: Readonly<Record<BodyKind, readonly string[]>> = {
   yaml: ['application/yaml', 'application/x-yaml', 'text/yaml', 'text/x-yaml'],
 }
 
-/** The first is the one to document. */
+/** The media types to document. */
 export function typesOf(kinds: readonly BodyKind[]): readonly string[] {
   return kinds.map((kind) => TYPES[kind][0] ?? '')
 }
 
-/** What `curl -d` calls everything it sends. */
+/** The type that `curl -d` sends by default. */
 const UNTYPED = 'application/x-www-form-urlencoded'
 
 /**
- * By `Content-Type`; a body without one, or with the one that curl adds by itself, is the first
- * that is accepted. A page of somewhere else could send that too, but not the token.
+ * By `Content-Type`. A body without one, or with curl's default, is of the first accepted kind:
+ * another site's page could send that too, but not the token.
  */
 export function bodyKindOf(contentType: string | undefined, kinds: readonly BodyKind[]): BodyKind {
   const [first = 'json'] = kinds
@@ -41,7 +41,7 @@ export function bodyKindOf(contentType: string | undefined, kinds: readonly Body
   const accepted = typesOf(kinds).join(', ')
   throw new AdminError(
     'unsupported_type',
-    `Content-Type: found ${show(contentType)}; accepted: ${accepted}`,
+    `Content-Type ${show(contentType)} is not supported. Send ${accepted}.`,
   )
 }
 
@@ -49,7 +49,7 @@ export function requireUncompressed(encoding: string | undefined): void {
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw unsupportedEncoding()
 }
 
-/** The bytes of a body, up to a bound. What is beyond it stays unread. */
+/** Reads a body up to a bound; the rest stays unread. */
 export async function readBytes(
   body: ReadableStream<Uint8Array> | Readable | null,
   length: string | undefined,
@@ -73,10 +73,10 @@ export async function readBytes(
   }
 }
 
-/** Nobody reads the rest, and what came after it on the connection would wait for that. */
+/** Closes the connection: the unread rest would block the next request on it. */
 function tooLarge(most: number): AdminError {
   const headers = { Connection: 'close' }
-  return new AdminError('too_large', `body: found more; accepted: ${most} bytes`, { headers })
+  return new AdminError('too_large', `The body exceeds ${most} bytes.`, { headers })
 }
 
 export function readText(bytes: Buffer): string {
@@ -93,7 +93,7 @@ const OPENING = 123
 const CLOSING = 125
 const MESSAGE_LENGTH_MAX = 160
 
-/** In what comes back, `__proto__` is a name like any other. */
+/** `__proto__` in JSON becomes an ordinary own key. */
 export function readJson(bytes: Buffer): unknown {
   const text = readJsonText(bytes)
   try {
@@ -103,7 +103,7 @@ export function readJson(bytes: Buffer): unknown {
   }
 }
 
-/** What may be JSON, and is not too deep for it. */
+/** The text of a body that is not nested too deeply. */
 export function readJsonText(bytes: Buffer): string {
   if (depthOf(bytes) <= DEPTH_MAX) return readText(bytes)
   throw invalid('body', `more than ${DEPTH_MAX} levels of lists and objects`, 'fewer')
@@ -115,7 +115,7 @@ export function notJson(text: string, error: unknown): AdminError {
   return invalid('body', found, 'JSON')
 }
 
-/** How deep lists and objects lie in each other; looks no further than the bound. */
+/** The nesting depth of lists and objects; stops at the bound. */
 function depthOf(bytes: Buffer): number {
   let depth = 0
   let deepest = 0
@@ -132,7 +132,7 @@ function depthOf(bytes: Buffer): number {
   return deepest
 }
 
-/** Each parameter once, and none that nobody looks at. */
+/** Accepts each known parameter once, and no others. */
 export function readQuery(
   search: URLSearchParams,
   names: readonly string[],
@@ -151,7 +151,7 @@ export function readQuery(
   return Object.fromEntries(query)
 }
 
-/** `any`: it is to be overwritten whatever it is. Undefined: nothing was said. */
+/** `any`: overwrite whatever is there. Undefined: no If-Match was sent. */
 export type ExpectedVersion = number | 'any' | undefined
 
 const VERSION_TAG = /^(?:W\/)?"([0-9]{1,15})"$|^([0-9]{1,15})$/

@@ -1,4 +1,4 @@
-/** Sessions of browsers: begun with a token, held in a cookie, ended by whoever holds them. */
+/** Browser sessions: started with a token, kept in a cookie, ended by logout. */
 import { show } from '@sluice/core'
 import { createThrottle } from '../../../observability/log/throttle.js'
 import type { AuthenticatorDeps, Sender } from '../authenticate.js'
@@ -10,7 +10,7 @@ import { BASE } from './operation-helpers.js'
 
 const tag = 'Sessions'
 export const SESSION_PATH = `${BASE}/session`
-/** A token, and what JSON needs around it: nobody is known yet. */
+/** Room for a token in JSON: the sender is not authenticated yet. */
 const BODY_BYTES_MAX = 8 * 1024
 
 export function sessionOperations(deps: AuthenticatorDeps): readonly Operation[] {
@@ -24,9 +24,9 @@ function login({ tokenAuthenticator, sessions, limits, clock, log }: Authenticat
     path: SESSION_PATH,
     id: 'beginSession',
     tag,
-    summary: 'Begin a session of a browser with a token',
+    summary: 'Start a browser session with a token',
     description:
-      'Answers a cookie that no script can read; it ends after 12 hours, or with the token.',
+      'Sets a cookie that scripts cannot read. The session ends after 12 hours, or with the token.',
     role: 'read',
     isOpen: true,
     body: checkedBody(sessionInput, BODY_BYTES_MAX),
@@ -39,11 +39,12 @@ function login({ tokenAuthenticator, sessions, limits, clock, log }: Authenticat
         const { address } = sender
         limits.recordFailure(address)
         const passed = throttle.pass('login')
-        if (passed !== undefined) log.warn({ address, ...passed }, 'a login without a good token')
+        if (passed !== undefined)
+          log.warn({ address, ...passed }, 'admin login rejected: invalid token')
         throw unauthorized()
       }
       const own = limits.checkCall(principal.id, false)
-      log.info({ principal: principal.name, address: sender.address }, 'a session began')
+      log.info({ principal: principal.name, address: sender.address }, 'admin session started')
       const seconds = (started.session.expiresAtMs - clock.now()) / 1000
       const cookie = setCookie(started.value, seconds, sender.isEncrypted)
       const headers = { ...own, 'Set-Cookie': cookie }
@@ -52,12 +53,12 @@ function login({ tokenAuthenticator, sessions, limits, clock, log }: Authenticat
   })
 }
 
-/** A browser would not keep the cookie, or would send it where anybody can read it. */
+/** Over plain HTTP others could read the token and the cookie. */
 function requireEncrypted({ isEncrypted, isLoopback, host }: Sender): void {
   if (isEncrypted || isLoopback) return
   throw new AdminError(
     'not_encrypted',
-    `session: found http://${show(host)}, where anybody on the way can read the token; accepted: https:// by a proxy in front of the admin listener, or a loopback address, as over ssh -L 9090:127.0.0.1:9090`,
+    `Sessions need an encrypted connection, and http://${show(host)} is not. Use https:// through a proxy in front of the admin listener, or a loopback address, for example with ssh -L 9090:127.0.0.1:9090.`,
   )
 }
 
@@ -71,12 +72,12 @@ const getSession = operation({
   path: SESSION_PATH,
   id: 'getSession',
   tag,
-  summary: 'Say whose session this is',
+  summary: 'Read the current session',
   role: 'read',
   answers: [{ status: 200, description: 'The session.', schema: sessionView }],
   run({ sender: { session } }) {
     if (session !== undefined) return { status: 200, body: viewSession(session) }
-    throw new AdminError('not_found', 'session: found Authorization; accepted: the cookie of one')
+    throw new AdminError('not_found', 'This request came with a token and has no session.')
   },
 })
 
@@ -85,10 +86,10 @@ const logout = operation({
   path: SESSION_PATH,
   id: 'endSession',
   tag,
-  summary: 'Take the cookie of a session back',
-  description: 'To end it everywhere, revoke its token.',
+  summary: 'End the session of this browser',
+  description: 'Removes the cookie. To end the session everywhere, revoke its token.',
   role: 'read',
-  answers: [{ status: 200, description: 'The browser has none any more.', schema: sessionEnded }],
+  answers: [{ status: 200, description: 'The cookie is removed.', schema: sessionEnded }],
   run: ({ sender }) => ({
     status: 200,
     body: { ended: true },

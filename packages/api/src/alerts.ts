@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { instant, type View } from './schema.js'
 
-/** `page`: somebody has to act now; `ticket`: in working hours. */
+/** Every alert, in the order in which messages list them. `page` wakes somebody; `ticket` can wait. */
 export const ALERT_SEVERITIES = {
   'breaker-open': 'page',
   degraded: 'page',
@@ -18,7 +18,7 @@ export const ALERT_SEVERITIES = {
   'caller-exhausted': 'ticket',
   'refusals-anomaly': 'ticket',
   'callers-anomaly': 'ticket',
-  // Callers whose calls were admitted get errors now, and nothing before the gateway may see it.
+  // Callers whose calls were admitted get errors, and nothing in front of the gateway may notice.
   'upstream-failing': 'page',
 } as const satisfies Readonly<Record<string, 'page' | 'ticket'>>
 

@@ -1,45 +1,31 @@
-/** Every alert: its name, how urgent it is, and how long it stays active after its last finding. */
+/** How the server treats each alert. Names and severities are defined in @sluice/api. */
+import { ALERT_NAMES, ALERT_SEVERITIES, type AlertName } from '@sluice/api'
+
+export { ALERT_NAMES, type AlertName } from '@sluice/api'
 
 interface AlertKind {
   /** `page` wakes somebody; `ticket` can wait for working hours. */
   readonly severity: 'page' | 'ticket'
   /** A finding within this time after the last one continues the alert: flapping notifies once. */
   readonly holdMs: number
-  /** Explains other alerts, and is therefore listed before them. @default false */
-  readonly isCause?: boolean
+  /** Explains other alerts, and is therefore listed before them. */
+  readonly isCause: boolean
 }
 
 const HOLD_MS = 10_000
+const LONGER_HOLDS_MS: Partial<Record<AlertName, number>> = { 'store-evictions': 60_000 }
+const CAUSES: readonly AlertName[] = ['breaker-open', 'store-refused']
 
-const PAGE: AlertKind = { severity: 'page', holdMs: HOLD_MS }
-const TICKET: AlertKind = { severity: 'ticket', holdMs: HOLD_MS }
+const kindOf = (name: AlertName): AlertKind => ({
+  severity: ALERT_SEVERITIES[name],
+  holdMs: LONGER_HOLDS_MS[name] ?? HOLD_MS,
+  isCause: CAUSES.includes(name),
+})
 
-const KINDS = {
-  'breaker-open': { ...PAGE, isCause: true },
-  degraded: PAGE,
-  availability: PAGE,
-  'store-refused': { ...PAGE, isCause: true },
-  'fleet-unknown': TICKET,
-  'store-slow': TICKET,
-  'clock-offset': TICKET,
-  'clock-spread': TICKET,
-  'store-memory': PAGE,
-  'store-evictions': { ...PAGE, holdMs: 60_000 },
-  'rules-stale': PAGE,
-  'caller-exhausted': TICKET,
-  'refusals-anomaly': TICKET,
-  'callers-anomaly': TICKET,
-  // Callers whose calls were admitted get errors, and nothing in front of the gateway may notice.
-  'upstream-failing': PAGE,
-} satisfies Record<string, AlertKind>
-
-export type AlertName = keyof typeof KINDS
-
-export const ALERT_KINDS: Readonly<Record<AlertName, AlertKind>> = KINDS
-
-/** In the order in which messages and metrics list them. */
-export const ALERT_NAMES: readonly AlertName[] = Object.keys(KINDS).filter(isAlertName)
+export const ALERT_KINDS = Object.fromEntries(
+  ALERT_NAMES.map((name) => [name, kindOf(name)]),
+) as Readonly<Record<AlertName, AlertKind>>
 
 export function isAlertName(value: unknown): value is AlertName {
-  return typeof value === 'string' && Object.hasOwn(KINDS, value)
+  return typeof value === 'string' && Object.hasOwn(ALERT_SEVERITIES, value)
 }

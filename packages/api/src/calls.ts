@@ -22,7 +22,7 @@ export type NodeView = View<typeof nodeView>
 
 export const nodesView = z
   .object({
-    version: version.meta({ description: 'Of the rules, as the asked node knows them.' }),
+    version: version.meta({ description: 'The version of the rules on the node that answers.' }),
     source: z.string(),
     readOnly: z.string().nullable(),
     news: z.enum(['push', 'poll', 'none']).nullable(),
@@ -38,7 +38,7 @@ export type Attributes = View<typeof attributes>
 
 export const callerView = z
   .object({ rule: z.string(), caller: attributes, hash: z.string() })
-  .meta({ id: 'Caller', description: 'Logs and Redis have the hash in place of the caller.' })
+  .meta({ id: 'Caller', description: 'Logs and Redis contain the hash instead of the caller.' })
 export type CallerView = View<typeof callerView>
 
 export const callInput = z
@@ -59,13 +59,14 @@ export const decisionView = z
     rule: z.string().nullable().optional(),
     source: decisionSource,
     staleMs: z.number().optional().meta({
-      description: 'Only where it was not the store: how old what it was made from is.',
+      description:
+        'Age of the state that the decision used, in milliseconds; absent if the store decided.',
     }),
     callers: z.array(callerView),
   })
   .meta({
     id: 'Decision',
-    description: 'The decision as docs/reference/decision-api.md has it, and who is counted.',
+    description: 'The decision (docs/reference/decision-api.md) and the callers that it counts.',
   })
 export type DecisionView = View<typeof decisionView>
 

@@ -6,8 +6,8 @@ export const historyChangeView = z
   .object({
     kind: z.enum(['set', 'rule', 'candidate', 'override', 'key', 'token', 'secret']),
     id: z.string(),
-    before: anyJson.meta({ description: 'Null: there was none.' }),
-    after: anyJson.meta({ description: 'Null: it was removed.' }),
+    before: anyJson.meta({ description: 'Null if it was created.' }),
+    after: anyJson.meta({ description: 'Null if it was removed.' }),
   })
   .meta({ id: 'PastChange' })
 export type HistoryChangeView = View<typeof historyChangeView>
@@ -19,7 +19,7 @@ export const versionView = z
     by: z.string(),
     why: z.string().nullable(),
     changeCount: z.int(),
-    changes: z.array(historyChangeView).meta({ description: 'The first hundred.' }),
+    changes: z.array(historyChangeView).meta({ description: 'The first 100 changes.' }),
   })
   .meta({ id: 'Version' })
 export type VersionView = View<typeof versionView>
@@ -27,10 +27,12 @@ export type VersionView = View<typeof versionView>
 export const versionsPage = z
   .object({
     versions: z.array(versionView),
-    next: z.int().nullable().meta({ description: 'What to ask for as `before`; null: all.' }),
+    next: z
+      .int()
+      .nullable()
+      .meta({ description: 'The `before` of the next page; null on the last page.' }),
     keptSince: z.int().nullable().meta({
-      description:
-        'The oldest version that can be gone back to, where older ones are no longer kept; null: all are kept.',
+      description: 'The oldest version that a rollback can reach; null if all versions are kept.',
     }),
   })
   .meta({ id: 'VersionsPage' })

@@ -20,7 +20,7 @@ export const keyView = z
     last4: z.string().optional(),
     createdAt: z.string(),
     version,
-    key: z.string().optional().meta({ description: 'Told once, in the answer that made it.' }),
+    key: z.string().optional().meta({ description: 'Only in the response that created it.' }),
   })
   .meta({ id: 'Key' })
 export type KeyView = View<typeof keyView>
@@ -37,7 +37,9 @@ export const keysMade = z.union([keyView, keyList])
 export type KeysMade = View<typeof keysMade>
 
 export const keyInput = strictObject({
-  key: name.optional().meta({ description: 'The key itself; none: one is made.' }),
+  key: name
+    .optional()
+    .meta({ description: 'The key itself. Without key and sha256 one is generated.' }),
   sha256: z
     .string(SHA256)
     .regex(/^[0-9a-fA-F]{64}$/, SHA256)
@@ -69,7 +71,7 @@ export const tokenView = z
     role,
     createdAt: z.string(),
     expiresAt: z.string().optional(),
-    token: z.string().optional().meta({ description: 'Told once, in the answer that made it.' }),
+    token: z.string().optional().meta({ description: 'Only in the response that created it.' }),
   })
   .meta({ id: 'Token' })
 export type TokenView = View<typeof tokenView>
@@ -89,7 +91,7 @@ export const sessionView = z
     name: z.string(),
     role,
     expiresAt: instant,
-    csrf: z.string().meta({ description: 'To be sent as `X-Sluice-Csrf` with every change.' }),
+    csrf: z.string().meta({ description: 'Sent back as `X-Sluice-Csrf` with every change.' }),
   })
   .meta({ id: 'Session' })
 export type SessionView = View<typeof sessionView>

@@ -10,7 +10,7 @@ const caller = z.record(z.string(), z.string()).meta({
 
 export const overrideView = z
   .object({
-    id: z.string().meta({ description: 'The caller as URLs have it.', example: 'user=u1' }),
+    id: z.string().meta({ description: 'The caller as written in URLs.', example: 'user=u1' }),
     caller,
     limits: anyList,
     until: z.string().optional(),

@@ -2,28 +2,27 @@
 import { z } from 'zod'
 import { anyJson, anyList, type Input, strictObject, version, type View } from './schema.js'
 
-/** Of a rule, with what the store adds. */
 export const ruleView = z
   .looseObject({
     id: z.string(),
-    version: version.meta({ description: 'Of its last change; also its ETag.' }),
+    version: version.meta({ description: 'The version of its last change; also its ETag.' }),
     overrideCount: z.int().min(0),
     candidate: anyJson.optional(),
     shadowUntil: z.string().optional().meta({
-      description: 'An enforced rule counts and refuses nobody until then.',
+      description: 'Until then the enforced rule counts and refuses no call.',
     }),
   })
   .meta({
     id: 'Rule',
     description:
-      'A rule with the fields that a rules file has (docs/reference/rules.md), but for `overrides`, which are read apart.',
+      'A rule with the fields that a rules file has (docs/reference/rules.md), except `overrides`, which have an endpoint of their own.',
   })
 export type RuleView = View<typeof ruleView>
 
 export const ruleInput = z.looseObject({ id: z.string() }).meta({
   id: 'RuleInput',
   description:
-    'A rule as a rules file has it (docs/reference/rules.md). `overrides`, where given, replace all of the rule. A `version`, where given, is the one that was read.',
+    'A rule as a rules file has it (docs/reference/rules.md). `overrides`, if given, replace all overrides of the rule. `version`, if given, is the version that was read.',
   example: { id: 'per-user', by: ['user'], limits: ['10/second'] },
 })
 export type RuleInput = Input<typeof ruleInput>
@@ -51,13 +50,18 @@ export const yamlText = z.string().meta({ description: 'YAML.' })
 
 export const rulesPage = z
   .object({
-    version: version.meta({ description: 'Of the last change to the set; also its ETag.' }),
+    version: version.meta({
+      description: 'The version of the last change to the set; also its ETag.',
+    }),
     routes: anyList,
     strictPaths: z.boolean(),
     rules: z.array(ruleView),
-    next: z.string().nullable().meta({ description: 'What to ask for as `after`; null: all.' }),
+    next: z
+      .string()
+      .nullable()
+      .meta({ description: 'The `after` of the next page; null on the last page.' }),
     shadowUntil: z.string().nullable().meta({
-      description: 'All enforced rules count and refuse nobody until then; null: they do refuse.',
+      description: 'Until then all enforced rules count and refuse no call; null: they refuse.',
     }),
   })
   .meta({ id: 'RulesPage' })
@@ -65,14 +69,18 @@ export type RulesPage = View<typeof rulesPage>
 
 export const shadowInput = strictObject({
   for: z.string().max(64).meta({ description: 'From `1m` to `24h`.', example: '15m' }),
-  rule: z.string().max(64).optional().meta({ description: 'Only this one; without: all.' }),
+  rule: z
+    .string()
+    .max(64)
+    .optional()
+    .meta({ description: 'Only this rule; without it, all rules.' }),
 }).meta({ id: 'ShadowInput' })
 export type ShadowInput = Input<typeof shadowInput>
 
 export const shadowedView = z
   .object({
     version,
-    until: z.string().meta({ description: 'When it ends by itself.' }),
+    until: z.string().meta({ description: 'When the shadow ends.' }),
     rule: z.string().nullable().meta({ description: 'Null: all rules.' }),
   })
   .meta({ id: 'Shadowed' })
@@ -147,7 +155,7 @@ export type CandidateInput = Input<typeof candidateInput>
 
 export const changeResult = z
   .object({ version })
-  .meta({ id: 'VersionOnly', description: 'The version of the rule store in which it was done.' })
+  .meta({ id: 'VersionOnly', description: 'The version of the rule store with this change.' })
 export type ChangeResult = View<typeof changeResult>
 
 export const errorView = z
@@ -156,8 +164,10 @@ export const errorView = z
     title: z.string(),
     status: z.int(),
     detail: z.string(),
-    error: z.string().meta({ description: 'A short word that scripts can test.' }),
-    version: version.optional().meta({ description: 'With `version_conflict`: the present.' }),
+    error: z.string().meta({ description: 'A stable code for programs.' }),
+    version: version
+      .optional()
+      .meta({ description: 'With `version_conflict`: the current version.' }),
     errors: z.array(problemView).optional(),
   })
   .meta({ id: 'Problem' })

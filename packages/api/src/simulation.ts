@@ -46,7 +46,7 @@ export const simulationView = z
       z.object({
         limit: z.string(),
         algorithm: z.string(),
-        outcomes: z.array(simulatedOutcome).meta({ description: 'Beside each call.' }),
+        outcomes: z.array(simulatedOutcome).meta({ description: 'One for each call, in order.' }),
       }),
     ),
   })

@@ -6,24 +6,28 @@ import { count, instant, type View } from './schema.js'
 const counts = z.array(count)
 const share = z.number().nullable()
 const isWhole = z.boolean().meta({
-  description: 'False: what other nodes saw could not be read; this is of one process alone.',
+  description:
+    'False if the statistics of other nodes could not be read; these are of one process.',
 })
 
 export const seriesView = z
   .object({
     stepMs: z.int(),
-    endMs: z.int().meta({ description: 'When the last step ended, in ms since 1970.' }),
+    endMs: z.int().meta({ description: 'End of the last step, in milliseconds since 1970.' }),
     allowed: counts,
     refused: counts,
     shadowRefused: counts,
-    degraded: counts.meta({ description: 'Decided by a posture; also one of the others.' }),
+    degraded: counts.meta({
+      description:
+        'Decided by the fallback of the rule (`posture`); also counted in one of the other lists.',
+    }),
   })
-  .meta({ id: 'Series', description: 'Counts by steps of time, the oldest first.' })
+  .meta({ id: 'Series', description: 'Counts per time step, oldest first.' })
 export type SeriesView = View<typeof seriesView>
 
 export const latencyView = z
   .object({ p50Ms: z.array(share), p99Ms: z.array(share) })
-  .meta({ id: 'Latency', description: 'For each step; null: there were none.' })
+  .meta({ id: 'Latency', description: 'Per time step; null if there were no decisions.' })
 export type LatencyView = View<typeof latencyView>
 
 export const storeNodeView = z
@@ -77,7 +81,7 @@ export const statsView = z
     store: storeView,
     rules: z.array(ruleStatsView),
   })
-  .meta({ id: 'Stats', description: 'What all nodes saw of their decisions.' })
+  .meta({ id: 'Stats', description: 'Statistics of the decisions of all nodes.' })
 export type StatsView = View<typeof statsView>
 
 const TOP_ORDERS = ['refusals', 'use', 'zero', 'hours', 'shadow'] as const
@@ -90,7 +94,7 @@ export const topCallerView = z
     rule: z.string(),
     caller: z.record(z.string(), z.string()).meta({
       description:
-        'As the rule counts it. Empty: everybody together, or a caller that this node knows only by its hash.',
+        'The attributes that the rule counts by. Empty if the rule counts all calls together, or if only the hash is known.',
     }),
     hash: z.string(),
     isEverybody: z.boolean().meta({
@@ -99,18 +103,18 @@ export const topCallerView = z
     plan: z.string().nullable(),
     lastRefusedCall: z.string().nullable().meta({
       description:
-        'A call of it that was refused lately, or would have been: method, and route or path, up to 97 characters.',
+        'A recent call that was refused, or would have been: method and route or path, up to 97 characters.',
       example: 'GET /v1/orders/:id',
     }),
     refusals: count,
     use: count,
     shadowRefusals: count.meta({
-      description: 'Calls that passed and that the rule, which is in shadow, would have refused.',
+      description: 'Admitted calls that the rule, in shadow, would have refused.',
     }),
     candidateRefusals: count.meta({
-      description: 'Calls that passed and that the candidate of the rule would have refused.',
+      description: 'Admitted calls that the candidate of the rule would have refused.',
     }),
-    error: count.meta({ description: 'By how much the figure may be too high.' }),
+    error: count.meta({ description: 'Upper bound of the overestimate of the figure.' }),
     zeroSince: instant.nullable(),
     lastSeen: instant,
     hoursAtLimit: count,

@@ -6,32 +6,32 @@ import { typesOf } from './read-request.js'
 import { COOKIE, CSRF_HEADER } from './sessions.js'
 
 const TAGS: Readonly<Record<string, string>> = {
-  Rules: 'Rules one by one.',
+  Rules: 'Single rules.',
   'Rule sets': 'The set of rules as a whole.',
-  Overrides: 'Limits of one caller of one rule.',
-  Candidates: 'Limits that are tried in shadow.',
-  History: 'Versions, and the way back.',
-  Keys: 'Known keys of callers.',
-  Tokens: 'Tokens of the admin API itself.',
-  Nodes: 'The processes that decide, and what they run.',
+  Overrides: 'Limits of one caller in place of those of the rule.',
+  Candidates: 'Limits that are tried in shadow beside those in force.',
+  History: 'Versions and rollback.',
+  Keys: 'API keys of callers.',
+  Tokens: 'Tokens of the admin API.',
+  Nodes: 'The nodes, and the version of the rules on each.',
   Calls: 'Decisions, and the counters behind them.',
   Stats: 'Statistics of all nodes, and what limits would do.',
-  Sessions: 'Browsers that were let in with a token.',
+  Sessions: 'Browser sessions, started with a token.',
   Document: 'This document.',
 }
 
 /** By status: what every operation, or every one of a kind, may answer. */
 const PROBLEMS: Readonly<Record<number, string>> = {
-  400: 'What was sent is not accepted; the detail says what is.',
-  401: 'No token, or a wrong one.',
-  403: 'The role of the token is not enough, a web page asked, or rules are read-only here.',
-  404: 'There is no such thing.',
-  409: 'Somebody was faster, it exists already, or a confirmation is missing.',
-  413: 'The body has too many bytes.',
-  415: 'The body is of another type, or compressed.',
+  400: 'The request is invalid; `detail` says why.',
+  401: 'The token is missing or wrong.',
+  403: 'The role of the token is not sufficient, the request is cross-site, or the rules are read-only.',
+  404: 'Not found.',
+  409: 'The version has changed, it exists already, or a confirmation is missing.',
+  413: 'The body is too large.',
+  415: 'The body has an unsupported type, or is compressed.',
   428: 'If-Match is missing.',
-  429: 'Too many calls, or too many wrong tokens from this address.',
-  500: 'A fault of Sluice; its log has it.',
+  429: 'Too many requests, or too many wrong tokens from this address.',
+  500: 'Internal error; see the server log.',
   503: 'The rule store does not answer, or too many streams are open.',
 }
 
@@ -39,13 +39,13 @@ const SECURITY_SCHEMES = {
   token: {
     type: 'http',
     scheme: 'bearer',
-    description: 'The admin token, or one that was made with it.',
+    description: 'The admin token, or a token created with it.',
   },
   session: {
     type: 'apiKey',
     in: 'cookie',
     name: COOKIE,
-    description: `A session; changes also need the header ${CSRF_HEADER}.`,
+    description: `A browser session; changes also need the header ${CSRF_HEADER}.`,
   },
 }
 
@@ -61,7 +61,7 @@ export function documentOf(operations: readonly Operation[], release: string): o
     info: {
       title: 'Sluice admin API',
       version: release,
-      description: 'Rules, overrides, candidates, keys, tokens, nodes and figures of Sluice.',
+      description: 'Rules, overrides, candidates, keys, tokens, nodes and statistics of Sluice.',
       license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
     },
     servers: [{ url: '/' }],
@@ -154,8 +154,8 @@ function queryParameters(query: z.ZodObject, schemas: Schemas): readonly object[
 function ifMatchParameter(ifMatch: 'needed' | 'honoured'): object {
   const description =
     ifMatch === 'needed'
-      ? 'The version that was read, `"12"`; needed unless the body has it. `*` overwrites.'
-      : 'The version that was read, `"12"`; another one by now is 409.'
+      ? 'The version that was read, `"12"`; required unless the body has it. `*` overwrites.'
+      : 'The version that was read, `"12"`; 409 if it has changed.'
   return {
     name: 'If-Match',
     in: 'header',

@@ -1,4 +1,4 @@
-/** The admin API as one function from a request to a response: authenticate, route, run, respond. */
+/** The admin API as one function from request to response: authenticate, route, run, respond. */
 import { z } from 'zod'
 import { isLarge } from '../../rules/editor/worker-parse.js'
 import { ErrorReporter } from '../http/error-reporter.js'

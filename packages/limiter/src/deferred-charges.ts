@@ -1,6 +1,7 @@
 /**
- * What was spent here while the store was silent, and is charged to it when it answers again: down
- * to empty, for this and the last window only. Only what the store certainly did not take itself.
+ * Charges to the store, once it answers again, what was spent locally while it did not: down to
+ * empty, for the present and the last window only, and only what the store certainly did not take
+ * itself.
  */
 import type { CounterKey, Limit } from '@sluice/core'
 import { type Scheduler, systemScheduler } from './periodic.js'
@@ -19,10 +20,10 @@ interface DeferredCharge {
   readonly present: WindowUsage
 }
 
-/** Counters reported on; more are dropped and counted. About 20 MB. */
+/** Most counters with a deferred charge; more are dropped and counted. About 20 MB. */
 const CHARGES_MAX = 100_000
 const CHARGES_AT_ONCE = 64
-/** How soon what waits is charged by a store that answers. */
+/** How often deferred charges are retried. */
 const RETRY_MS = 250
 
 export class DeferredCharges {
@@ -30,19 +31,19 @@ export class DeferredCharges {
   readonly #time: () => number
   readonly #scheduler: Scheduler
   readonly #waiting = new Map<string, DeferredCharge>()
-  /** Counters that were reset while a charge to them was under way: what fails is not put back. */
+  /** Counters that were reset while a charge was running: if it fails it is not queued again. */
   readonly #forgotten = new Set<string>()
   #dropped = 0
   /**
-   * Whether the store answered when it was last asked. While it does not, nothing is charged: of
-   * what is sent then nobody would know whether it ran.
+   * Whether the store answered the last request. While it does not, nothing is charged, because it
+   * would be unknown whether the charge ran.
    */
   isStoreAnswering = true
   #isFlushing = false
   #isClosed = false
   #cancelRetry: (() => void) | undefined
 
-  /** `time` is the store's. */
+  /** `time` is the store's time. */
   constructor(store: Store, time: () => number, scheduler = systemScheduler) {
     this.#store = store
     this.#time = time
@@ -53,7 +54,7 @@ export class DeferredCharges {
     return this.#waiting.size
   }
 
-  /** Units that were spent and will not be charged: there were too many, or nobody knows. */
+  /** Units spent locally that will never be charged: too many, too old, or with an unknown fate. */
   get dropped(): number {
     return this.#dropped
   }
@@ -71,13 +72,13 @@ export class DeferredCharges {
     this.retryLater()
   }
 
-  /** The counter was reset: what was spent before is forgotten with it. */
+  /** Drops what was spent on a counter that was reset. */
   forget(key: CounterKey): void {
     this.#waiting.delete(nameOf(key))
     if (this.#isFlushing && this.#forgotten.size < CHARGES_MAX) this.#forgotten.add(nameOf(key))
   }
 
-  /** Charges what waits, oldest first. What fails waits on. */
+  /** Charges everything queued, oldest first. What fails is queued again. */
   flush(): void {
     if (this.#isFlushing || this.#isClosed || this.#waiting.size === 0) return
     this.#isFlushing = true
@@ -101,14 +102,14 @@ export class DeferredCharges {
         batch.push(deferred)
         this.#waiting.delete(name)
       }
-      // All that was under way has settled: what is forgotten from here on is of this batch.
+      // The last batch has settled: what is forgotten from here on belongs to this batch.
       this.#forgotten.clear()
       const done = await Promise.all(batch.map((deferred) => this.charge(deferred)))
       if (!done.every(Boolean)) this.isStoreAnswering = false
     }
   }
 
-  /** False where the store did not answer; then what was not charged waits on. */
+  /** False if the store did not answer; what was not charged is queued again. */
   private async charge(deferred: DeferredCharge): Promise<boolean> {
     const { key, limit, last, present } = deferred
     const rest = { key, limit, last: undefined, present }
@@ -159,14 +160,14 @@ function windowOf(at: number, { windowUs }: Limit): number {
   return Math.floor(at / windowUs)
 }
 
-/** Spendings of one window become one; of an earlier one than the last nothing is kept. */
+/** Adds the usage of one window up; usage older than the last window is dropped. */
 function merge(before: DeferredCharge, next: DeferredCharge | undefined): DeferredCharge {
   if (next === undefined) return before
   const { key, limit, present, last } = next
   const gap = windowOf(present.at, limit) - windowOf(before.present.at, limit)
   if (gap === 1) return { key, limit, last: sum(last, before.present), present }
   if (gap > 1) return next
-  // What is told late may be of the window before.
+  // Late usage may belong to the window before.
   if (gap === -1) return { ...before, last: sum(before.last, present) }
   if (gap < -1) return before
   return { key, limit, last: sum(before.last, last), present: sum(before.present, present) }
@@ -180,7 +181,9 @@ function sum<Part extends WindowUsage | undefined>(
   return { amount: a.amount + b.amount, at: Math.max(a.at, b.at) }
 }
 
-/** A store that knows says so: what may have been charged is not charged again. */
+/**
+ * Whether a failed operation may have run, by what the store says; such a charge is not repeated.
+ */
 export function mayHaveRun(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'silence' in error
     ? error.silence === 'unknown'

@@ -1,14 +1,15 @@
 /**
- * Refusals remembered for a moment, so that a blocked caller costs the store one call a second.
+ * Remembers refusals briefly, so that a blocked caller costs one store call per second.
  *
- * What is kept is the counter's last known state, not a verdict: the algorithm runs on it again
- * with the cost of the new call, at a time that is never behind the store's. Others can only have
- * taken more since, so where it refuses the store would too; only what another node gave back is
- * seen late, and no entry lives longer than `denyCacheMs` from the moment its call was sent.
- * Shortly before that one call goes to the store, so that the others need not. A refusal by units
- * that another call only holds is not taken in.
+ * An entry keeps the counter's last known state, not a verdict: the algorithm runs on it again with
+ * the cost of the new call, at a time that is never behind the store's. Other nodes can only have
+ * taken more since, so where this refuses, the store would too; only units that another node gave
+ * back are seen late, and no entry lives longer than `denyCacheMs` after its call was sent. Shortly
+ * before it expires, one call goes to the store so that the others need not. A refusal caused by
+ * units that another call only holds is not remembered.
  *
- * A set holds eight counters side by side; one that finds its set full is not taken in.
+ * The cache is set-associative: a set holds eight counters, and a counter that finds its set full
+ * is not remembered.
  */
 import {
   algorithmOf,
@@ -29,22 +30,24 @@ const SETS = 16_384
 export const DENIED_MAX = SETS * WAYS
 
 const KEY_WORDS = 2
-/** Until when it lives, when to ask again, its format, and up to four numbers of its state. */
+/** When it expires, when to probe the store, its format, and up to four numbers of its state. */
 const ENTRY_NUMBERS = 7
 const PROBE = 1
 const FORMAT = 2
 const STATE = 3
 /**
- * So long before it ends one call is let through, and the others are refused on: or all that come
- * until the store has answered would ask it.
+ * How long before an entry expires one call probes the store while the others are still refused.
+ * Otherwise all calls that arrive until the store answers would go to it.
  */
 const PROBE_MS = 50
-/** Added to the format of a counter that has no state: only what it never holds is refused. */
+/**
+ * Added to the format of a counter without a state: only amounts above its capacity are refused.
+ */
 const UNUSED = 16
 
 const NO_SHADOWS: readonly string[] = []
 
-/** When a call was sent: by the clock, and before or after what was forgotten. */
+/** When a call was sent: by the clock, and by the count of invalidations so far. */
 export interface SentCall {
   readonly sentMs: number
   readonly generation: number
@@ -55,28 +58,30 @@ export class DenyCache {
   readonly #latestTime: () => number
   readonly #keys = new Int32Array(DENIED_MAX * KEY_WORDS)
   readonly #entries = new Float64Array(DENIED_MAX * ENTRY_NUMBERS)
-  /** Only a log has one: its entries hold for these very numbers. */
+  /** Set for logs only: their entries are valid for exactly this limit. */
   readonly #limits = new Map<number, Limit>()
-  /** For each set, when one of its counters was last given back: what was sent before is stale. */
+  /**
+   * By set, the generation at which one of its counters was invalidated; older answers are stale.
+   */
   readonly #forgottenAt = new Float64Array(SETS)
   #clearedAt = 0
   #generation = 0
   #aliveUntilMs = 0
 
-  /** `latestTime` is the store's, and never behind it. */
+  /** `latestTime` is an upper bound of the store's time. */
   constructor(lifeMs: number, latestTime: () => number) {
     this.#lifeMs = lifeMs
     this.#latestTime = latestTime
   }
 
-  /** Moves whenever something is forgotten; to be noted when a call is sent. */
+  /** Grows with every invalidation; recorded when a call is sent. */
   get generation(): number {
     return this.#generation
   }
 
   /**
    * The refusal of a call that one of its enforced limits is known to refuse, with only the limits
-   * that do. Undefined: the store must be asked, also where it has to charge the refusal.
+   * that do. Undefined if the store must decide, also because it has to charge the refusal.
    */
   answer(plan: Plan, nowMs: number): Decision | undefined {
     if (nowMs >= this.#aliveUntilMs) return undefined
@@ -108,7 +113,7 @@ export class DenyCache {
     return combine(refused, [outcomes], 'deny-cache', { staleMs: Math.round(staleMs) })
   }
 
-  /** Takes in what refused of a call. */
+  /** Remembers the limits that refused a call. */
   remember(takes: readonly PlannedTake[], answers: readonly Answer[], sent: SentCall): void {
     if (sent.generation < this.#clearedAt) return
     for (let i = 0; i < takes.length; i++) {
@@ -119,7 +124,7 @@ export class DenyCache {
     }
   }
 
-  /** The counter was given something back: what is known of it, and what is on its way, is old. */
+  /** Invalidates a counter to which units were returned, including answers on their way. */
   forget(key: CounterKey, nowMs: number): void {
     this.#generation += 1
     this.#forgottenAt[setOf(key)] = this.#generation
@@ -127,7 +132,7 @@ export class DenyCache {
     if (slot !== -1) this.#entries[slot * ENTRY_NUMBERS] = 0
   }
 
-  /** Other rules are in force. */
+  /** Invalidates everything, because other rules are active. */
   clear(): void {
     this.#generation += 1
     this.#clearedAt = this.#generation
@@ -136,7 +141,7 @@ export class DenyCache {
     this.#aliveUntilMs = 0
   }
 
-  /** Whether this call is the one that asks the store whether the refusal still holds. */
+  /** Whether this call is the one that probes the store. */
   private claimProbe(slot: number, nowMs: number): boolean {
     const at = slot * ENTRY_NUMBERS + PROBE
     if (nowMs < (this.#entries[at] ?? 0)) return false
@@ -154,12 +159,12 @@ export class DenyCache {
     return -1
   }
 
-  /** What the counter says to this take; undefined where it does not refuse it. */
+  /** The refusal of this take by the counter; undefined if it does not refuse. */
   private run(slot: number, { limit, amount }: PlannedTake): Outcome | undefined {
     const now = this.#latestTime()
     const at = slot * ENTRY_NUMBERS + STATE
     const format = this.#entries[at - STATE + FORMAT]
-    // A store whose clock is not known any more knows no time that is not behind.
+    // Without the store's clock there is no upper bound of its time.
     if (!Number.isFinite(now)) return undefined
     if (format === limit.format + UNUSED) return refusal(undefined, limit, amount, now)
     if (format !== limit.format) return undefined
@@ -171,9 +176,9 @@ export class DenyCache {
   private runLog(slot: number, limit: Limit, amount: number, now: number): Outcome | undefined {
     const at = slot * ENTRY_NUMBERS + STATE
     const [askedFor, retryAt = 0, remaining = 0, resetAt = 0] = this.#entries.subarray(at, at + 4)
-    // The wait was rounded up: within the last millisecond of it only the store knows.
+    // The wait was rounded up: in its last millisecond only the store can decide.
     const isOver = retryAt - now < 1000
-    // No wait is longer than a window: the store's clock has stepped back.
+    // No wait is longer than a window, so the store's clock has stepped back.
     const isFromAnotherClock = retryAt - now > limit.windowUs
     if (this.#limits.get(slot) !== limit || askedFor !== amount) return undefined
     if (isOver || isFromAnotherClock) return undefined
@@ -214,7 +219,7 @@ export class DenyCache {
     this.#aliveUntilMs = Math.max(this.#aliveUntilMs, sentMs + this.#lifeMs)
   }
 
-  /** Its own slot, else one whose time has come, else none. */
+  /** The slot of the key, else an expired one, else -1. */
   private slotFor({ hi, lo }: CounterKey, nowMs: number): number {
     const keys = this.#keys
     const first = (lo & (SETS - 1)) * WAYS
@@ -237,6 +242,6 @@ function setOf({ lo }: CounterKey): number {
 
 function refusal(state: unknown, limit: Limit, amount: number, now: number): Outcome | undefined {
   const step = algorithmOf(limit).take(state, limit, amount, now)
-  // A state of another clock is moved by the store, once; here it would be moved at each call.
+  // The store rebases a state of another clock once; here it would be rebased at every call.
   return step.retryAfterMs === 0 || step.rebased !== undefined ? undefined : step
 }

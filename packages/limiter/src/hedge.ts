@@ -1,8 +1,8 @@
 /**
  * Keeps the last known states of counters whose rules are hedged, and admits a call by them while
- * the store takes longer than a share of its deadline. A state never refuses: it may be of any age,
- * and others may have given back since. It over-admits at most what is offered in the meantime,
- * because every answer of the store replaces what was guessed.
+ * the store takes longer than a share of its deadline. A stale state never refuses: it may be of
+ * any age, and units may have been returned since. Over-admission is bounded by what is offered in
+ * the meantime, because every answer of the store replaces the estimate.
  */
 import { algorithmOf, layoutOf, type Plan, type PlannedTake, passes, type Step } from '@sluice/core'
 import { Counters } from './memory/counters.js'
@@ -14,9 +14,9 @@ const STATES_MAX = 100_000
 const HEDGE_SHARE = 1 / 4
 
 /**
- * Whether a call may be answered early. Every enforced rule must want it, and no limit, also of a
- * shadow rule, may be a log: its state is all of its entries, and Redis would send up to 80 kB of
- * them with each decision.
+ * Whether a call may be answered early. Every enforced rule must be hedged, and no limit, of shadow
+ * rules neither, may be a log: its state is all of its entries, and Redis would send up to 80 kB
+ * with each decision.
  */
 export function isHedged({ matched, groups }: Plan): boolean {
   if (groups[0] === undefined || groups[0].length === 0) return false
@@ -31,7 +31,7 @@ export function hedgeDelayMs(deadlineMs: number): number {
 export class StaleStates {
   readonly #states = new Counters(STATES_MAX)
 
-  /** Takes in every state that an answer tells. */
+  /** Records every state in an answer. */
   learn({ groups }: Plan, answers: Groups<Answer>, now: number): void {
     for (const [i, { key, limit }] of (groups[0] ?? []).entries()) {
       const answer = answers[0]?.[i]
@@ -41,8 +41,8 @@ export class StaleStates {
   }
 
   /**
-   * Admits a call by what is known of its enforced limits; undefined where one of them was never
-   * seen or has no room, so that only the store can say. What is granted is gone from the states.
+   * Admits a call by the last known states of its enforced limits, and charges those states.
+   * Undefined if one of them is unknown or has no room, so that only the store can decide.
    */
   admit({ groups }: Plan, now: number): readonly Step<unknown>[] | undefined {
     const takes = groups[0] ?? []

@@ -1,4 +1,4 @@
-/** The library of Sluice. */
+/** `@sluice/limiter`: the rate limiter as a library. */
 export type {
   AlgorithmName,
   Attributes,

@@ -1,4 +1,4 @@
-/** Counters as they are stored, for people who want to know why. Spends and decides nothing. */
+/** Shows counters as they are stored, for operators. Charges and decides nothing. */
 import {
   type Call,
   callersOf,
@@ -17,11 +17,14 @@ import {
 import { requireCall } from './limiter-options.js'
 import type { PeekOutcome, Store } from './store.js'
 
-/** Who a call is to one rule. The values are shown as they are: whoever asks may see them. */
+/**
+ * The caller of a call in one rule. Values are shown in clear text: access control is up to the
+ * entry point.
+ */
 export interface InspectedCaller {
   readonly rule: string
   readonly caller: Readonly<Record<string, string>>
-  /** What logs have in place of the caller. */
+  /** The hash that logs show instead of the caller. */
   readonly hash: string
 }
 
@@ -30,33 +33,33 @@ export interface InspectedCounter {
   readonly limit: string
   /** `limits`, `tiers.plan.pro`, `override`, `override of 10.0.0.0/8`, `candidate.limits`. */
   readonly where: string
-  /** As the store spells it. */
+  /** The key as the store spells it. */
   readonly key: string
   readonly partition: number
-  /** The address of the server that has it; null: it is in this process. */
+  /** The address of the server that holds it; null if it is in this process. */
   readonly node: string | null
   /**
-   * As the algorithm keeps it, times in microseconds; of a log only how much it holds, from when to
-   * when, and in how many instants, of which at most 64 are told apart. Null: there is none, and
-   * the caller has its whole budget.
+   * The state as the algorithm keeps it, times in microseconds. For a log: its units, oldest and
+   * newest instant, and the number of instants, at most 64. Null if there is none, so that the
+   * caller has its whole budget.
    */
   readonly state: Readonly<Record<string, number>> | null
-  /** Until it expires by itself; null: nothing is there, or it is in this process. */
+  /** Milliseconds until it expires; null if it does not exist or is in this process. */
   readonly ttlMs: number | null
-  /** What it takes in the store; null: nothing is there. */
+  /** Its memory in the store; null if it does not exist. */
   readonly bytes: number | null
   readonly remaining: number
   readonly resetAfterMs: number
 }
 
 export interface Inspection extends InspectedCaller {
-  /** Empty: the caller has no limit here. */
+  /** Empty if the rule has no limit for this caller. */
   readonly counters: readonly InspectedCounter[]
 }
 
 const IDS_SHOWN = 5
 
-/** What this node itself counts of a limit; undefined: the store does. */
+/** The state of a limit that this node counts itself; undefined if the store counts it. */
 type InspectOnNode = (take: PlannedTake) => PeekOutcome | undefined
 
 export async function inspectCounters(
@@ -102,7 +105,7 @@ export async function inspectCounters(
   return { ...inspectedCaller(standing), counters: await Promise.all(counters) }
 }
 
-/** Who a call is to each rule that it meets. */
+/** The caller of a call in each rule that matches. */
 export function inspectCallers(
   snapshot: Snapshot,
   call: Call,

@@ -1,6 +1,6 @@
 /**
- * Not public: parts of the engine that the simulation runs as they are, or breaks on purpose. They
- * change without notice.
+ * Not public: parts of the engine that the server and the simulation use. They change without
+ * notice.
  */
 export { Lease } from './coordination/lease/lease.js'
 export { Holdings } from './coordination/lease/lease-holdings.js'

@@ -1,4 +1,4 @@
-/** How the options of a limiter are read, and what is no call. */
+/** Validates the options of a limiter, and calls. */
 import {
   type Call,
   IPV6_PREFIX_MAX,
@@ -16,14 +16,14 @@ const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as cons
 const LOCAL_COUNTERS_DEFAULT = 100_000
 const LOCAL_COUNTERS_MAX = 10_000_000
 
-/** What `check` takes beside the call. */
+/** The accepted options of `check`, for messages. */
 export const ACCEPTED_CHECK = '{ receipt, canWait }'
 const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix }'
 const ACCEPTED_RULES =
   'YAML or JSON text, a list of rules, or { routes, strictPaths, rules }; ' +
   'undefined where setRules brings them later'
 
-/** Options as an object. Programs without types deserve a message rather than a TypeError. */
+/** Requires an object: programs without types get a message instead of a TypeError. */
 export function requireOptions<Options>(options: Options, accepted: string): Options {
   const isObject = typeof options === 'object' && options !== null && !Array.isArray(options)
   if (isObject) return options
@@ -31,8 +31,8 @@ export function requireOptions<Options>(options: Options, accepted: string): Opt
 }
 
 /**
- * A null is refused everywhere: it is mostly a value that somebody failed to find, and must neither
- * mean "no rules, so allow" nor a store of this process alone.
+ * Refuses null in every option. A null is usually a value that was not found, and must not silently
+ * mean "no rules, so allow" or a store in this process.
  */
 export function requireLimiterOptions(options: LimiterOptions): LimiterOptions {
   requireOptions(options, ACCEPTED_LIMITER)
@@ -49,7 +49,7 @@ function invalidOption(option: string, found: unknown, accepted: string): Sluice
   return new SluiceError('OPTION_INVALID', `${option}: found ${kind}; accepted: ${accepted}`)
 }
 
-/** A part that a user brings, with the functions it must have. */
+/** Requires an object given by the user to have these functions. */
 export function readDependency<Dependency>(
   option: string,
   dependency: Dependency,
@@ -96,7 +96,7 @@ export function requireCall(call: Call): void {
   if (typeof call === 'object' && call !== null) {
     const { attributes } = call
     const isPlain = typeof attributes === 'object' && attributes !== null
-    // A list or a Map would have no attribute at all, and so no limit.
+    // A list or a Map would have no attributes, and so no limits.
     if (isPlain && !(Symbol.iterator in attributes)) return
   }
   throw new SluiceError(

@@ -1,4 +1,4 @@
-/** A call on its way to the store, and what must be kept of it until its fate is known. */
+/** A call that was sent to the store, and what must be kept until its fate is known. */
 import type { Plan } from '@sluice/core'
 import type { MixedCall } from './coordination/mixed-call.js'
 import type { SentCall } from './deny-cache.js'
@@ -9,7 +9,7 @@ export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
 }
 
-/** What this node has to do with a call that the store decides. */
+/** What this node does with a call that the store decides. */
 export interface NodeRole {
   readonly learns: boolean
   readonly mixed: MixedCall | undefined
@@ -20,7 +20,7 @@ export const LEARNING_ROLE: NodeRole = { learns: true, mixed: undefined }
 
 type OnLate = (pending: PendingDecision, answers: Groups<Answer>) => void
 
-/** One object for each call: it is also what the store is asked with. */
+/** One object per call, which is also the options object of the store's `take`. */
 export class PendingDecision implements TakeOptions, SentCall {
   readonly plan: Plan
   readonly options: DecideOptions
@@ -31,12 +31,12 @@ export class PendingDecision implements TakeOptions, SentCall {
   readonly onLate: (answers: Groups<Answer>) => void
   /** Whether this node learns from what the store decides. */
   readonly learns: boolean
-  /** The whole call, where this node decides some of it and `plan` is only the rest. */
+  /** The whole call, if this node decides some of it and `plan` is only the rest. */
   readonly mixed: MixedCall | undefined
   isDecided = false
   allowed = false
   spendings: readonly (Spending | undefined)[] = NO_SPENDING
-  /** What the store said last; undefined: nothing, so that each take may have run. */
+  /** The last answer of the store; undefined if there was none, so that each take may have run. */
   answers: Groups<Answer> | undefined
   #late: Groups<Answer> | undefined
 
@@ -63,7 +63,7 @@ export class PendingDecision implements TakeOptions, SentCall {
     this.#late = undefined
   }
 
-  /** Decided without the whole answer. Returns what came late before it was. */
+  /** Records a decision made without the whole answer. Returns a late answer that already came. */
   decide(
     answers: Groups<Answer> | undefined,
     allowed: boolean,
@@ -76,7 +76,7 @@ export class PendingDecision implements TakeOptions, SentCall {
     return this.#late
   }
 
-  /** Whether these answers are the first to come late, to a call that was decided. */
+  /** Records a late answer; true if it is the first, and the call was decided without it. */
   recordLate(answers: Groups<Answer>): boolean {
     if (this.#late !== undefined) return false
     this.#late = answers

@@ -1,7 +1,10 @@
-/** What is done again and again: never two at a time, and no reason to keep a process alive. */
+/** Runs a task at an interval: one run at a time, without keeping the process alive. */
 
 export interface Scheduler {
-  /** Calls back once, after so many milliseconds. What it returns calls that off. */
+  /**
+   * Calls `run` once after `ms`, unless the returned function is called before. Keeps no process
+   * alive.
+   */
   after(ms: number, run: () => void): () => void
 }
 
@@ -20,14 +23,14 @@ export class PeriodicTask {
   #cancel: (() => void) | undefined
   #isRunning = false
 
-  /** What `run` has to say of its failures it says itself; here they only end the round. */
+  /** `run` handles its own errors; here a rejection only ends the run. */
   constructor(everyMs: number, run: () => Promise<void>, scheduler: Scheduler) {
     this.#everyMs = everyMs
     this.#run = run
     this.#scheduler = scheduler
   }
 
-  /** The first round begins now, or after one interval. */
+  /** The first run starts now, or after one interval. */
   start(first: 'now' | 'later' = 'now'): void {
     if (this.#cancel !== undefined) return
     this.schedule()
@@ -46,7 +49,7 @@ export class PeriodicTask {
     })
   }
 
-  /** A round that outlasts its interval takes the place of the next. */
+  /** A run that takes longer than the interval replaces the next one. */
   private runOnce(): void {
     if (this.#isRunning) return
     this.#isRunning = true

@@ -1,6 +1,6 @@
 /**
- * What the store says of a call after it was decided without its whole answer: nothing granted to a
- * refused call stays taken, and nothing admitted is taken twice.
+ * Reconciles a call that was decided without the store's whole answer, once that arrives: nothing
+ * granted to a refused call stays taken, and nothing admitted is taken twice.
  */
 import type { CounterKey, Plan, PlannedTake } from '@sluice/core'
 import type { PendingDecision } from './pending-decision.js'
@@ -11,11 +11,11 @@ import type { Answer, Give, Groups, Store } from './store.js'
 export interface ReconcilerDeps {
   readonly store: Store
   readonly deferredCharges: DeferredCharges
-  /** Returns what was taken here, because the store has taken it after all. */
+  /** Returns what was taken locally, because the store has taken it after all. */
   readonly returnLocal: (spending: Spending) => void
-  /** Something was given back: what is known here of the counter is old. */
+  /** Drops what this node has cached of a counter. */
   readonly invalidate: (key: CounterKey) => void
-  /** The same after it was done, for other nodes as well. */
+  /** The same on the other nodes too, after units were returned. */
   readonly invalidateEverywhere: (key: CounterKey) => void
 }
 
@@ -27,12 +27,12 @@ export class Reconciler {
     this.#deps = deps
   }
 
-  /** Give-backs that the store did not confirm. */
+  /** Returns that the store did not confirm. */
   get givesLost(): number {
     return this.#givesLost
   }
 
-  /** A call was decided by posture, with these answers of the store to a part of it. */
+  /** Handles a call that was decided by fallback, with the answers that the store did give. */
   onFallback(pending: PendingDecision, answers: Groups<Answer> | undefined): void {
     const { plan, allowed, spendings } = pending
     if (answers !== undefined && !allowed) this.giveBackAll(plan, answers)
@@ -41,7 +41,7 @@ export class Reconciler {
     }
   }
 
-  /** Goes by each take whose fate was not known until now. */
+  /** Handles each take whose fate was unknown until now. */
   reconcile(pending: PendingDecision, answers: Groups<Answer>): void {
     const { plan, allowed, spendings } = pending
     const before = pending.answers
@@ -76,8 +76,8 @@ export class Reconciler {
   }
 
   /**
-   * What was granted to a call that is refused. A limit that charges for refusals keeps it, but not
-   * in a shadow group, which a refused call never opens.
+   * Returns what was granted to a refused call. A limit that charges refusals keeps it, but not in
+   * a shadow group, which a refused call never opens.
    */
   private giveBack({ key, limit }: PlannedTake, answer: Answer, group: number): void {
     if (typeof answer === 'string' || answer.granted === 0) return
@@ -85,7 +85,7 @@ export class Reconciler {
     void this.give({ key, limit, amount: answer.granted, at: answer.at, undone: true })
   }
 
-  /** Tried once: what may have been given back must not be given twice. */
+  /** Tried once: units that may have been returned must not be returned twice. */
   private async give(give: Give): Promise<void> {
     this.#deps.invalidate(give.key)
     try {

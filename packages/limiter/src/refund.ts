@@ -1,4 +1,4 @@
-/** What a refund returns, and what a reset or an override forgets. */
+/** Computes what a refund returns, and what a reset or an override change invalidates. */
 import {
   type Call,
   type ChangedCaller,
@@ -24,17 +24,14 @@ import { mayHaveRun } from './deferred-charges.js'
 import type { Give } from './store.js'
 
 export interface ResetOptions {
-  /** Only this rule; the only way to reset a counter that everybody shares (`by: []`). */
+  /** Only this rule. Required for a counter that all callers share (`by: []`). */
   readonly rule?: string | undefined
 }
 
-/**
- * Receipts refunded here are remembered, so that one is not paid out twice; the oldest are
- * forgotten.
- */
+/** The most refunded receipts remembered by this node, so that none is paid out twice. */
 const REFUNDS_REMEMBERED = 10_000
 
-/** Units to be returned, and how nodes share the counter they are of. */
+/** Units to return, and how nodes share their counter. */
 export interface Refund extends Give {
   readonly coordination: Coordination
 }
@@ -42,7 +39,7 @@ export interface Refund extends Give {
 export class RefundedReceipts {
   readonly #refunded = new Map<string, boolean[]>()
 
-  /** Which entries of a receipt were given back here; to be filled in by whoever pays. */
+  /** Which entries of a receipt this node has returned; `refundEntries` fills it in. */
   entriesOf(receipt: string, entries: number): boolean[] {
     const known = this.#refunded.get(receipt)
     if (known !== undefined) return known
@@ -55,7 +52,7 @@ export class RefundedReceipts {
   }
 }
 
-/** Gives back every entry that was not before; only what was not given back can be tried again. */
+/** Returns every entry that was not returned before; entries that failed can be tried again. */
 export async function refundEntries(
   gives: readonly (Refund | undefined)[],
   refunded: boolean[],
@@ -67,7 +64,7 @@ export async function refundEntries(
     try {
       await give(refund)
     } catch (error) {
-      // Of some nobody knows.
+      // An entry with an unknown fate is not tried again.
       if (!mayHaveRun(error)) refunded[entry] = false
       throw error
     }
@@ -75,7 +72,7 @@ export async function refundEntries(
   await Promise.all(refunds)
 }
 
-/** The cost of a call, into the present window of every limit it meets. */
+/** The cost of a call, returned to the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
   return plan.groups.flat().map(({ key, limit, amount, compiled }) => ({
     key,
@@ -86,8 +83,8 @@ export function givesOfCall(plan: Plan): readonly Refund[] {
 }
 
 /**
- * What a receipt took, entry by entry, computed with the limits in force. What no rule counts any
- * more needs nothing.
+ * The units of a receipt, entry by entry, by the active limits. Undefined for an entry that no rule
+ * counts any more.
  */
 export function givesOfReceipt(
   snapshot: Snapshot,
@@ -102,7 +99,7 @@ export function givesOfReceipt(
 
 const IDS_SHOWN = 5
 
-/** The keys of every counter that a caller has, whatever paths they are for. */
+/** The keys of every counter of a caller, for any path. */
 export function keysOfCaller(
   snapshot: Snapshot,
   call: Call,
@@ -123,16 +120,16 @@ export function keysOfCaller(
   })
 }
 
-/** For more callers than this it is cheaper to forget all refusals than to look for theirs. */
+/** For more callers than this it is cheaper to drop all refusals than to find theirs. */
 const CALLERS_FORGOTTEN_MAX = 100
 
-/** A caller that was just given more must not be refused for what it had. */
+/** Drops remembered refusals of callers whose limits were just changed. */
 export function forgetRefusals(
   decider: RemoteDecider,
   snapshot: Snapshot,
   callers: readonly ChangedCaller[],
 ): void {
-  // Nobody knows which callers of a network were refused.
+  // Callers of a network cannot be enumerated.
   const hasNetwork = callers.some(({ isNetwork }) => isNetwork)
   if (hasNetwork || callers.length > CALLERS_FORGOTTEN_MAX) return decider.onRulesChanged()
   for (const { rule, caller } of callers) {
@@ -140,7 +137,7 @@ export function forgetRefusals(
   }
 }
 
-/** Every counter that a rule may have for a caller, whatever its tier. */
+/** Every counter that a rule may have for a caller, in any tier. */
 function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): readonly CounterKey[] {
   const limits = [...limitsInForce(snapshot, rule, caller), ...candidateLimits(rule)]
   const seeds = new Map(limits.map((limit) => [`${limit.hi}.${limit.lo}`, limit]))
@@ -148,8 +145,8 @@ function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): rea
 }
 
 /**
- * The limit of that name, of the tier it was taken from if that still is; else the one that holds
- * most, because a smaller one could not tell what is used.
+ * The limit of that name: the one it was taken from if that still exists, else the largest, because
+ * a smaller one could not represent what is used.
  */
 function findLimit(snapshot: Snapshot, taken: ReceiptEntry): CompiledLimit | undefined {
   const rule = snapshot.byId.get(taken.rule)
@@ -165,7 +162,7 @@ function findLimit(snapshot: Snapshot, taken: ReceiptEntry): CompiledLimit | und
     .toSorted((a, b) => sameness(b) - sameness(a) || b.limit.capacity - a.limit.capacity)[0]
 }
 
-/** The limits that calls of a caller may meet: its own, and those of the rule and its tiers. */
+/** The limits that calls of a caller may meet: overrides, and those of the rule and its tiers. */
 function limitsInForce(
   snapshot: Snapshot,
   rule: CompiledRule,
@@ -175,7 +172,7 @@ function limitsInForce(
   return [rule.limits, ...tiers, overrideLimitsOf(snapshot, rule, caller)].flat()
 }
 
-/** A receipt does not name its caller, but the key of a counter gives it away. */
+/** The caller hash of a receipt entry, recovered from the counter key. */
 function callerOfTaken(
   { limitKey }: Snapshot,
   { id, by }: CompiledRule,

@@ -1,7 +1,7 @@
 /**
- * One call, asked of a store that may be slow or gone: first of what this node decides itself, then
- * of what is known to refuse it, then of the store, and where that is silent of the rules'
- * postures.
+ * Decides one call against a remote store. Tries, in order: limits this node can decide locally
+ * (leases, local counts), the deny cache, the store itself, and, if the store does not answer by
+ * the deadline, each rule's fallback.
  */
 import {
   type Coordination,
@@ -161,12 +161,12 @@ export class RemoteDecider {
     }
   }
 
-  /** By the clock that never steps. */
+  /** Milliseconds of a clock that never steps. */
   nowMs(): number {
     return this.#monotonicMs()
   }
 
-  /** Decides a call that has waited already; at once where nothing has to be asked. */
+  /** Decides a call that has already waited `waitedMs`; synchronously if no store is needed. */
   decide(
     plan: Plan,
     needs: Snapshot['needs'],
@@ -178,7 +178,7 @@ export class RemoteDecider {
     return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
   }
 
-  /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
+  /** Reads what is left of the counters of a call, or what the fallback says; takes nothing. */
   async peek(plan: Plan, options?: PeekOptions): Promise<PeekResult> {
     const onNode = this.#coordinator.peek(plan)
     if (onNode?.whole !== undefined) {
@@ -194,41 +194,41 @@ export class RemoteDecider {
     }
   }
 
-  /** What this node itself counts of a limit. */
+  /** The state of a limit that this node counts itself; undefined if the store counts it. */
   inspectOnNode(take: PlannedTake): PeekOutcome | undefined {
     return this.#coordinator.peekOne(take)
   }
 
-  /** How long a call may wait. */
+  /** How long a call may wait for the store, in milliseconds. */
   deadlineOf(plan: Plan): number {
     return ruleDeadline(plan) ?? this.#deadlineMs
   }
 
-  /** Decides a call without the store, because the names of its counters are not known. */
+  /** Decides a call by fallback, because the names of its counters are not known yet. */
   decideWithoutStore(plan: Plan, options: DecideOptions): Decision {
     const { outcomes, source, extras } = this.#fallback.take(plan, undefined)
     return this.#compose(plan, outcomes, options, source, extras)
   }
 
-  /** The same for what would only be read. */
+  /** The same for a peek. */
   peekWithoutStore(plan: Plan): PeekResult {
     return this.#fallback.peek(plan)
   }
 
-  /** Something was given back: what is known here of the counter is old. */
+  /** Drops everything cached of a counter, because units were returned to it. */
   invalidate(key: CounterKey): void {
     this.#denyCache?.forget(key, this.#monotonicMs())
     this.#staleStates.forget(key)
     this.#coordinator.invalidate(key)
   }
 
-  /** The same after it was done, so that other nodes are to know it too. */
+  /** Drops it on the other nodes too, after the return was sent. */
   invalidateEverywhere(key: CounterKey): void {
     this.invalidate(key)
     this.#store.remote?.announce?.(key)
   }
 
-  /** The counter was reset: nothing of it stays here either. */
+  /** Drops everything this node holds of a counter that was reset. */
   onReset(key: CounterKey): void {
     this.invalidateEverywhere(key)
     this.#resets += 1
@@ -237,23 +237,23 @@ export class RemoteDecider {
     this.#deferredCharges.forget(key)
   }
 
-  /** Other rules are in force: a refusal by the old ones says nothing. */
+  /** Drops remembered refusals, because they were made by other rules. */
   onRulesChanged(): void {
     this.#denyCache?.clear()
   }
 
-  /** Whether units of an earlier decision were returned on this node; else the store has them. */
+  /** Returns units of an earlier decision if this node counts them; false if the store does. */
   refundOnNode(give: Give, coordination: Coordination): boolean {
     return this.#coordinator.refund(give, coordination)
   }
 
-  /** What this node holds of the store's goes back before nobody can give it. */
+  /** Returns leases and reports local usage to the store. */
   async close(): Promise<void> {
     this.#deferredCharges.close()
     await this.#coordinator.close()
   }
 
-  /** The store, and what is known of it, for all of a call or for what was not decided here. */
+  /** Decides by deny cache or store: a whole call, or what this node could not decide itself. */
   private decideByStore(
     plan: Plan,
     needs: Snapshot['needs'],
@@ -290,7 +290,7 @@ export class RemoteDecider {
     )
   }
 
-  /** First of what this node decides itself. */
+  /** Decides what this node can decide itself, and leaves the rest to the store. */
   private decideOnNode(
     plan: Plan,
     needs: Snapshot['needs'],
@@ -313,7 +313,7 @@ export class RemoteDecider {
     )
   }
 
-  /** What could be decided here is: the rest is the store's, if anything is left to ask. */
+  /** Completes a mixed call: refuses it, composes it, or sends what is left to the store. */
   private decideRest(
     mixed: MixedCall,
     needs: Snapshot['needs'],
@@ -347,7 +347,7 @@ export class RemoteDecider {
     }
   }
 
-  /** Decides by the store's answer, or by what is known if that takes too long. */
+  /** Decides by the store's answer, or by the last known states if that takes too long. */
   private decideHedged(pending: PendingDecision): Promise<Decision> {
     const resets = this.#resets
     return new Promise((resolve, reject) => {
@@ -368,7 +368,7 @@ export class RemoteDecider {
         (answers) => {
           clearTimeout(timer)
           attempt(() => {
-            // What was read before a reset may be of one of its counters.
+            // A state that was read before a reset may belong to a counter that was reset.
             if (resets === this.#resets)
               this.#staleStates.learn(pending.plan, answers, this.#time())
             return this.onHedgedAnswer(pending, answers)
@@ -388,7 +388,7 @@ export class RemoteDecider {
     return undefined
   }
 
-  /** Admits a call that the store has not decided yet; undefined where only the store can. */
+  /** Admits a call before the store has decided it; undefined if only the store can decide. */
   private decideFromStaleStates(pending: PendingDecision): Decision | undefined {
     const { plan } = pending
     const now = this.#time()
@@ -398,7 +398,7 @@ export class RemoteDecider {
       take.amount > 0 ? { take, share: undefined, at: steps[i]?.at ?? now } : undefined,
     )
     pending.decide(undefined, true, spendings)
-    // The store has not granted it yet, so there is nothing that a receipt could give back.
+    // The store has granted nothing yet, so a receipt has nothing to return.
     const outcomes = [steps.map((step) => ({ ...step, granted: 0 }))]
     const shadows = plan.groups.slice(1).map(() => [])
     return this.compose(pending, [...outcomes, ...shadows], 'local')
@@ -414,14 +414,17 @@ export class RemoteDecider {
     return this.compose(pending, answers, 'store')
   }
 
-  /** A store that fails says nothing of what became of the call; one that is misused says so. */
+  /**
+   * Falls back if the store failed, which says nothing about what became of the call; throws if the
+   * store was misused.
+   */
   private onFailure(pending: PendingDecision, error: unknown): Decision {
     if (!isMisuse(error)) return this.degrade(pending, undefined)
     pending.mixed?.putBack()
     throw error
   }
 
-  /** Where the store was silent, or in part: each rule by its posture. */
+  /** Decides by fallback every take that the store did not answer. */
   private degrade(pending: PendingDecision, answers: Groups<Answer> | undefined): Decision {
     const { plan } = pending
     const { allowed, outcomes, source, extras, spendings } = this.#fallback.take(plan, answers)
@@ -435,7 +438,9 @@ export class RemoteDecider {
     return this.compose(pending, outcomes, source, extras)
   }
 
-  /** With what was decided here of the same call, which is put back if the call is refused. */
+  /**
+   * Merges the outcomes with those decided on this node, which are put back if the call is refused.
+   */
   private compose(
     { plan, options, mixed }: PendingDecision,
     outcomes: Groups<Outcome>,
@@ -447,7 +452,7 @@ export class RemoteDecider {
     return this.#compose(mixed.plan, mixed.merge(outcomes), options, source, extras)
   }
 
-  /** The store's last word on a call that did not wait for it. */
+  /** Reconciles the late answer to a call that was decided without it. */
   private onLateAnswer(pending: PendingDecision, answers: Groups<Answer>): void {
     if (pending.recordLate(answers)) this.#reconciler.reconcile(pending, answers)
   }
@@ -469,7 +474,7 @@ function remainingMs(deadlineMs: number, waitedMs: number): number {
   return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }
 
-/** A store that never answered may not know its time. */
+/** The store's time is not finite before its first answer; the wall clock stands in. */
 function finiteOr(time: number, wallUs: () => number): number {
   return Number.isFinite(time) ? Math.floor(time) : wallUs()
 }

@@ -1,4 +1,4 @@
-/** Rules as `createLimiter` and `setRules` take them: text, or the same as objects. */
+/** Loads rules as `createLimiter` and `setRules` accept them: text, or objects. */
 import {
   type CompileOptions,
   compileRules,
@@ -13,7 +13,7 @@ import {
 export type RulesInput = string | object
 
 export class RulesError extends SluiceError {
-  /** Every error of the set, each with its place. */
+  /** Every error, with its position. */
   readonly problems: readonly Problem[]
 
   constructor(problems: readonly Problem[]) {
@@ -25,26 +25,25 @@ export class RulesError extends SluiceError {
 
 export interface LoadedRules {
   readonly snapshot: Snapshot
-  /** What it was compiled from, in case the key of all hashes changes. */
+  /** What it was compiled from; needed again when the hash secret changes. */
   readonly parsed: ParsedRules
 }
 
 interface LoadOptions extends CompileOptions {
-  /** What was in force: standalone overrides go on. */
+  /** The active rules: their standalone overrides are kept. */
   readonly before: Snapshot | undefined
 }
 
-/** Throws a RulesError that names every error, and then nothing is replaced. */
+/** Throws a RulesError with every error; then nothing is replaced. */
 export function loadRules(
   input: RulesInput,
   options: LoadOptions & { readonly file: string | undefined },
 ): LoadedRules {
   const { file } = options
-  // A user may change an object of its own in place and hand it in again.
   return compileParsed(parseRules(input, { file }), options)
 }
 
-/** The same for rules that were parsed before, perhaps in another thread. */
+/** The same for rules that were already parsed, perhaps in another thread. */
 export function compileParsed(parsed: ParsedRules, options: LoadOptions): LoadedRules {
   const { rules, errors } = parsed
   if (rules === undefined) throw new RulesError(errors)

@@ -1,11 +1,11 @@
 /**
- * The key of all hashes, where the store keeps it: until it is known nothing may reach the store,
- * because it would count under other names than every other node.
+ * Waits for the hash secret that the store keeps. Until it is known nothing may reach the store,
+ * because it would be counted under other names than on every other node.
  */
 import { SluiceError } from '@sluice/core'
 import type { Remote } from './store.js'
 
-/** Calls that wait for it at once; further ones are answered without. */
+/** Most calls that wait at once; further ones are decided by fallback. */
 const WAITERS_MAX = 10_000
 
 export class SecretWait {
@@ -15,9 +15,9 @@ export class SecretWait {
   #state: 'waiting' | 'known' | 'failed'
 
   /**
-   * `use` takes the key over; what it throws is a failure as well. Where a key was given none is
-   * waited for, but the start may still fail. Where `ready` rejects the key may still come: until
-   * then nobody waits for it.
+   * `use` installs the secret; what it throws is a failure. It is undefined if a secret was
+   * configured: then nothing waits, but the start may still fail. If `ready` rejects, the secret
+   * may still arrive; until then no call waits for it.
    */
   constructor(
     { secret, ready }: Pick<Remote, 'secret' | 'ready'>,
@@ -29,7 +29,7 @@ export class SecretWait {
       this.settle('known')
     })
     this.ready = Promise.all([used, ready]).then(() => {})
-    // Whoever does not ask whether it is ready is answered by posture, and not ended.
+    // An unused `ready` must not end the process: calls are decided by fallback.
     this.ready.catch(() => this.settle('failed'))
   }
 
@@ -42,7 +42,7 @@ export class SecretWait {
     throw new SluiceError('STORE_FAILED', 'The store has not started: the key of hashes is unknown')
   }
 
-  /** Whether it is known within so many milliseconds. */
+  /** Resolves to whether the secret is known within `ms`. */
   isKnownWithin(ms: number): Promise<boolean> {
     if (this.#state !== 'waiting') return Promise.resolve(this.isKnown)
     if (this.#waiters.size >= WAITERS_MAX) return Promise.resolve(false)
@@ -52,7 +52,8 @@ export class SecretWait {
         this.#waiters.delete(waiter)
         resolve(isKnown)
       }
-      // One read of the sockets comes first: the key may have arrived while this process was busy.
+      // One read of the sockets comes first: the secret may have arrived while this process was
+      // busy.
       const timer = setTimeout(() => setImmediate(waiter, false), ms)
       this.#waiters.add(waiter)
     })

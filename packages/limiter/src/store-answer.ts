@@ -1,8 +1,8 @@
-/** What a store answers, and what it means if it does not. */
+/** Helpers for answers of a store, and for missing answers. */
 import { type Plan, SluiceError } from '@sluice/core'
 import type { Answer, Groups } from './store.js'
 
-/** Rejects with STORE_FAILED and what follows from it, or with the store's own error. */
+/** Rejects with STORE_FAILED and the consequence, or with the store's own SluiceError. */
 export async function storeAnswer<Value>(
   answer: Promise<Value>,
   consequence: string,
@@ -15,18 +15,21 @@ export async function storeAnswer<Value>(
   }
 }
 
-/** A store that is misused says so; one that fails says nothing of what became of a call. */
+/**
+ * Whether the store rejected because it was misused; other failures say nothing about what became
+ * of the call.
+ */
 export function isMisuse(error: unknown): boolean {
   return error instanceof SluiceError && error.code !== 'STORE_FAILED'
 }
 
-/** Whether there is nothing to ask a store: every group is empty. */
+/** Whether every group is empty, so that no store is needed. */
 export function isEmpty(groups: Groups<unknown>): boolean {
   for (let g = 0; g < groups.length; g++) if (groups[g]?.length !== 0) return false
   return true
 }
 
-/** The answer to a question without takes: as many empty groups as were asked about. */
+/** The answer to a call without takes: one empty group for each of its groups. */
 export function emptyAnswer(groups: Groups<unknown>): Groups<never> {
   return groups.map(() => [])
 }

@@ -1,4 +1,7 @@
-/** The contract of a store: five verbs over counters. No feature adds a sixth. */
+/**
+ * The contract of a store: five verbs over counters, and optional parts that no decision needs. No
+ * feature adds a sixth verb.
+ */
 import type { CounterKey, Limit, Outcome, Take } from '@sluice/core'
 
 /**
@@ -11,11 +14,11 @@ export interface Give {
   readonly key: CounterKey
   readonly limit: Limit
   readonly amount: number
-  /** When the units were taken, as their outcome said; undefined: the present window. */
+  /** When the units were taken, as `at` of their outcome; undefined: in the present window. */
   readonly at?: number | undefined
   /**
-   * Whether the call they were taken for was never admitted. Then its slot in a leaky bucket is
-   * free even if it has begun: nothing left in it. @default false
+   * Whether the call was never admitted. Then its slot in a leaky bucket becomes free even if the
+   * slot has begun, because nothing was let through in it. @default false
    */
   readonly undone?: boolean | undefined
 }
@@ -26,13 +29,13 @@ export interface Charge {
   readonly amount: number
   /** When the units were spent. */
   readonly at: number
-  /** How far beyond empty the counter may go. */
+  /** How far below empty the counter may go. */
   readonly debt: number
 }
 
 /**
- * An outcome and, where `states` asks for it, the counter's state as the algorithm keeps it;
- * undefined: there is none. Of a log it may be the state as `shortenLog` makes it.
+ * An outcome and, with `states`, the counter's state as the algorithm keeps it; undefined if there
+ * is none. The state of a log may be shortened by `shortenLog`.
  */
 export interface PeekOutcome extends Outcome {
   readonly state?: unknown
@@ -40,90 +43,92 @@ export interface PeekOutcome extends Outcome {
 
 /**
  * Why a take has no outcome. `not-run`: it certainly changed nothing. `unknown`: it may have run,
- * and nobody heard.
+ * but no reply arrived.
  */
 export type Silence = 'not-run' | 'unknown'
 
 /**
- * What a store beyond this process answers. An outcome may carry `state`, the counter's state after
- * the take: always where the limit refused (a log excepted), and wherever it was asked for. `held`
- * marks a refusal that may be due only to units which another call holds while it is decided: it
- * says nothing about the next call, so it must not be remembered.
+ * The answer of a remote store to one take. `state` is the counter's state after the take: always
+ * set where the limit refused (except for a log), and with `states` everywhere. `held` marks a
+ * refusal that may be caused only by units which another call holds while it is being decided; such
+ * a refusal must not be remembered.
  */
 export type Answer =
   | (Outcome & { readonly state?: unknown; readonly held?: boolean | undefined })
   | Silence
 
 export interface TakeOptions {
-  /** How long the store may take, in milliseconds. @default what the store was made with */
+  /** How long the store may take, in milliseconds. @default the deadline of the store */
   readonly deadlineMs?: number | undefined
-  /** Whether every outcome is to carry the counter's state. @default false */
+  /** Whether every outcome carries the counter's state. @default false */
   readonly states?: boolean | undefined
   /**
-   * Called at most once, after the deadline, when the fate of what was answered with silence is
-   * known: the same groups, with outcomes or `not-run` where there was none. Whoever refused
-   * meanwhile gives back what was granted.
+   * Called at most once, after the deadline, when it is known what became of the unanswered takes:
+   * the same groups, with outcomes, or `not-run` where nothing ran. A caller that was refused in
+   * the meantime must give back what was granted.
    */
   readonly onLate?: ((answers: Groups<Answer>) => void) | undefined
 }
 
 export interface PeekOptions {
-  /** Whether every outcome is to carry the counter's state, for people. @default false */
+  /** Whether every outcome carries the counter's state. @default false */
   readonly states?: boolean | undefined
 }
 
-/** What a store beyond this process tells of itself, for posture, deny cache and keys. */
+/** What the limiter must know of a remote store: its clock, fleet, secret and settings. */
 export interface Remote {
-  /** The store's time in microseconds, as well as it is known. */
+  /** The best estimate of the store's time, in microseconds. */
   time(): number
-  /** The same, but never behind it; Infinity where it is not known. */
+  /** An upper bound of the store's time; Infinity if unknown. */
   latestTime(): number
-  /** How far `time` may be off, in microseconds; Infinity where it is not known. */
+  /** The error bound of `time`, in microseconds; Infinity if unknown. */
   uncertaintyUs?(): number
-  /** How far off it may be before a unit near the edge of a window counts in the earlier one. */
+  /** The error of `time` above which units near the edge of a window count in the earlier one. */
   readonly clockToleranceMs?: number | undefined
-  /** Live nodes, this one among them, as last seen. */
+  /** The number of live nodes at the last heartbeat, this one included. */
   fleetSize(): number
-  /** This node's place among them, from 0 on, as last seen. @default 0 */
+  /** The index of this node among them, starting at 0. @default 0 */
   fleetPlace?(): number
-  /** The key of all hashes: given to the store, or kept in it. Rejects if it cannot be known. */
+  /**
+   * The key of all counter hashes, configured or kept in the store. Rejects if it cannot be read.
+   */
   readonly secret: Promise<Uint8Array>
   /**
-   * Resolves when the store can be used. Rejects where it answers and cannot, although it may be
-   * tried again, so that `secret` still comes. @default with `secret`
+   * Resolves when the store can be used. Rejects if it answers but cannot be used now; it may be
+   * tried again, so that `secret` can still resolve. @default resolves with `secret`
    */
   readonly ready?: Promise<void> | undefined
-  /** How long a refusal is remembered, in milliseconds; 0: not at all. */
+  /** How long the deny cache keeps a refusal, in milliseconds; 0: not at all. */
   readonly denyCacheMs: number
-  /** How long a decision waits by default, in milliseconds. */
+  /** The default deadline of a decision, in milliseconds. */
   readonly deadlineMs: number
-  /** Calls the listener whenever the store answers again after it did not. */
+  /** Calls the listener whenever the store answers again after an outage. */
   onAnswering(listener: () => void): void
-  /** Lets other nodes know that this one gave back to a counter, soon and as well as it can. */
+  /** Announces to the other nodes, best effort, that this node returned units to a counter. */
   announce?(key: CounterKey): void
   /**
-   * Calls the listener when another node gave back to a counter, and when the store does by itself,
-   * before and after: a call that was decided in parts had taken from it, and a refusal of that
-   * moment is old.
+   * Calls the listener when another node returned units to a counter, and before and after the
+   * store itself does so for a call that was decided in parts: refusals made meanwhile are
+   * outdated.
    */
   onGivenBack?(listener: (key: CounterKey) => void): void
 }
 
-/** Where one counter lies and what it takes there. */
+/** Where one counter is stored, and how much memory it uses. */
 export interface StoredCounter {
-  /** As the store spells it. */
+  /** The key as the store spells it. */
   readonly key: string
-  /** The address of the server that has it; null: it is in this process. */
+  /** The address of the server that holds it; null if it is in this process. */
   readonly node: string | null
-  /** Until it expires by itself; null: nothing is there, or it is in this process. */
+  /** Milliseconds until it expires; null if it does not exist or is in this process. */
   readonly ttlMs: number | null
-  /** What it takes, as well as that can be learned; null: nothing is there. */
+  /** Its memory in bytes, as far as known; null if it does not exist. */
   readonly bytes: number | null
 }
 
 /**
- * A window into a store, for people who look after it: no verb, and no decision depends on it. A
- * store without one is looked at by `peek` alone.
+ * Shows operators where a counter is stored. No decision depends on it; without one, only `peek`
+ * shows counters.
  */
 export interface Inspector {
   inspect(key: CounterKey, limit: Limit): Promise<StoredCounter>
@@ -210,45 +215,46 @@ export type Groups<Item> = readonly (readonly Item[])[]
 export interface Store {
   /**
    * Decides one call. `groups` are lists of takes; a group is charged whole or not at all. The
-   * first group opens the others: if it is refused, none of the others is charged. The others do
-   * not see each other. A call names a counter at most once.
+   * first group opens the others: if it is refused, none of the others is charged. The others are
+   * independent of each other. A call names a counter at most once.
    *
-   * Answers an outcome for each take, in the same places. `retryAfterMs` is 0 where the limit had
-   * room; where its group was not charged, `granted` is 0 and `remaining` is what is left now. Only
-   * a limit with `onRefusal: charge` is charged, down to empty, when its own group is refused; not
-   * in a group that the first one kept shut.
+   * Returns an outcome for each take, in the same places. `retryAfterMs` is 0 if the limit had
+   * room; if its group was not charged, `granted` is 0 and `remaining` is what is left now. Only a
+   * limit with `onRefusal: charge` is charged, down to empty, when its own group is refused, but
+   * not in a group that the first group kept closed.
    *
-   * The store's clock is the only one: `at` of an outcome is its time, and nodes that share a store
-   * share it. An amount of 0 has room and changes nothing. A state of another algorithm, or in a
-   * format the store does not know, is absent. Where the store cannot answer in time it says so, in
-   * the place of each outcome; it never guesses. A group of which only a part was answered may be
-   * charged for that part. A call without takes needs no answer of a server: it has one at once.
+   * Only the store's clock counts: `at` of an outcome is its time, and nodes that share a store
+   * share that clock. An amount of 0 always has room and changes nothing. A state of another
+   * algorithm, or in an unknown format, counts as absent. If the store cannot answer in time, it
+   * says so in the place of each outcome; it never guesses. A group that was answered only in part
+   * may have been charged for that part. A call without takes needs no server: it is answered at
+   * once.
    */
   take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>>
 
-  /** What `take` would say to each take alone; changes nothing. */
+  /** The outcome that `take` would give each take alone; changes nothing. */
   peek(groups: Groups<Take>, options?: PeekOptions): Promise<Groups<PeekOutcome>>
 
   /**
-   * Returns units: never above full, and only into the window that `at` lies in. A counter that is
-   * not there needs nothing. Also frees a place in a leaky bucket's queue.
+   * Returns units, never above full, and only to the window that contains `at`. Does nothing if the
+   * counter does not exist. Also frees a slot in the queue of a leaky bucket.
    */
   give(give: Give): Promise<void>
 
   /**
-   * Takes units that were already spent: cannot be refused, and goes down to empty or into bounded
-   * debt.
+   * Takes units that were already spent. Cannot be refused; goes down to empty, or below by at most
+   * `debt`.
    */
   charge(charge: Charge): Promise<void>
 
-  /** Forgets a counter. */
+  /** Deletes a counter. */
   reset(key: CounterKey): Promise<void>
 
   close(): Promise<void>
 
-  /** The same five verbs without waiting, where the counters are in this process. */
+  /** The same five verbs synchronously, for counters in this process. */
   readonly sync?: SyncStore | undefined
-  /** Set where the counters are elsewhere. */
+  /** Set for counters outside this process. */
   readonly remote?: Remote | undefined
   /** Shows single counters to operators; no decision depends on it. */
   readonly inspector?: Inspector | undefined

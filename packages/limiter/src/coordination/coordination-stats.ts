@@ -1,11 +1,11 @@
-/** Sums by rule, made by each way of coordination for metrics. */
+/** Statistics by rule, kept by each coordination mode for metrics. */
 import type { CoordinationStats } from './node-decider.js'
 
 export type MutableCoordinationStats = {
   -readonly [Stat in keyof CoordinationStats]: CoordinationStats[Stat]
 }
 
-/** Rules change, and their sums with them; beyond so many the oldest go. */
+/** The most rules with statistics; beyond that the oldest are dropped. */
 const RULES_MAX = 20_000
 
 export class StatsByRule {

@@ -1,4 +1,7 @@
-/** Chooses for each limit of a call what on this node decides it; most limits have nothing here. */
+/**
+ * Chooses the node decider of each limit of a call by its coordination mode; `exact` limits have
+ * none.
+ */
 import type {
   Coordination,
   CounterKey,
@@ -22,19 +25,19 @@ import { placeInWindow } from './window-placement.js'
 import { MixedCall, sourceOf } from './mixed-call.js'
 import { emptyStats } from './coordination-stats.js'
 
-/** How far off a store's clock may be that says nothing of its own. */
+/** The clock tolerance of a store that does not state one. */
 const CLOCK_TOLERANCE_MS = 100
 
-/** What was looked up on this node, in the places of a plan. */
+/** What this node knows of the takes of a plan, in the same places. */
 export interface NodePeek {
   readonly outcomes: Groups<(NodeOutcome & { readonly state?: unknown }) | undefined>
-  /** The same where nothing is left to ask the store. */
+  /** Set if this node knows all of them. */
   readonly whole: Groups<NodeOutcome> | undefined
   readonly source: Source
   readonly staleMs: number
 }
 
-/** A call that is decided in two places, and what it waits for first. */
+/** A call that is decided partly on this node, and the draw that it waits for. */
 export interface MixedStart {
   readonly mixed: MixedCall
   readonly waiting: Promise<void> | undefined
@@ -52,7 +55,7 @@ export class Coordinator {
     this.#splitLimits = new SplitLimits(estimate)
   }
 
-  /** By the id of the rule. */
+  /** By rule id. */
   get stats(): ReadonlyMap<string, CoordinationStats> {
     const sums = new Map<string, CoordinationStats>()
     for (const node of this.deciders()) {
@@ -62,8 +65,9 @@ export class Coordinator {
   }
 
   /**
-   * An outcome: of the only limit that the call has, as most have one. `ask`: the store decides
-   * that one, and this node learns from it. Undefined where no limit has anything to do with this.
+   * Starts a call. An outcome: the call has one limit, and this node decided it. `store`: the store
+   * decides that one limit, and this node learns from it. Undefined if no limit of the call is
+   * coordinated.
    */
   begin(plan: Plan, waitMs: number): NodeOutcome | 'store' | MixedStart | undefined {
     const only = onlyTake(plan)
@@ -81,12 +85,12 @@ export class Coordinator {
     return { mixed, waiting: mixed.beginWith(answer, node) }
   }
 
-  /** What the store decides itself, as it is asked for it. */
+  /** The takes as they are sent to the store. */
   storeTakes({ groups }: Plan): Groups<PlannedTake> {
     return groups.map((takes) => takes.map((take) => this.storeTake(take)))
   }
 
-  /** The store decided these takes itself. */
+  /** Learns from takes that the store decided. */
   learn({ groups }: Plan, answers: Groups<Answer>, sentMs: number): void {
     for (const [g, takes] of groups.entries()) {
       for (const [i, take] of takes.entries()) {
@@ -96,7 +100,7 @@ export class Coordinator {
     }
   }
 
-  /** What is known here of a call that only asks; undefined where that is nothing. */
+  /** What this node knows of a call that is only peeked at; undefined if nothing. */
   peek(plan: Plan): NodePeek | undefined {
     if (!this.concerns(plan)) return undefined
     const outcomes = plan.groups.map((takes) =>
@@ -119,7 +123,7 @@ export class Coordinator {
     return peeked && { ...peeked, state: peeked.state }
   }
 
-  /** Whether these units were returned here; if not, they belong to the store. */
+  /** Returns units to this node; false if they belong to the store. */
   refund(give: Give, coordination: Coordination): boolean {
     return this.deciderOf(coordination)?.refund?.(give) ?? false
   }
@@ -163,23 +167,23 @@ export class Coordinator {
   }
 }
 
-/** The take of a call that has one. */
+/** The take of a call that has exactly one. */
 function onlyTake({ groups }: Plan): PlannedTake | undefined {
   return groups.length === 1 && groups[0]?.length === 1 ? groups[0][0] : undefined
 }
 
-/** Whether what counts here needs to know the states that the store has of these counters. */
+/** Whether a limit is `local`, so that its decider needs the states of the store's counters. */
 export function needsStates({ groups }: Plan): boolean {
   return groups.some((takes) => takes.some(({ compiled }) => compiled.coordination === 'local'))
 }
 
-/** Who decided a call of one limit here. */
+/** The source of a call with one limit that this node decided. */
 export function onlySource(plan: Plan): Source {
   const only = onlyTake(plan)
   return only === undefined ? 'local' : sourceOf(only)
 }
 
-/** What is known here stands in the place of what the store said. */
+/** Replaces outcomes of the store by those of this node. */
 export function overlay(
   node: NodePeek | undefined,
   outcomes: Groups<Outcome | PeekOutcome>,
@@ -196,7 +200,7 @@ function add(before: CoordinationStats | undefined, more: CoordinationStats): Co
   return sum
 }
 
-/** Where a unit belongs that is spent here now, by the store's clock as this node knows it. */
+/** Makes the function that places a unit spent now on the store's clock. */
 export function windowPlacer(
   remote: Remote | undefined,
   time: () => number,

@@ -1,35 +1,35 @@
 /**
- * A call that is decided in two places: some of its limits on this node, the rest by the store.
- * What was granted here is spent first, and put back if the call is refused elsewhere.
+ * A call of which some limits are decided on this node and the rest by the store. What this node
+ * grants is spent first, and put back if the store refuses the call.
  */
 import { type Outcome, type Plan, type PlannedTake, passes, type Source } from '@sluice/core'
 import type { Answer, Groups } from '../store.js'
 import type { NodeDecider, NodeOutcome, UnansweredDraw, DrawResult } from './node-decider.js'
 
-/** Who decides a take here; undefined: the store. */
+/** The node decider of a take; undefined if the store decides it. */
 export type ChooseDecider = (take: PlannedTake) => NodeDecider | undefined
 
-/** What a node says to one take that is its own to decide. */
+/** The outcome of one take on this node. */
 interface NodeDecision {
   readonly take: PlannedTake
   readonly decider: NodeDecider
   readonly outcome: NodeOutcome
 }
 
-/** One group: in the place of each take what was decided here; undefined: the store has it. */
+/** One group: for each take what this node decided; undefined if the store decides it. */
 type Row = (NodeDecision | undefined)[]
 
 export class MixedCall {
   readonly plan: Plan
   readonly #choose: ChooseDecider
   readonly #rows: Row[] = []
-  /** Beside each group of `rest`, from 1 on, its place in the plan. */
+  /** For each group of `rest` after the first, its index in the plan. */
   readonly #restGroups: number[] = []
-  /** Shadow groups that a limit here refuses: nothing of them is asked of the store. */
+  /** Shadow groups that this node refuses: nothing of them is sent to the store. */
   readonly #refusedOnNode = new Set<number>()
   #rest: Plan | undefined
   #isRefused = false
-  /** Draws of enforced limits that it waited for in vain; the store is not asked again. */
+  /** Unanswered draws of enforced limits; the store is not called again for them. */
   readonly #unanswered = new Map<PlannedTake, UnansweredDraw>()
 
   constructor(plan: Plan, choose: ChooseDecider) {
@@ -37,7 +37,7 @@ export class MixedCall {
     this.#choose = choose
   }
 
-  /** What is left for the store; undefined: nothing, or a limit here has refused the call. */
+  /** What is left for the store; undefined if nothing, or if this node has refused the call. */
   get rest(): Plan | undefined {
     return this.#rest
   }
@@ -50,7 +50,9 @@ export class MixedCall {
     return this.#unanswered.size > 0
   }
 
-  /** What is known of the rest without asking: each draw has its fate, and no other take ran. */
+  /**
+   * The fate of the rest without another store call: that of each draw, and `not-run` for others.
+   */
   get silences(): Groups<Answer> {
     const { groups = [] } = this.#rest ?? {}
     return groups.map((takes) =>
@@ -58,15 +60,15 @@ export class MixedCall {
     )
   }
 
-  /** The call was let pass without the store: if a draw did run, its units are spent. */
+  /** The call was admitted without the store: if a draw did run, its units are spent. */
   onAdmitted(): void {
     for (const draw of this.#unanswered.values()) draw.onAdmitted()
   }
 
   /**
-   * Decides what can be decided here; a promise where a draw has to be waited for. That is only
-   * where no enforced limit needs the store itself: where one does, two trips would add up, and the
-   * store decides what no lease can serve along with it.
+   * Decides what this node can decide; a promise if a draw has to be waited for. It waits only if
+   * no enforced limit needs the store itself: otherwise two round trips would add up, so the store
+   * decides along with it what no lease can serve.
    */
   begin(waitMs: number): Promise<void> | undefined {
     const takes = this.plan.groups[0] ?? []
@@ -74,7 +76,7 @@ export class MixedCall {
     return this.group(0, mayWait ? waitMs : 0)
   }
 
-  /** The only limit has to wait for this draw. */
+  /** Starts a call whose only limit waits for this draw. */
   beginWith(draw: Promise<DrawResult>, decider: NodeDecider): Promise<void> | undefined {
     const row: Row = [undefined]
     this.#rows.push(row)
@@ -86,12 +88,12 @@ export class MixedCall {
     })
   }
 
-  /** What is known when nothing is left for the store. */
+  /** The outcomes if nothing is left for the store. */
   get outcomes(): Groups<Outcome> {
     return this.#rows.map((row) => row.flatMap((decision) => decision?.outcome ?? []))
   }
 
-  /** The limits that refused the call here, as a plan of their own. */
+  /** The limits that refused the call on this node, as a plan of their own. */
   refusal(): { readonly plan: Plan; readonly outcomes: Groups<Outcome> } {
     const refusing = (this.#rows[0] ?? []).flatMap((decision) =>
       decision === undefined || decision.outcome.retryAfterMs === 0 ? [] : decision,
@@ -104,7 +106,7 @@ export class MixedCall {
     }
   }
 
-  /** What was decided here and what the store says of the rest, in the places of the plan. */
+  /** Merges the outcomes of this node and of the store, in the places of the plan. */
   merge(rest: Groups<Outcome>): Groups<Outcome> {
     return this.#rows.map((row, g) => {
       const at = g === 0 ? 0 : this.#restGroups.indexOf(g) + 1
@@ -114,12 +116,12 @@ export class MixedCall {
     })
   }
 
-  /** The call is refused: nothing that was granted here stays taken. */
+  /** Puts back everything that this node granted, because the call is refused. */
   putBack(): void {
     for (const row of this.#rows) putBackRow(row)
   }
 
-  /** Of the outcomes made here, the least exact. */
+  /** The least exact source among the outcomes of this node. */
   get source(): Source {
     const isLocal = this.decisions().some(({ take }) => sourceOf(take) === 'local')
     return isLocal ? 'local' : 'lease'
@@ -133,7 +135,7 @@ export class MixedCall {
     return this.#rows.flatMap((row) => row.flatMap((decision) => decision ?? []))
   }
 
-  /** One group after the other: the first opens the others. */
+  /** Decides one group after the other: the first opens the others. */
   private group(at: number, waitMs: number): Promise<void> | undefined {
     const takes = this.plan.groups[at]
     if (takes === undefined) return this.finish()
@@ -169,7 +171,7 @@ export class MixedCall {
     const row = this.#rows[at] ?? []
     const hasRoom = row.every((decision) => decision === undefined || passes([decision.outcome]))
     if (hasRoom) {
-      // A shadow group is charged whole: with one limit in the store, all of it is decided there.
+      // A shadow group is charged whole: if one limit needs the store, the store decides all of it.
       if (at > 0 && row.includes(undefined)) this.leaveToStore(at)
       return this.group(at + 1, 0)
     }
@@ -187,13 +189,19 @@ export class MixedCall {
     return undefined
   }
 
-  /** A limit that charges refusals needs it, but the store cannot refuse what only nodes count. */
+  /**
+   * Whether a limit must charge the refusal in the store. Not if a split limit refused, because the
+   * store cannot refuse what only nodes count.
+   */
   private mustAskStore(refused: Row): boolean {
     if (refused.some((decision) => isSplit(decision) && !passes([decision.outcome]))) return false
     return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
   }
 
-  /** All but what the store never counts, which stays decided; a shadow group goes whole. */
+  /**
+   * Leaves a group to the store, except split limits of the enforced group, which the store never
+   * counts.
+   */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
     const kept = row.map((decision) => (at === 0 && isSplit(decision) ? decision : undefined))
@@ -226,12 +234,12 @@ export function sourceOf({ compiled }: PlannedTake): Source {
   return compiled.coordination === 'leased' ? 'lease' : 'local'
 }
 
-/** Whether it is of a part of the limit that is this node's alone. */
+/** Whether the take belongs to a split limit. */
 function isSplit(decision: NodeDecision | undefined): decision is NodeDecision {
   return decision?.take.compiled.coordination === 'split'
 }
 
-/** Once: what it was granted is marked as returned. */
+/** Puts granted units back and marks them as returned, so that it happens once. */
 function putBackRow(row: Row): void {
   for (const [i, decision] of row.entries()) {
     if (decision === undefined || decision.outcome.granted === 0) continue

@@ -1,27 +1,27 @@
 /**
- * To which time a unit belongs that a node counts itself. It goes by the store's clock as well as
- * that is known here. Near the edge of a window it may not be known which window the store is in:
- * the unit then counts in the earlier one, where less may be left, because the later one opened too
- * early would be open twice.
+ * Chooses the store timestamp for a unit that this node counted locally, by its best estimate of
+ * the store's clock. Near the edge of a window it may be unknown which window the store is in. The
+ * unit then counts in the earlier window, where less may be left: opening the later one too early
+ * would hand out its budget twice.
  */
 import { algorithmOf, type Limit } from '@sluice/core'
 
 export interface StoreTimeEstimate {
-  /** The store's time in microseconds, as well as it is known. */
+  /** The best estimate of the store's time, in microseconds. */
   time(): number
-  /** How far that may be off, in microseconds; Infinity: nobody knows. */
+  /** The error bound of `time`, in microseconds; Infinity if unknown. */
   uncertaintyUs(): number
-  /** How far off it may be before edges are treated with care. */
+  /** The error above which units near an edge count in the earlier window. */
   readonly toleranceUs: number
 }
 
-/** In whole microseconds. Never in a later window than now, and in none before the last. */
+/** In whole microseconds; in the present window or the one before. */
 export function placeInWindow(estimate: StoreTimeEstimate, limit: Limit): number {
   const now = Math.floor(estimate.time())
   // Buckets and logs move with time and have no moment at which everything is forgotten.
   if (!algorithmOf(limit).alignedToClock) return now
   const uncertaintyUs = estimate.uncertaintyUs()
-  // Where the store has never told its time there is no doubt to measure, only a wall clock.
+  // Before the store's first answer there is only the wall clock, and no error to measure.
   if (uncertaintyUs <= estimate.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
   const placed = now - Math.min(Math.ceil(uncertaintyUs), limit.windowUs)
   const sinceEdgeUs = now % limit.windowUs

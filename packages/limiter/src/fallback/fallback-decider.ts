@@ -1,6 +1,6 @@
 /**
- * What answers where the store is silent: each rule by its posture. What the store did answer
- * stands. Shadow rules pass, and are asked nowhere else.
+ * Decides calls that the store did not answer, each rule by its posture (what the rule does when
+ * the store does not answer). Answers that the store did give are kept. Shadow rules pass.
  */
 import {
   algorithmOf,
@@ -19,16 +19,16 @@ import { placedStore } from '../memory/memory-store.js'
 import type { Answer, Groups } from '../store.js'
 import { FallbackShares } from './fallback-share.js'
 
-/** An outcome, and whose it is where the store's own is missing. */
+/** An outcome, with the posture that made it if the store did not. */
 export interface FallbackOutcome extends Outcome {
   readonly state?: unknown
   readonly posture?: PostureName | undefined
 }
 
-/** What an admitted call took here instead of from the store. */
+/** What an admitted call took locally instead of from the store. */
 export interface Spending {
   readonly take: PlannedTake
-  /** The share it was taken from; undefined where no counter of this process was charged. */
+  /** The share it was taken from; undefined if no local counter was charged. */
   readonly share: Limit | undefined
   readonly at: number
 }
@@ -38,31 +38,31 @@ export interface FallbackDecision {
   readonly outcomes: Groups<FallbackOutcome>
   readonly source: Source
   readonly extras: DecisionExtras
-  /** In the places of the enforced takes. */
+  /** In the order of the enforced takes. */
   readonly spendings: readonly (Spending | undefined)[]
 }
 
 export interface FallbackOptions {
-  /** The most counters kept here. */
+  /** The most local counters. */
   readonly maxCounters: number
-  /** The store's time, as well as it is known. */
+  /** The best estimate of the store's time. */
   readonly time: () => number
-  /** The time to which a unit of this limit belongs that is spent here now. @default `time` */
+  /** The time at which a unit of this limit spent now counts. @default `time` */
   readonly placeInWindow?: ((limit: Limit) => number) | undefined
   readonly fleetSize: () => number
 }
 
-/** What the store said to one take; where it said nothing, that it may have run. */
+/** The store's answer to one take; `unknown` if there is none. */
 export function answerAt(answers: Groups<Answer> | undefined, group: number, at: number): Answer {
   return answers?.[group]?.[at] ?? 'unknown'
 }
 
-/** When to ask again where nothing here knows better. */
+/** The wait that a refusal states if no counter knows better. */
 const RETRY_AFTER_MS = 1000
 
 /**
- * The counters outlive the silence, or a store that comes and goes would hand out a fresh share
- * each time.
+ * The counters outlive the outage: otherwise a store that comes and goes would hand out a fresh
+ * share each time.
  */
 export class FallbackDecider {
   readonly #counters
@@ -70,7 +70,7 @@ export class FallbackDecider {
   readonly #time: () => number
   readonly #placeInWindow: (limit: Limit) => number
   readonly #fleetSize: () => number
-  /** What the clock of the counters says: each limit is asked at a time of its own. */
+  /** The current time of the counters: each limit is decided at a time of its own. */
   #at = 0
 
   constructor({ maxCounters, time, placeInWindow = time, fleetSize }: FallbackOptions) {
@@ -80,22 +80,22 @@ export class FallbackDecider {
     this.#counters = placedStore({ maxCounters, clock: { now: () => this.#at } })
   }
 
-  /** Counters kept here. */
+  /** The number of local counters. */
   get size(): number {
     return this.#counters.stats().counters
   }
 
-  /** Decides a call; takes from the counters here only if every enforced limit lets it pass. */
+  /** Decides a call; takes from local counters only if every enforced limit admits it. */
   take(plan: Plan, answers: Groups<Answer> | undefined): FallbackDecision {
     return this.decide(plan, answers, true)
   }
 
-  /** What `take` would say; takes nothing. */
+  /** Decides without taking. */
   peek(plan: Plan): FallbackDecision {
     return this.decide(plan, undefined, false)
   }
 
-  /** Returns what was taken here, because the store has taken it after all. */
+  /** Returns what was taken locally, because the store has taken it after all. */
   returnLocal({ take, share, at }: Spending): void {
     if (share === undefined) return
     this.#at = this.#placeInWindow(share)
@@ -126,7 +126,7 @@ export class FallbackDecider {
       const refuses = outcome !== undefined && outcome.retryAfterMs !== 0
       isSilent ||= silent
       isRefused ||= refuses
-      // No posture has a say in what the store refused, or in what no limit could ever hold.
+      // A refusal by the store, or of a cost above the capacity, does not depend on a posture.
       isCertain ||= refuses && (!silent || outcome.retryAfterMs === null)
       storeOutcomes.push(outcome)
     }
@@ -143,7 +143,7 @@ export class FallbackDecider {
     }
   }
 
-  /** Fills the places left open from the counters here, which are charged whole or not at all. */
+  /** Decides the remaining takes from local counters, which are charged whole or not at all. */
   private decideFromShares(
     takes: readonly PlannedTake[],
     storeOutcomes: readonly (FallbackOutcome | undefined)[],
@@ -176,7 +176,7 @@ export class FallbackDecider {
     return { allowed, outcomes, spendings }
   }
 
-  /** Takes from all of the shares or from none, each at its own time. */
+  /** Takes from all shares or from none, each at its own time. */
   private takeFromShares(
     shares: readonly Take[],
     spends: boolean,
@@ -187,14 +187,14 @@ export class FallbackDecider {
       sync[verb]([takes])[0] ?? NO_ANSWER
     const times = shares.map(({ limit }) => this.#placeInWindow(limit))
     this.#at = now
-    // Time goes on while it is asked; only a limit near an edge is put back before now.
+    // Time advances between the two readings; only a limit near an edge is placed before now.
     if (times.every((at) => at >= now)) return run(spends ? 'take' : 'peek', shares)
     const runEach = (verb: 'take' | 'peek') =>
       shares.flatMap((share, i) => {
         this.#at = times[i] ?? now
         return run(verb, [share])
       })
-    // Nothing comes between the two: what all of them had room for they still have.
+    // This is synchronous: what all of them had room for they still have.
     const peeked = runEach('peek')
     return spends && passes(peeked) ? runEach('take') : peeked
   }
@@ -212,9 +212,9 @@ export class FallbackDecider {
 const NO_ANSWER: readonly FallbackOutcome[] = []
 
 /**
- * A share says what is left of it, and when. What it can never hold may fit into the limit itself,
- * which will be asked again. Nothing was granted that a receipt could give back to the store. No
- * more is left than the limit holds, even of a larger share: headers show both beside each other.
+ * The outcome of a share. A cost above the share may fit into the limit itself later, so the wait
+ * is finite. `granted` is 0, because a receipt has nothing to return to the store. `remaining` is
+ * at most the capacity of the limit, because headers show both.
  */
 function fromShare(answer: FallbackOutcome, capacity: number): FallbackOutcome {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, at, state } = answer
@@ -232,8 +232,8 @@ function fromShare(answer: FallbackOutcome, capacity: number): FallbackOutcome {
 }
 
 /**
- * What can be said without any counter: an open rule as if nothing were used, a closed one no, and
- * any of them to what can never fit. Undefined: the share must be asked.
+ * The outcome that needs no counter: an open rule as if nothing were used, a closed rule refuses,
+ * and a cost above the capacity is always refused. Undefined if a share must decide.
  */
 function withoutCounter(take: PlannedTake, now: number): FallbackOutcome | undefined {
   const posture = nameOf(take.compiled.posture)
@@ -263,7 +263,7 @@ const CLOSED: FallbackOutcome = {
   posture: 'closed',
 }
 
-/** A shadow group of which the store did not say everything passes. */
+/** Passes a shadow group that the store did not answer completely. */
 function passSilent(
   takes: readonly PlannedTake[],
   answers: Groups<Answer> | undefined,

@@ -1,6 +1,6 @@
 /**
- * The share of a limit that one node grants by itself: ceil(factor * max / nodes), at least 1, of
- * max, burst and queue alike, by the same algorithm. So a fleet of n grants at most
+ * The share of a limit that one node grants during an outage: ceil(factor * max / nodes), at least
+ * 1, of max, burst and queue alike, by the same algorithm. A fleet of n nodes thus grants at most
  * factor * max + n - 1 in a window. A factor above 1 grants more than the limit itself.
  */
 import {
@@ -18,14 +18,14 @@ interface FallbackShare {
   readonly immediate: Limit
 }
 
-/** 0.1 * 30 is a little more than 3, and its share would be 4. Far above any such error. */
+/** Corrects floating point: 0.1 * 30 is slightly more than 3, and its share would be 4. */
 const ROUNDING = 2 ** -46
 
-/** The shares in use, made once for each limit of a rule and size of the fleet. */
+/** Caches the shares by compiled limit and fleet size. */
 export class FallbackShares {
   readonly #known = new WeakMap<CompiledLimit, FallbackShare>()
 
-  /** `canWait`: of the limit itself, or of the one for a way in that cannot hold a call. */
+  /** `canWait`: the share of the limit itself, or of its variant that never delays calls. */
   get(compiled: CompiledLimit, factor: number, nodes: number, canWait: boolean): Limit {
     let share = this.#known.get(compiled)
     if (share === undefined || share.nodes !== nodes) {
@@ -37,15 +37,16 @@ export class FallbackShares {
   }
 }
 
-/** A refused call charges no share, so `onRefusal` is not part of it. */
+/** A refused call charges no share, so `onRefusal` does not matter. */
 function fallbackShareOf(limit: Limit, factor: number, nodes: number): Limit {
   const scale = (units: number) =>
     units === 0 ? 0 : Math.max(1, Math.ceil(((factor * units) / nodes) * (1 - ROUNDING)))
   const max = scale(limit.max)
   const share = resizeLimit(limit, max, scale(limit.capacity))
   if (share !== undefined) return share
-  // A share may be too fine to count where the whole is not; a window has no such numbers. One too
-  // large is refused with its rule, but a standalone override may be older than the factor.
+  // A share may be too small to count exactly where the whole limit is not; a fixed window always
+  // can. One too large is rejected with its rule, but a standalone override may be older than the
+  // factor.
   const { name, windowMs } = limit
   return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, MAX_UNITS) })
 }

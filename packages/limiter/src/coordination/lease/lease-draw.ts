@@ -1,4 +1,4 @@
-/** One request for a lease, and the calls that wait for it. */
+/** One request for leased units, and the calls that wait for it. */
 import type { CompiledLimit, PlannedTake, Take } from '@sluice/core'
 import type { Answer, Groups, TakeOptions } from '../../store.js'
 import type { DrawResult } from '../node-decider.js'
@@ -10,7 +10,10 @@ export interface Waiter {
   readonly resolve: (waited: DrawResult) => void
 }
 
-/** Resets of any counter, and of this one, when it was sent: after one its grant is not spent. */
+/**
+ * The resets of all counters and of this one when the draw was sent. After a reset the grant is not
+ * spent.
+ */
 export interface ResetCounts {
   readonly resets: number
   readonly ownResets: number
@@ -23,12 +26,12 @@ export interface SendTimes {
   readonly deadlineMs: number
 }
 
-/** It is also what the store is asked with. */
+/** Also the options object of the store's `take`. */
 export class Draw implements TakeOptions {
   readonly counter: LeasedCounter
   readonly compiled: CompiledLimit
   readonly take: Take
-  /** Asked for beyond what waiting calls need. */
+  /** Units requested beyond what waiting calls need. */
   readonly spare: number
   readonly resetCounts: ResetCounts
   readonly sentMs: number
@@ -36,11 +39,11 @@ export class Draw implements TakeOptions {
   readonly deadlineMs: number
   readonly states = true
   readonly onLate: (answers: Groups<Answer>) => void
-  /** Also those that came since it was sent, in the order of their coming. */
+  /** In order of arrival, including calls that came after it was sent. */
   waiting: Waiter[]
-  /** What of the spare units is not yet promised to calls that came since. */
+  /** Spare units not yet promised to calls that joined. */
   #unpromised: number
-  /** Units of calls that were let pass while the store was silent to it. */
+  /** Units of calls that were admitted although the draw was not answered. */
   #admitted = 0
   #lease: Lease | undefined
   #isSilent = false
@@ -73,8 +76,8 @@ export class Draw implements TakeOptions {
   }
 
   /**
-   * Takes in a call that came since, if the spare units will do for it: nobody waits for two draws,
-   * whose times would add up, and none that has less time than the draw itself.
+   * Lets a later call wait for this draw, if the spare units cover it and it has at least as much
+   * time as the draw. No call waits for two draws, whose times would add up.
    */
   join(waiter: Waiter, waitMs: number): boolean {
     const { amount } = waiter.take
@@ -84,26 +87,28 @@ export class Draw implements TakeOptions {
     return true
   }
 
-  /** A call was let pass without it: its units are spent, if they are granted or were already. */
+  /**
+   * A call was admitted without the draw: its units are spent if they are granted, or were already.
+   */
   onAdmitted(units: number): void {
     if (this.#lease === undefined) this.#admitted += units
     else this.#lease.settle(units)
   }
 
-  /** What the store granted it. */
+  /** Attaches the lease that the store granted. */
   onGranted(lease: Lease): void {
     this.#lease = lease
     lease.settle(this.#admitted)
   }
 
-  /** The store did not answer in time. Returns the late answer if it was heard before that. */
+  /** Marks the draw as unanswered. Returns the late answer if it already arrived. */
   onSilence(): Answer | undefined {
     this.#isSilent = true
     return this.#late
   }
 }
 
-/** More than a counter holds is never granted, and need not be asked for. */
+/** Requests at most the capacity of the counter: more is never granted. */
 function takeOf({ key, compiled }: LeasedCounter, waiting: readonly Waiter[], spare: number): Take {
   const limit = compiled.immediate
   const needed = waiting.reduce((sum, { take }) => Math.min(sum + take.amount, limit.capacity), 0)
@@ -112,7 +117,7 @@ function takeOf({ key, compiled }: LeasedCounter, waiting: readonly Waiter[], sp
   return { key, limit, amount, atLeast, ...(compiled.durable ? { durable: true } : {}) }
 }
 
-/** A draw is one take. */
+/** The answer to the only take of a draw. */
 export function answerOf(answers: Groups<Answer>): Answer {
   return answers[0]?.[0] ?? 'unknown'
 }

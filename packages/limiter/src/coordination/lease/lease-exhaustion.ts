@@ -1,7 +1,7 @@
 /**
- * A counter that could not give all that was asked. Calls that no lease can serve are refused here
- * until a draw is worth its trip again: at its limit a counter would else be asked once for every
- * unit that it regains.
+ * A counter that could not grant a whole draw. Calls that no lease can serve are refused on this
+ * node until another draw is worth the trip: otherwise a counter at its limit would cause a draw
+ * for every unit that it regains.
  */
 import { algorithmOf, type PlannedTake } from '@sluice/core'
 import type { Answer } from '../../store.js'
@@ -10,17 +10,17 @@ import type { Draw } from './lease-draw.js'
 
 export interface Exhaustion {
   readonly untilMs: number
-  /** A draw is worth its trip when so many units are there. */
+  /** A draw is worth the trip once this many units are available. */
   readonly worth: number
-  /** What the store told, and when. */
+  /** The state of the store, and its time. */
   readonly state: unknown
   readonly at: number
   readonly sentMs: number
-  /** The longest wait that a caller is told: short where other calls only hold the units. */
+  /** The upper bound of `retryAfterMs`: short if other calls only hold the units. */
   readonly waitMsMax: number
 }
 
-/** Never longer, whatever the state says: others give back. */
+/** The upper bound of an exhaustion: other nodes may return units. */
 const EXHAUSTED_MS_MAX = 1000
 
 export function exhaustionOf(
@@ -36,9 +36,9 @@ export function exhaustionOf(
 }
 
 /**
- * By the state that was told, at a time that is estimated from the sending and so never behind the
- * store's. Undefined where that has room, because only a larger call was refused; and for a limit
- * that may make calls wait: how long, only the store knows.
+ * Refuses a take by the last known state, at a time estimated from the sending, so never behind the
+ * store's. Undefined if that state has room, because only a larger call was refused; and for a
+ * limit with a queue, where only the store knows the wait.
  */
 export function refuseExhausted(
   { limit, amount }: PlannedTake,

@@ -1,6 +1,6 @@
 /**
- * What a node holds of all counters: at most its part of what may lie stranded, until it is spent,
- * its lease is over, nobody asks for it, or the fleet grows. The rest goes back to the store.
+ * The leases that a node holds: at most its part of `maxStranded`, until they are spent, expire,
+ * become idle, or the fleet grows. The rest goes back to the store.
  */
 import type { CompiledLimit } from '@sluice/core'
 import type { CoordinationDeps } from '../node-decider.js'
@@ -8,21 +8,21 @@ import type { Lease } from './lease.js'
 import type { LeasedCounter } from './leased-counter.js'
 import { LeaseReturns } from './lease-returns.js'
 
-/** Leases of one counter: calls of different costs leave a few units of each. */
+/** The most leases of one counter: calls of different costs leave a few units in each. */
 const LEASES_MAX = 4
-/** Counters that hold or draw something at once; the store decides the calls of others. */
+/** The most counters that hold or draw at once; the store decides calls of others. */
 const BUSY_MAX = 25_000
-/** A lease that nobody asks for in this part of its time goes back. */
+/** A lease goes back if it is not used for 1/IDLE_SHARE of its lifetime. */
 export const IDLE_SHARE = 4
 const SWEEP_MS = 50
-/** Counters whose leases one sweep gives back: a store is not flooded with what is over anyway. */
+/** The most counters whose leases one sweep returns, so that the store is not flooded. */
 const GIVEN_PER_SWEEP = 512
 
 export class Holdings {
   readonly #deps: CoordinationDeps
-  /** Counters of which something is held, drawn or on its way back. */
+  /** Counters with units held, drawn or being returned. */
   readonly #busy = new Set<LeasedCounter>()
-  /** Draws and gives that the store has not answered yet. */
+  /** Draws and returns that the store has not answered yet. */
   #requestsInFlight = 0
   readonly #returns: LeaseReturns
   #cancel: (() => void) | undefined
@@ -41,18 +41,20 @@ export class Holdings {
     return this.#busy
   }
 
-  /** Whether a counter may begin to hold something. */
+  /** Whether this counter may hold units. */
   hasRoomFor(counter: LeasedCounter): boolean {
     return this.#busy.size < BUSY_MAX || this.#busy.has(counter)
   }
 
-  /** This node's part of what may lie stranded. */
+  /** This node's part of `maxStranded`, in units. */
   maxHeld({ maxStranded, immediate }: CompiledLimit): number {
     const nodes = Math.max(1, Math.floor(this.#deps.fleetSize()))
     return Math.floor((maxStranded * immediate.capacity) / nodes)
   }
 
-  /** At most so many units. Each draw stays apart: its units have their own time and end. */
+  /**
+   * Holds at most `most` units of a lease. Each draw stays a lease of its own, with its own expiry.
+   */
   hold(lease: Lease, most: number): void {
     const { counter } = lease
     const excess = Math.max(0, lease.units - most)
@@ -69,14 +71,14 @@ export class Holdings {
     this.sweepLater()
   }
 
-  /** Units of a call that was refused elsewhere. */
+  /** Puts back units of a call that another limit refused. */
   putBack(lease: Lease, units: number): void {
     if (lease.state === 'forgotten') this.lose(lease, units)
     else if (this.mayHold(lease, units)) lease.units += units
     else this.giveBack(lease, units)
   }
 
-  /** Nothing more of it is spent; what was not goes back. */
+  /** Closes a lease and returns what was not spent. */
   close(lease: Lease): void {
     const { units } = lease
     lease.state = 'closed'
@@ -91,7 +93,7 @@ export class Holdings {
     this.unmarkIdle(counter)
   }
 
-  /** The counter was reset: there is nothing that it could be given back. */
+  /** Drops a lease of a counter that was reset: there is nothing to return it to. */
   forget(lease: Lease): void {
     lease.state = 'forgotten'
     this.lose(lease, lease.units)
@@ -105,7 +107,7 @@ export class Holdings {
     this.unmarkIdle(counter)
   }
 
-  /** Returns units that are no longer in the lease, under the time they were drawn at. */
+  /** Returns units that were removed from the lease, with the time at which they were drawn. */
   giveBack(lease: Lease, units: number): void {
     const { counter } = lease
     const { monotonicMs, wallUs } = this.#deps
@@ -137,7 +139,7 @@ export class Holdings {
     this.unmarkIdle(counter)
   }
 
-  /** The store is asked something about a counter; `answered` must follow. */
+  /** Registers a store request for a counter; `endRequest` must follow. */
   beginRequest(counter: LeasedCounter): void {
     this.#requestsInFlight += 1
     this.markBusy(counter)
@@ -157,7 +159,7 @@ export class Holdings {
     this.#returns.flushAll()
   }
 
-  /** Until the store has answered all that it was asked. */
+  /** Resolves when the store has answered all requests. */
   async whenQuiet(): Promise<void> {
     if (this.#requestsInFlight > 0)
       await new Promise<void>((quiet) => void this.#onQuiet.push(quiet))
@@ -175,7 +177,7 @@ export class Holdings {
     counter.stats.lost += units
   }
 
-  /** The fleet has grown: what is beyond this node's part goes back, the oldest first. */
+  /** Returns units above this node's part, oldest first, because the fleet has grown. */
   private trim(counter: LeasedCounter): void {
     let excess = counter.held - this.maxHeld(counter.compiled)
     for (const lease of counter.leases) {
@@ -187,7 +189,7 @@ export class Holdings {
     }
   }
 
-  /** One timer for all leases, and none while there are none. */
+  /** Uses one timer for all leases, and none if there are none. */
   private sweepLater(): void {
     if (this.#isStopped) return
     this.#cancel ??= this.#deps.scheduler.after(SWEEP_MS, () => {
@@ -228,7 +230,7 @@ export class Holdings {
   }
 }
 
-/** What a store throws is a failure like any other. */
+/** Turns a synchronous throw of a store into a rejection. */
 export async function runAsync<Result>(ask: () => Promise<Result>): Promise<Result> {
   return await ask()
 }

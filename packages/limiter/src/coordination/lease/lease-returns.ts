@@ -1,7 +1,7 @@
 /**
- * Units on their way back to the store. What certainly did not arrive is sent again, or every short
- * silence of the store would take its leases from the limit, until the end of a window that may
- * last for days. What may have arrived is not: it must not be given twice.
+ * Returns leased units to the store. A return that certainly did not run is sent again; otherwise
+ * every short outage would remove leases from the limit until the end of a window that may last for
+ * days. A return that may have run is not repeated: units must not be returned twice.
  */
 import { mayHaveRun } from '../../deferred-charges.js'
 import type { CoordinationDeps } from '../node-decider.js'
@@ -13,13 +13,13 @@ interface PendingReturn {
   readonly units: number
 }
 
-/** Returns that wait for a store that does not answer; more are lost. About 4 MB. */
+/** The most returns queued for a store that does not answer; more are lost. About 4 MB. */
 const WAITING_MAX = 50_000
 
 export interface LeaseReturnEvents {
-  /** Called once for each return, when it is known what became of it. */
+  /** Called once for each return when its result is known. */
   onSettled(lease: Lease, units: number, isDone: boolean): void
-  /** Something waits to be sent by `flush`. */
+  /** Called when a return was queued for `flush`. */
   onWaiting(): void
 }
 
@@ -27,7 +27,7 @@ export class LeaseReturns {
   readonly #deps: CoordinationDeps
   readonly #events: LeaseReturnEvents
   #waiting: PendingReturn[] = []
-  /** Nothing waits any longer: each is sent once more, and then settled whatever became of it. */
+  /** Set on close: each return is sent once more and then settled, whatever the result. */
   #isEnding = false
 
   constructor(deps: CoordinationDeps, events: LeaseReturnEvents) {
@@ -39,20 +39,23 @@ export class LeaseReturns {
     return this.#waiting.length
   }
 
-  /** While the store does not answer nothing is sent: nobody would know whether it arrived. */
+  /**
+   * Sends a return, or queues it while the store does not answer, because its result would be
+   * unknown.
+   */
   give(lease: Lease, units: number): void {
     if (this.#isEnding || this.#deps.isStoreAnswering()) this.send(lease, units)
     else this.wait(lease, units)
   }
 
-  /** Sends what waits, if the store answers; at most so many. */
+  /** Sends up to `most` queued returns if the store answers. */
   flush(most: number): void {
     this.settleExpired()
     if (!this.#deps.isStoreAnswering()) return
     for (const { lease, units } of this.#waiting.splice(0, most)) this.send(lease, units)
   }
 
-  /** What time has returned needs no store, and waits for none that nobody asks. */
+  /** Settles queued returns of units that have refilled by themselves. */
   private settleExpired(): void {
     const waiting = this.#waiting
     this.#waiting = waiting.filter(({ lease }) => !this.isTooLate(lease))
@@ -63,7 +66,7 @@ export class LeaseReturns {
     }
   }
 
-  /** The counter was reset: what waits to go back to it belongs nowhere. */
+  /** Drops queued returns to a counter that was reset. */
   forget(counter: LeasedCounter): void {
     const gone = this.#waiting.filter(({ lease }) => lease.counter === counter)
     if (gone.length === 0) return
@@ -71,7 +74,7 @@ export class LeaseReturns {
     for (const { lease, units } of gone) this.#events.onSettled(lease, units, false)
   }
 
-  /** The node ends: what waits is sent whatever the store does, or lost. */
+  /** Sends every queued return because the node shuts down, whatever the store does. */
   flushAll(): void {
     this.#isEnding = true
     for (const { lease, units } of this.#waiting.splice(0)) this.send(lease, units)
@@ -106,7 +109,7 @@ export class LeaseReturns {
     }
   }
 
-  /** The window they came from is over, or time has returned them. */
+  /** Whether the window of the units is over, or they have refilled by themselves. */
   private isTooLate(lease: Lease): boolean {
     const { monotonicMs, wallUs } = this.#deps
     return lease.isWorthless(monotonicMs(), wallUs())

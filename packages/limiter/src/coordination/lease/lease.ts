@@ -1,9 +1,9 @@
 /**
- * Units of one draw, held by this node until they are spent or the lease is over.
+ * Units of one draw, held by this node until they are spent or the lease expires.
  *
- * Time counts from the moment the draw was sent, so that a lease is over here before the store's
- * window is. Two clocks count it: the one that never steps stands still while a machine sleeps, and
- * the wall clock may be set back. Whichever comes first ends the lease.
+ * The lifetime counts from the sending of the draw, so that a lease expires here before the store's
+ * window ends. Two clocks measure it: the monotonic clock stands still while the machine sleeps,
+ * and the wall clock may be set back. Whichever is first ends the lease.
  */
 import { algorithmOf, type Limit, type Outcome } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
@@ -13,12 +13,12 @@ import type { LeasedCounter } from './leased-counter.js'
 const LEASE_MS_MAX = 2000
 const WINDOW_SHARE = 4
 
-/** How long a lease of such a limit lasts at most. */
+/** The longest lifetime of a lease of this limit. */
 export function leaseMs({ windowMs }: Limit): number {
   return Math.min(windowMs / WINDOW_SHARE, LEASE_MS_MAX)
 }
 
-/** For how long after its sending a draw may be spent that the store granted at `at`. */
+/** How long after its sending a draw granted at `at` may be spent. */
 function lifeMs(limit: Limit, at: number): number {
   if (!countsWindows(limit)) return leaseMs(limit)
   const leftUs = limit.windowUs - (at % limit.windowUs)
@@ -31,9 +31,9 @@ function countsWindows(limit: Limit): boolean {
 
 export class Lease {
   readonly counter: LeasedCounter
-  /** By which it was drawn, and is given back. */
+  /** The limit by which it was drawn and is returned. */
   readonly limit: Limit
-  /** What the store said of the draw. */
+  /** From the store's outcome of the draw. */
   readonly at: number
   readonly left: number
   readonly resetAfterMs: number
@@ -43,8 +43,8 @@ export class Lease {
   readonly endWallUs: number
   units: number
   /**
-   * `closed`: this node holds nothing of it any more, and what still returns goes to the store.
-   * `forgotten`: the counter was reset, so that what returns belongs nowhere.
+   * `closed`: this node holds nothing of it any more; units put back later go to the store.
+   * `forgotten`: the counter was reset, so units put back later are dropped.
    */
   state: 'open' | 'closed' | 'forgotten' = 'open'
 
@@ -63,15 +63,15 @@ export class Lease {
     this.units = outcome.granted
   }
 
-  /** Asked before every spending: no timer is trusted with it. */
+  /** Checked before every spending; no timer is relied on. */
   isOver(monotonicMs: number, wallUs: number): boolean {
     return monotonicMs >= this.endMs || wallUs >= this.endWallUs
   }
 
   /**
-   * Whether time may have returned its units already: a bucket that was full since the draw has
-   * regained them, and given back they would be admitted twice. The draw's answer tells when that
-   * could be at the earliest; what others took since only puts it off.
+   * Whether its units may have refilled by themselves: a bucket that was full since the draw has
+   * regained them, and returning them would admit them twice. The draw's answer gives the earliest
+   * time; usage by others only delays it.
    */
   mayBeRegained(monotonicMs: number, wallUs: number): boolean {
     if (countsWindows(this.limit)) return false
@@ -79,14 +79,14 @@ export class Lease {
     return passedMs > this.resetAfterMs - 1
   }
 
-  /** Whether it makes no difference any more whether its units are given back. */
+  /** Whether returning its units would change nothing any more. */
   isWorthless(monotonicMs: number, wallUs: number): boolean {
     const { windowsCounted } = algorithmOf(this.limit)
     if (windowsCounted === 0) return this.mayBeRegained(monotonicMs, wallUs)
     return monotonicMs - this.sentMs >= windowsCounted * this.limit.windowMs
   }
 
-  /** So many of its units were let pass before it was heard of. */
+  /** Spends units of calls that were admitted before the draw was answered. */
   settle(admitted: number): void {
     const units = Math.min(admitted, this.units)
     this.units -= units
@@ -94,7 +94,7 @@ export class Lease {
     this.counter.stats.spent += units
   }
 
-  /** The units must be there. */
+  /** The lease must have that many units. */
   spend(amount: number, nowMs: number): NodeOutcome {
     const { counter } = this
     this.units -= amount
@@ -105,7 +105,7 @@ export class Lease {
   }
 }
 
-/** Knows its lease, so that what is put back never comes under another end or draw time. */
+/** References its lease, so that units put back keep the expiry and time of their draw. */
 class SpentOutcome implements NodeOutcome {
   readonly granted: number
   readonly remaining: number
@@ -132,7 +132,7 @@ class SpentOutcome implements NodeOutcome {
   }
 }
 
-/** The lease that an outcome was spent from; a refusal has none. */
+/** The lease that an outcome was spent from; undefined for a refusal. */
 export function leaseOf(outcome: NodeOutcome): Lease | undefined {
   return SpentOutcome.leaseOf(outcome)
 }

@@ -1,4 +1,4 @@
-/** What a node knows of one counter that may be leased: how fast it is spent, and what is held. */
+/** One counter that may be leased: how fast it is spent on this node, and what is held. */
 import type { CompiledLimit, CounterKey } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
 import type { Exhaustion } from './lease-exhaustion.js'
@@ -10,18 +10,18 @@ const NO_LEASES: readonly Lease[] = []
 export class LeasedCounter {
   readonly key: CounterKey
   readonly stats: MutableCoordinationStats
-  /** The next counter whose key has the same lower half. */
+  /** The next counter in a chain of keys with the same lower half. */
   next: LeasedCounter | undefined
-  /** What it is leased by: a caller of another tier is not served from its leases. */
+  /** The limit of its leases: a call with another tier is not served from them. */
   compiled: CompiledLimit
   leaseMs: number
-  /** When it was last asked for. */
+  /** When a call last used it. */
   usedMs: number
-  /** Oldest first; those that are spent stay until the next, because calls put back. */
+  /** Oldest first; spent ones stay until the next draw, because calls may put units back. */
   leases: readonly Lease[] = NO_LEASES
   draw: Draw | undefined
   exhaustion: Exhaustion | undefined
-  /** Units on their way back to the store. */
+  /** Units being returned to the store. */
   giving = 0
   resets = 0
   #sinceMs: number
@@ -45,7 +45,7 @@ export class LeasedCounter {
     this.#sinceMs = nowMs
   }
 
-  /** From now on it is leased by another limit; only while nothing is held or drawn. */
+  /** Switches to another limit; only while nothing is held or drawn. */
   rebind(compiled: CompiledLimit): void {
     this.compiled = compiled
     this.leaseMs = leaseMs(compiled.immediate)
@@ -56,28 +56,28 @@ export class LeasedCounter {
     return this.leases.reduce((sum, { units }) => sum + units, 0)
   }
 
-  /** Units the store counts and nobody has spent: held, asked to be held, on their way back. */
+  /** Units that the store counts but no call has spent: held, requested or being returned. */
   get outstanding(): number {
     return this.held + this.giving + (this.draw?.spare ?? 0)
   }
 
-  /** Whether it must be remembered. */
+  /** Whether it must not be dropped. */
   get isBusy(): boolean {
     return this.leases.length > 0 || this.draw !== undefined || this.giving > 0
   }
 
-  /** Units were spent here, from a lease or by the store's own word. */
+  /** Records units spent on this node, from a lease or by decision of the store. */
   recordSpent(amount: number, nowMs: number): void {
     if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
     this.#spent += amount
   }
 
-  /** They were put back. */
+  /** Reverts recorded units that were put back. */
   unrecordSpent(amount: number): void {
     this.#spent = Math.max(0, this.#spent - amount)
   }
 
-  /** Units spent within the last lease time, those of the period before by its share in sight. */
+  /** Units spent within the last lease lifetime; those of the period before by overlap. */
   spentLately(nowMs: number): number {
     if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
     const weight = 1 - (nowMs - this.#sinceMs) / this.leaseMs

@@ -1,17 +1,19 @@
 /**
- * Meters by their counters, in two generations: when the younger is full or old, the elder is
- * forgotten, and what was asked for meanwhile has moved to the younger. So a flood of new callers
- * drops those that are silent, never those that call.
+ * Leased counters by key, in two generations: when the younger is full or old, the older is
+ * dropped, and counters used since have moved to the younger. A flood of new callers thus drops
+ * idle callers, never active ones.
  */
 import type { CounterKey } from '@sluice/core'
 import type { LeasedCounter } from './leased-counter.js'
 
-/** The most counters remembered are two generations. */
+/** At most two generations of counters are kept. */
 const GENERATION_MAX = 50_000
-/** Far above the longest lease: what was not asked for so long has no rate. */
+/** Far above the longest lease: a counter idle for that long has no rate. */
 const GENERATION_MS = 10_000
 
-/** The lower half of a key finds it: no text is made for a lookup. Few keys share one. */
+/**
+ * Indexed by the lower half of the key, so that a lookup builds no string. Collisions are chained.
+ */
 type Generation = Map<number, LeasedCounter>
 
 export class LeasedCounters {
@@ -36,7 +38,7 @@ export class LeasedCounters {
     return counter ?? this.findOld(key)
   }
 
-  /** One that is not there yet. */
+  /** Adds a counter that is not in the map yet. */
   add(counter: LeasedCounter, nowMs: number): void {
     if (nowMs - this.#rotatedMs >= GENERATION_MS) {
       this.#rotatedMs = nowMs
@@ -56,7 +58,7 @@ export class LeasedCounters {
     this.#youngSize += 1
   }
 
-  /** Moves what it finds to the younger generation. */
+  /** Moves the counter it finds to the younger generation. */
   private findOld({ hi, lo }: CounterKey): LeasedCounter | undefined {
     let before: LeasedCounter | undefined
     let counter = this.#old.get(lo)
@@ -73,7 +75,7 @@ export class LeasedCounters {
     return counter
   }
 
-  /** Of those that are forgotten, the ones that hold something stay; they are few. */
+  /** Keeps busy counters of the dropped generation; they are few. */
   private rotate(): void {
     const forgotten = this.#old
     this.#old = this.#young

@@ -1,11 +1,12 @@
 /**
- * `coordination: leased`: a node draws units ahead, spends them without asking, and gives back what
+ * `coordination: leased`: a node draws units ahead, spends them without the store, and returns what
  * it did not spend.
  *
- * How many depends on how fast they are spent here, and on the fleet: all nodes together hold at
- * most `maxStranded` of a limit. Where that is less than two units the store decides each call
- * itself, and only how much it granted is noted. What a call needs and no lease has is waited for,
- * by all calls of a counter together. Nothing is spent that was not drawn, nor after its lease.
+ * The size of a lease follows from how fast units are spent on this node and from the fleet: all
+ * nodes together hold at most `maxStranded` of a limit. If that is less than two units, the store
+ * decides each call itself, and this node only records the rate. A call that no lease can serve
+ * waits for a draw, which all waiting calls of a counter share. Nothing is spent that was not
+ * drawn, nor after its lease has expired.
  */
 import type { CounterKey, PlannedTake } from '@sluice/core'
 import type { Answer, Silence } from '../../store.js'
@@ -24,9 +25,9 @@ import { LeasedCounter } from './leased-counter.js'
 import { LeasedCounters } from './leased-counters.js'
 import { StatsByRule } from '../coordination-stats.js'
 
-/** Below this a lease would save nothing. */
+/** A smaller lease would save nothing. */
 const UNITS_MIN = 2
-/** Calls that wait for draws at once; the store decides others. */
+/** The most calls that wait for draws at once; the store decides others. */
 const WAITING_MAX = 100_000
 
 type StoreOutcome = Exclude<Answer, string>
@@ -76,7 +77,7 @@ export class Leases implements NodeDecider {
     return isHeld || this.leaseSize(counter, this.#deps.monotonicMs()) > 0
   }
 
-  /** Why a call would be refused here though the store has a little; else it knows better. */
+  /** The refusal by an exhausted counter; undefined if the store knows better. */
   peek(take: PlannedTake): (NodeOutcome & { readonly state: unknown }) | undefined {
     const { key, amount, compiled } = take
     if (amount === 0 || amount > compiled.immediate.capacity) return undefined
@@ -95,7 +96,7 @@ export class Leases implements NodeDecider {
     if (counter !== undefined) counter.exhaustion = undefined
   }
 
-  /** The outcome must be the one that `take` made: it knows its lease. */
+  /** The outcome must be the one that `take` returned: it references its lease. */
   putBack({ amount }: PlannedTake, outcome: NodeOutcome): void {
     const lease = leaseOf(outcome)
     if (lease === undefined) return
@@ -106,7 +107,7 @@ export class Leases implements NodeDecider {
     this.#holdings.putBack(lease, amount)
   }
 
-  /** How much the store grants by itself is how much a lease would be worth. */
+  /** Records what the store granted: the rate decides how large a lease would be. */
   learn({ key, compiled }: PlannedTake, answer: Answer): void {
     if (typeof answer === 'string' || answer.granted === 0 || this.#isClosed) return
     const nowMs = this.#deps.monotonicMs()
@@ -118,7 +119,7 @@ export class Leases implements NodeDecider {
     counter.recordSpent(answer.granted, nowMs)
   }
 
-  /** What a draw under way grants may have been taken before the reset: it is not given back. */
+  /** A running draw may have been granted before the reset, so its units are not returned. */
   forget(key: CounterKey): void {
     this.#resets += 1
     const counter = this.#counters.find(key)
@@ -129,7 +130,7 @@ export class Leases implements NodeDecider {
     if (counter.draw !== undefined) this.answerAll(counter.draw, 'store')
   }
 
-  /** Settles when the store has answered all that it was asked. */
+  /** Resolves when the store has answered all requests. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const counter of this.#holdings.busy) {
@@ -140,7 +141,9 @@ export class Leases implements NodeDecider {
     await this.#holdings.whenQuiet()
   }
 
-  /** What no lease can serve: waits for a draw, is refused here, or is left to the store. */
+  /**
+   * Decides a call that no lease can serve: it waits for a draw, is refused, or goes to the store.
+   */
   private takeWithoutLease(
     take: PlannedTake,
     counter: LeasedCounter,
@@ -167,7 +170,7 @@ export class Leases implements NodeDecider {
     return this.draw(counter, take, times)
   }
 
-  /** Waits for a draw that is under way, if it will do for this call too. */
+  /** Waits for a running draw if it also covers this call. */
   private join(
     draw: Draw,
     take: PlannedTake,
@@ -183,7 +186,7 @@ export class Leases implements NodeDecider {
     return result
   }
 
-  /** A call that may not wait draws for those that come after it. */
+  /** Draws for this call, or, if it may not wait, for later ones. */
   private draw(
     counter: LeasedCounter,
     take: PlannedTake,
@@ -197,7 +200,7 @@ export class Leases implements NodeDecider {
     return new Promise((resolve) => this.send(counter, [{ take, resolve }], times))
   }
 
-  /** Asks for what waiting calls need and, beyond that, for as much as may be held. */
+  /** Requests what waiting calls need, plus as much as may be held. */
   private send(counter: LeasedCounter, waiting: Waiter[], times: SendTimes): void {
     const { store } = this.#deps
     const spare = Math.max(0, this.leaseSize(counter, times.nowMs) - counter.outstanding)
@@ -212,7 +215,7 @@ export class Leases implements NodeDecider {
         (answer) => this.onAnswer(draw, answer),
         () => this.onAnswer(draw, 'unknown'),
       )
-      // Of an answer that cannot be read nothing is spent.
+      // An answer that cannot be read counts as unanswered.
       .catch(() => this.onSilence(draw, 'unknown'))
   }
 
@@ -234,7 +237,10 @@ export class Leases implements NodeDecider {
     }
   }
 
-  /** Each call is decided without the store. If the draw has run, those let pass have spent it. */
+  /**
+   * Lets each waiting call be decided without the store. If the draw has run, admitted calls have
+   * spent it.
+   */
   private onSilence(draw: Draw, silence: Silence): void {
     const { waiting } = draw
     this.#waiting -= waiting.length
@@ -244,7 +250,7 @@ export class Leases implements NodeDecider {
     }
   }
 
-  /** What is over when it arrives serves nobody. */
+  /** Serves waiting calls from a grant, unless the lease has already expired. */
   private onGrant(draw: Draw, answer: StoreOutcome): void {
     const { counter } = draw
     const nowMs = this.#deps.monotonicMs()
@@ -252,7 +258,7 @@ export class Leases implements NodeDecider {
     const lease = this.receive(draw, answer)
     const isFull = answer.granted === draw.take.amount
     const exhaustion = isFull ? undefined : exhaustionOf(draw, answer)
-    // What other calls only hold may be there again at once: that is not remembered.
+    // Units that other calls only hold may be free again at once, so this is not remembered.
     const isHeld = answer.held === true
     counter.exhaustion = isHeld ? undefined : exhaustion
     if (lease.isOver(nowMs, wallUs)) {
@@ -265,7 +271,7 @@ export class Leases implements NodeDecider {
     this.refuseAll(draw, isHeld ? exhaustion : counter.exhaustion, nowMs)
   }
 
-  /** Those that a short grant left over: the store has just said what it would say to each. */
+  /** Refuses the calls that a short grant could not serve, by the state in the store's answer. */
   private refuseAll(draw: Draw, exhaustion: Exhaustion | undefined, nowMs: number): void {
     const { waiting } = draw
     this.#waiting -= waiting.length
@@ -278,7 +284,9 @@ export class Leases implements NodeDecider {
     }
   }
 
-  /** In the order of their coming; a small call passes a large one that has to go without. */
+  /**
+   * Serves waiting calls in order of arrival; a small call passes a large one that does not fit.
+   */
   private serve(draw: Draw, lease: Lease, nowMs: number): void {
     const left: Waiter[] = []
     for (const waiter of draw.waiting) {
@@ -291,8 +299,8 @@ export class Leases implements NodeDecider {
   }
 
   /**
-   * An answer to calls that did not wait for it. As much as may still be held becomes a lease,
-   * which counts from its sending as any other.
+   * Handles an answer after the deadline. As much as may still be held becomes a lease, whose
+   * lifetime counts from its sending as usual.
    */
   private onLateAnswer(draw: Draw, answer: Answer): void {
     if (typeof answer === 'string' || answer.granted === 0) return
@@ -309,11 +317,11 @@ export class Leases implements NodeDecider {
     else this.#holdings.hold(lease, room)
   }
 
-  /** Nothing of it is spent: other rules are in force, or the counter was reset. */
+  /** Spends nothing of a grant, because other rules are active or the counter was reset. */
   private discard(draw: Draw, answer: StoreOutcome): void {
     const { counter, resetCounts } = draw
     const lease = this.receive(draw, answer)
-    // Of a counter that is no longer remembered it is not known which one was reset.
+    // For a dropped counter it is unknown which counter was reset.
     const isKnown = this.#counters.find(counter.key) === counter
     const isReset = isKnown
       ? resetCounts.ownResets !== counter.resets
@@ -331,7 +339,7 @@ export class Leases implements NodeDecider {
     return lease
   }
 
-  /** Whether what this draw grants may be spent. */
+  /** Whether the grant of this draw may be spent. */
   private isCurrent({ resetCounts, counter }: Draw): boolean {
     return !this.#isClosed && resetCounts.ownResets === counter.resets
   }
@@ -342,8 +350,8 @@ export class Leases implements NodeDecider {
   }
 
   /**
-   * Units that the leases of a counter may hold here now; 0: not worth one, also where it would
-   * be given back as idle before two of them were spent.
+   * Units that the leases of a counter may hold now; 0 if a lease is not worth it, also because it
+   * would be returned as idle before two of its units were spent.
    */
   private leaseSize(counter: LeasedCounter, nowMs: number): number {
     const spent = counter.spentLately(nowMs)

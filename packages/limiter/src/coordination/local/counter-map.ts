@@ -1,4 +1,4 @@
-/** Things by the counter they are of, found without making a text of its key. */
+/** A map by counter key that builds no key string. */
 import type { CounterKey } from '@sluice/core'
 
 export interface CounterEntry {
@@ -6,8 +6,8 @@ export interface CounterEntry {
 }
 
 /**
- * By half of the key's hash; the few that share that half lie behind one another. Nobody can aim at
- * a half, because hashes are keyed.
+ * Indexed by half of the key's hash; the few entries that share it are in a list. Attackers cannot
+ * target a half, because the hashes are keyed.
  */
 export class CounterMap<Entry extends CounterEntry> {
   readonly #byHalf = new Map<number, Entry | Entry[]>()
@@ -24,7 +24,7 @@ export class CounterMap<Entry extends CounterEntry> {
     return found.find(({ key }) => key.hi === hi)
   }
 
-  /** There must be none of this key yet. */
+  /** The key must not be in the map yet. */
   add(entry: Entry): void {
     const { lo } = entry.key
     const found = this.#byHalf.get(lo)

@@ -1,9 +1,9 @@
 /**
- * Limits as counts are merged under: what nodes spent before they heard of each other is owed, and
- * must be counted beyond full. A bucket owes at most max(burst, nodes, nodes * rate * syncEvery):
- * with less the fleet would admit a rate per node for ever, with more a healed partition would
- * silence a caller. A unit for each node, because all may admit the one that has just come back. A
- * window owes what all nodes can spend of it: its count is the truth.
+ * Limits for merging counts: what nodes spent before they learned of each other is debt, and must
+ * be counted beyond full. A bucket owes at most max(burst, nodes, nodes * rate * syncEvery). With
+ * less, the fleet would admit the rate once per node forever; with more, a healed partition would
+ * block a caller for long. At least one unit per node, because all nodes may admit the unit that
+ * was just regained. A window owes what all nodes can spend in it: its count is exact.
  */
 import {
   algorithmOf,
@@ -16,25 +16,25 @@ import {
 } from '@sluice/core'
 
 export interface DebtLimit {
-  /** Live nodes that it was made for. */
+  /** The fleet size it was computed for. */
   readonly nodes: number
-  /** As the rule's own, but it does not forget what is owed. */
+  /** The rule's limit, extended to keep debt. */
   readonly limit: Limit
   readonly immediate: Limit
-  /** How far beyond full a charge may go. */
+  /** How far below empty a charge may go. */
   readonly debt: number
   /**
-   * How long a bucket takes to regain its debt. A charge that comes later than the burst alone
-   * takes would be dropped as regained; while the bucket owes, it is not.
+   * How long a bucket takes to regain its debt. Without it, a charge older than the burst takes to
+   * refill would be dropped although the bucket still owes.
    */
   readonly debtUs: number
 }
 
-/** As `LimitSpec.debt`; the count of a window then stays far below 2^53. */
+/** The bound of `LimitSpec.debt`; the count of a window then stays far below 2^53. */
 const DEBT_MAX = 999_999_999_999_999
 const TICKS_US = [1, 1000] as const
 
-/** The limits in use, made once for each limit of a rule and size of the fleet. */
+/** Caches the limits by compiled limit and fleet size. */
 export class DebtLimits {
   readonly #known = new WeakMap<CompiledLimit, DebtLimit>()
 
@@ -66,7 +66,7 @@ function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): numbe
   return Math.min(Math.max(limit.capacity, nodes, spentUnseen), DEBT_MAX)
 }
 
-/** With so much debt or the most that can be counted exactly; undefined: with none. */
+/** The limit with this much debt, or with the most that stays exact; undefined if none does. */
 function withDebt(limit: Limit, wanted: number): Limit | undefined {
   if (limit.max === 0) return undefined
   const { max, capacity, onRefusal } = limit
@@ -78,14 +78,14 @@ function withDebt(limit: Limit, wanted: number): Limit | undefined {
   return undefined
 }
 
-/** The most for which 4 * (burst + what is lent) * q and the time to regain that stay exact. */
+/** The most debt for which 4 * (burst + borrowable) * q and the time to regain it stay exact. */
 function mostDebt({ max, windowMs, capacity, borrowable: lent }: Limit): number {
   const fits = TICKS_US.map((tickUs) => {
     const ticks = (windowMs * 1000) / tickUs
     const divisor = gcd(max, ticks)
     const inTime = Math.floor(Number.MAX_SAFE_INTEGER / tickUs) * (max / divisor)
     const fractions = Math.min(Number.MAX_SAFE_INTEGER, inTime)
-    // One unit for what rounding up lends, one for the burst's own spare.
+    // One unit for rounding of the borrowable part, one for the spare of the burst.
     return Math.floor(fractions / (4 * (ticks / divisor))) - capacity - lent - 2
   })
   return Math.max(0, ...fits)

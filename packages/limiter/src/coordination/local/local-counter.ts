@@ -1,10 +1,11 @@
 /**
- * One counter that is counted here: what the store said of it, and what was spent here since.
+ * One counter of `coordination: local`: the last known state of the store, and what this node spent
+ * since.
  *
- * A bucket is charged in the store when a report comes, not when the units were spent, so that what
- * it regained in between is lost to a caller that spends on several nodes: at most what it regains
- * from one round to the next and in a round trip, once. A caller of one node loses nothing, because
- * a state that only its own reports changed tells nothing new.
+ * A bucket is charged in the store when a report arrives, not when the units were spent. What it
+ * regained in between is lost to a caller that spends on several nodes: at most what it regains
+ * between two rounds and in a round trip, once. A caller of one node loses nothing, because a state
+ * that only its own reports changed brings no news.
  */
 import {
   algorithmOf,
@@ -21,11 +22,11 @@ import type { DebtLimit } from './debt-limit.js'
 import { UnreportedUsage, type Usage } from './unreported-usage.js'
 import type { MutableCoordinationStats } from '../coordination-stats.js'
 
-/** A spending on its way to the store. */
+/** Usage that is being reported to the store. */
 export class UsageReport implements Usage {
   readonly amount: number
   readonly at: number
-  /** Units of it that were put back while it was under way. */
+  /** Units that were put back while the report was running. */
   returned = 0
   fate: 'sent' | 'confirmed' | 'not-run' | 'unknown' = 'sent'
 
@@ -41,20 +42,20 @@ export class LocalCounter {
   readonly stats: MutableCoordinationStats
   compiled: CompiledLimit
   debtLimit: DebtLimit
-  /** By our clock: when the state was asked for that this is made from, and when a call came. */
+  /** On the monotonic clock: when the current state was requested, and when a call last came. */
   readMs: number
   usedMs: number
-  /** Whether there was a second call at all: one that comes once costs no read. */
+  /** Whether there was a second call: a caller that comes once costs no read. */
   wasUsedAgain = false
-  /** A round passed it over, so it is too old to decide by: the store is asked once more. */
+  /** A round skipped it, so its state is too old: the store decides the next call. */
   isUnread = false
-  /** False once it is dropped; what it spent is then reported no more than once. */
+  /** False once it is dropped; its usage is then reported at most once more. */
   isKnown = true
   isForgotten = false
-  /** What is under way. */
+  /** Running reports. */
   reports: readonly UsageReport[] = []
   readonly #unreported: UnreportedUsage
-  /** What the store said last, and that with what was spent here. */
+  /** The last state read from the store, and that state plus local usage. */
   #read: unknown
   #state: unknown
 
@@ -77,7 +78,7 @@ export class LocalCounter {
     this.usedMs = sentMs
   }
 
-  /** Whether something that was spent here may still have to be reported. */
+  /** Whether there is usage that may still have to be reported. */
   get isOpen(): boolean {
     return !this.#unreported.isEmpty || this.reports.length > 0
   }
@@ -86,13 +87,13 @@ export class LocalCounter {
     return capPreviousWindow(this.#state, this.debtLimit.limit, now)
   }
 
-  /** Whether its counts go on under this limit, of another tier for example. */
+  /** Whether its counts remain valid under this limit, of another tier for example. */
   canContinueAs({ limit, syncEveryMs }: CompiledLimit): boolean {
     const { format, windowUs } = this.compiled.limit
     return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
   }
 
-  /** The limit by which a take is decided, so that what is owed is not forgotten. */
+  /** The limit that decides a take: the one that keeps debt. */
   limitOf({ limit, compiled }: PlannedTake): Limit {
     return limit === compiled.limit ? this.debtLimit.limit : this.debtLimit.immediate
   }
@@ -106,8 +107,8 @@ export class LocalCounter {
   }
 
   /**
-   * Returns how many of the units have been reported already, and must be given back. Of a call
-   * that was made they stay spent once time has returned them, here as in the store.
+   * Puts units back; returns how many were already reported, and must be returned to the store.
+   * Units of a call that was admitted stay spent once they have refilled, here as in the store.
    */
   putBack(amount: number, at: number, now: number, wasMade: boolean): number {
     const { limit } = this.debtLimit
@@ -125,7 +126,7 @@ export class LocalCounter {
     return isRegained ? 0 : left
   }
 
-  /** What was spent since the last round is from now on under way. */
+  /** Turns usage since the last round into reports. */
   cutReports(now: number): readonly UsageReport[] {
     this.stats.unreported += this.#unreported.expire(now)
     const reports = this.#unreported.drain().map((usage) => new UsageReport(usage))
@@ -133,14 +134,14 @@ export class LocalCounter {
     return reports
   }
 
-  /** It is not to be reported any more. */
+  /** Stops reporting, because the counter was reset. */
   forget(): void {
     this.isKnown = false
     this.isForgotten = true
     this.#unreported.drain()
   }
 
-  /** The fate of a report is known; what certainly did not run is reported again. */
+  /** Settles a report; usage that certainly was not charged is reported again. */
   settle(report: UsageReport): void {
     const { amount, at, returned, fate } = report
     this.reports = this.reports.filter((other) => other !== report)
@@ -150,7 +151,7 @@ export class LocalCounter {
     else this.add(amount - returned, at)
   }
 
-  /** The store said what it counts, after these reports were told. */
+  /** Merges the state that the store returned after these reports. */
   mergeRead(read: unknown, reports: readonly UsageReport[], sentMs: number, now: number): void {
     const confirmed = reports.filter(({ fate }) => fate === 'confirmed')
     this.stats.overAdmitted += this.beyondMax(read, confirmed, sentMs)
@@ -160,11 +161,12 @@ export class LocalCounter {
   }
 
   /**
-   * Counts the answer to another call that was under way when this became known, which took
-   * `granted`. Of such answers the one that counts most is the last; what a round read is newer.
+   * Merges the answer to another call that was running when this counter became known, and that
+   * took `granted`. Of several such answers the highest count is the newest; a state read by a
+   * round is newer than all.
    *
-   * While a report is under way, the answer may have been given before it or after it. So of what
-   * the store counts more than before, what is reported is left out, but never what the call took.
+   * While a report is running, the answer may be from before or after it. So of the increase in the
+   * store's count, what is being reported is left out, but never what the call took.
    */
   mergeAnswer(state: unknown, granted: number, sentMs: number, now: number): void {
     if (sentMs < this.readMs) return
@@ -182,13 +184,13 @@ export class LocalCounter {
     if (amount > 0) this.#state = charged(this.#state, this.debtLimit, { amount, at: now }, now)
   }
 
-  /** How many of the units just told went beyond what the limit holds, by the count after them. */
+  /** How many of the reported units exceeded the limit, by the count after them. */
   private beyondMax(state: unknown, confirmed: readonly UsageReport[], sentMs: number): number {
     const { limit } = this.debtLimit
     if (state === undefined) return 0
     if (algorithmOf(limit).family !== 'bucket') return beyondMaxOfWindows(state, confirmed, limit)
     const amount = confirmed.reduce((sum, report) => sum + report.amount, 0)
-    // What it regained while they were spent was theirs too.
+    // What it regained while they were spent was available to them too.
     const regained = ((sentMs - this.readMs) * limit.max) / limit.windowMs
     const excess = (state as Bucket).used - limit.capacity - Math.ceil(regained)
     return Math.min(amount, Math.max(0, excess))
@@ -203,7 +205,7 @@ export class LocalCounter {
     return Math.floor(a / windowUs) === Math.floor(b / windowUs)
   }
 
-  /** What was read, with what the store does not know of yet. */
+  /** The state that was read, plus usage that the store does not know yet. */
   private withUnreported(read: unknown, confirmed: readonly UsageReport[], now: number): unknown {
     const { limit } = this.debtLimit
     let state = capPreviousWindow(read, limit, now)
@@ -214,7 +216,7 @@ export class LocalCounter {
     return state
   }
 
-  /** Whether a bucket is as our own reports alone have made it since it was last read. */
+  /** Whether only reports of this node changed the bucket since it was last read. */
   private isOursAlone(read: unknown, confirmed: readonly UsageReport[]): boolean {
     if (algorithmOf(this.debtLimit.limit).family !== 'bucket') return false
     if (read === undefined) return this.#read === undefined && confirmed.length === 0
@@ -227,7 +229,7 @@ export class LocalCounter {
   }
 }
 
-/** The time a spending is charged for; a bucket that owes takes longer to regain it. */
+/** The time to charge usage at; a bucket with debt takes longer to regain it. */
 export function chargeAt({ at }: Usage, { debtUs }: DebtLimit): number {
   return at + debtUs
 }
@@ -239,8 +241,8 @@ function charged(state: unknown, debtLimit: DebtLimit, usage: Usage, now: number
 }
 
 /**
- * What was admitted beyond max in the last window of a sliding counter is not avenged: it counts as
- * a full one. In the present window the count is the truth.
+ * Caps the previous window of a sliding counter at max: over-admission there is not carried
+ * forward. The count of the present window is exact.
  */
 function capPreviousWindow(state: unknown, limit: Limit, now: number): unknown {
   if (algorithmOf(limit).windowsCounted !== 2 || state === undefined) return state
@@ -262,7 +264,7 @@ function beyondMaxOfWindows(
   }, 0)
 }
 
-/** What a window's state counts for the window of `at`. */
+/** The count of a window state for the window that contains `at`. */
 function countAt(state: FixedWindow | SlidingCounter, { windowUs }: Limit, at: number): number {
   const age = Math.floor(state.start / windowUs) - Math.floor(at / windowUs)
   if ('count' in state) return age === 0 ? state.count : 0

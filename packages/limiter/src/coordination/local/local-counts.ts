@@ -1,11 +1,11 @@
 /**
- * Counts that nodes merge: a call is decided from what the store said last and what was spent here
- * since, and what was spent is reported twice every `syncEvery`. No call waits for the store but
- * the first of a caller, and the second if it does not come before the next round.
+ * `coordination: local`: a call is decided from the last known state of the store plus local usage,
+ * which is reported twice every `syncEvery`. Only the first call of a caller waits for the store,
+ * and the second if it comes after the next round.
  *
- * The fleet admits at most min{(nodes - 1) * max, what is offered until all have heard} too much:
- * within `syncEvery` and two round trips. To the former, calls of a new caller may add that are on
- * their way to the store while others are decided here already. During a partition each side admits
+ * The fleet over-admits at most min{(nodes - 1) * max, what is offered until all nodes know}:
+ * within `syncEvery` and two round trips. Calls of a new caller that are on their way to the store
+ * while others are already decided here may add to the former. During a partition each side admits
  * the whole limit.
  */
 import {
@@ -35,7 +35,7 @@ import {
 } from './local-sync.js'
 import { StatsByRule } from '../coordination-stats.js'
 
-/** Counters known here; those of further callers are decided by the store. About 40 MB. */
+/** The most counters kept; the store decides further callers. About 40 MB. */
 export const LOCAL_COUNTERS_MAX = 100_000
 
 export class LocalCounts implements NodeDecider {
@@ -44,9 +44,9 @@ export class LocalCounts implements NodeDecider {
   readonly #known = new CounterMap<LocalCounter>()
   readonly #syncs = new Map<number, LocalSync>()
   readonly #statsByRule = new StatsByRule()
-  /** Last reports of counters that are not known any more. */
+  /** Final reports of counters that were dropped. */
   readonly #finalReports = new Set<Promise<void>>()
-  /** What was asked before this is of other rules, or from before a reset. */
+  /** Answers to requests sent before this are outdated by a reset. */
   #changedMs = -Infinity
   #isClosed = false
 
@@ -96,7 +96,7 @@ export class LocalCounts implements NodeDecider {
     return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at, staleMs, state }
   }
 
-  /** By the rule's own limit the store would forget what is owed, once for each node that asks. */
+  /** With the rule's own limit the store would drop debt, once for each node that calls it. */
   storeLimit({ limit, compiled }: PlannedTake): Limit {
     const debtLimit = this.#debts.get(compiled, nodesOf(this.#deps))
     return limit === compiled.limit ? debtLimit.limit : debtLimit.immediate
@@ -109,7 +109,7 @@ export class LocalCounts implements NodeDecider {
     return true
   }
 
-  /** Silence teaches nothing. */
+  /** Learns the state of a counter from the store's answer, if there is one. */
   learn(take: PlannedTake, answer: Answer, sentMs: number): void {
     if (typeof answer === 'string' || !('state' in answer) || this.#isClosed) return
     if (sentMs < this.#changedMs) return
@@ -150,7 +150,7 @@ export class LocalCounts implements NodeDecider {
     for (const counter of counters) this.remove(counter)
   }
 
-  /** The counter of a take; one that has become another is reported and left to the store. */
+  /** The counter of a take; if its limit has changed too much, it is reported and dropped. */
   private find({ key, compiled }: PlannedTake): LocalCounter | undefined {
     const counter = this.#isClosed ? undefined : this.#known.get(key)
     if (counter === undefined || counter.compiled === compiled) return counter
@@ -164,7 +164,7 @@ export class LocalCounts implements NodeDecider {
     return undefined
   }
 
-  /** Its rounds are late, and nobody asked for so long that it should be dropped. */
+  /** Whether its rounds are late and it was idle for so long that it should be dropped. */
   private isStale(counter: LocalCounter, nowMs: number): boolean {
     const idleMs = this.#syncs.get(counter.everyMs)?.idleMs ?? 0
     return nowMs - counter.usedMs >= idleMs && !counter.isOpen
@@ -207,7 +207,7 @@ function ageOf({ readMs }: LocalCounter, nowMs: number): number {
   return Math.max(0, Math.round(nowMs - readMs))
 }
 
-/** Knows the counter it is of, so that what is put back late does not reach a newer one. */
+/** References its counter, so that units put back late do not reach a newer one. */
 class LocalOutcome implements NodeOutcome {
   readonly granted: number
   readonly remaining: number

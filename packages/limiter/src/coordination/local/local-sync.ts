@@ -1,7 +1,7 @@
 /**
- * The rounds in which counts are merged: for all counters of one interval that were asked for
- * again, what was spent here is charged to the store, and what all nodes spent is read. Charges
- * leave before the read, so that on one connection it sees them.
+ * Merges counts in rounds: for all active counters of one interval, local usage is charged to the
+ * store and the usage of all nodes is read. Charges are sent before the read, so that on one
+ * connection the read includes them.
  */
 import type { Limit } from '@sluice/core'
 import { PeriodicTask } from '../../periodic.js'
@@ -11,27 +11,27 @@ import type { DebtLimits } from './debt-limit.js'
 import type { CoordinationDeps } from '../node-decider.js'
 import { chargeAt, type LocalCounter, type UsageReport } from './local-counter.js'
 
-/** Counters of one read; with their charges they are about a batch of the store. */
+/** Counters per read; with their charges they are about one batch of the store. */
 const CHUNK = 64
-/** Chunks under way at once: while one is decided, the next is there already. */
+/** Concurrent chunks: while the store runs one, the next is already there. */
 const CHUNKS_AT_ONCE = 4
 /**
- * What one node spends is known to all others within an interval and two round trips: up to one
- * round passes until it reports, and up to one until they read.
+ * Usage of one node is known to all others within an interval and two round trips: up to one round
+ * until it is reported, and up to one until it is read.
  */
 const ROUNDS_PER_INTERVAL = 2
-/** Nobody asked for so long and for so many intervals: it is dropped. */
+/** A counter idle for this long, and for this many intervals, is dropped. */
 const IDLE_MS = 200
 const IDLE_INTERVALS = 2
 /**
- * A read keeps no call waiting, so it may take as long as a charge. It must: what has less time
- * goes to the store first, and would not see what was charged with it.
+ * A read keeps no call waiting, so it may take as long as a charge. It must: requests with a
+ * shorter deadline are sent first, so the read would miss the charges sent with it.
  */
 const READ_MS = 1000
 
 export interface SyncDeps extends CoordinationDeps {
   readonly debts: DebtLimits
-  /** Called for a counter that nobody asks for any more. */
+  /** Called for a counter that is idle. */
   readonly drop: (counter: LocalCounter) => void
 }
 
@@ -58,7 +58,7 @@ export class LocalSync {
     if (this.counters.size === 0) this.#task.stop()
   }
 
-  /** Reports everything once more, and counts nothing from now on. */
+  /** Reports everything once more and stops. */
   async reportAll(): Promise<void> {
     this.#task.stop()
     const all = [...this.counters]
@@ -66,7 +66,7 @@ export class LocalSync {
     await reportOnce(all, this.#deps)
   }
 
-  /** The same after the round that is under way, so that what did not run of it is among it. */
+  /** The same after the running round, including what that could not report. */
   async close(): Promise<void> {
     this.#task.stop()
     await this.#running
@@ -110,7 +110,7 @@ export class LocalSync {
     }
   }
 
-  /** An amount of 0 takes nothing, and is answered with the state. */
+  /** Reads states by takes of amount 0, which change nothing. */
   private async read(chunk: readonly LocalCounter[]): Promise<Groups<Answer>> {
     const { store, deadlineMs, onStoreAnswer } = this.#deps
     const takes = chunk.map(({ key, debtLimit }) => ({ key, limit: debtLimit.limit, amount: 0 }))
@@ -126,19 +126,19 @@ export class LocalSync {
 }
 
 /**
- * Whether a store's time is so far from the one that this node counts by that they mean different
- * windows: the clocks of a Cluster may be apart, and then only the store can say what is left.
+ * Whether the store's time is so far from this node's estimate that they mean different windows:
+ * clocks of a Cluster may differ, and then only the store can decide.
  */
 export function isOfAnotherClock(at: number, now: number, { windowUs }: Limit): boolean {
   return Math.abs(at - now) >= windowUs
 }
 
-/** As many as are known to live, and at least this one. */
+/** The fleet size, at least 1. */
 export function nodesOf({ fleetSize }: CoordinationDeps): number {
   return Math.max(1, Math.floor(fleetSize()))
 }
 
-/** Reports what counters spent that are not known here any more: told or not, never again. */
+/** Reports the usage of dropped counters once, whatever the result. */
 export async function reportOnce(
   counters: readonly LocalCounter[],
   deps: CoordinationDeps,
@@ -152,7 +152,7 @@ export async function reportOnce(
   })
 }
 
-/** Charges what was spent since the last cut, each window by itself. */
+/** Charges usage since the last report, each window by itself. */
 async function reportUnreported(
   counter: LocalCounter,
   deps: CoordinationDeps,
@@ -177,7 +177,7 @@ async function sendReport(
   }
 }
 
-/** What was put back while it was reported is given back, if it was. */
+/** Settles reports, and returns to the store what was put back while they were running. */
 function settleReports(
   counter: LocalCounter,
   reports: readonly UsageReport[],
@@ -190,7 +190,10 @@ function settleReports(
   }
 }
 
-/** Tried once. What is lost stays charged until it decays: early refusals, never too much. */
+/**
+ * Tried once. Units that are lost stay charged until they expire: early refusals, never too many
+ * admissions.
+ */
 export async function giveBack(
   { key, debtLimit }: LocalCounter,
   amount: number,
@@ -202,7 +205,7 @@ export async function giveBack(
   invalidate(key)
 }
 
-/** All of them, so many at once. */
+/** Runs all items in chunks, with bounded concurrency. */
 async function inChunks<Item>(
   items: readonly Item[],
   run: (chunk: readonly Item[]) => Promise<void>,

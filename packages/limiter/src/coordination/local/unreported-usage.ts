@@ -1,11 +1,11 @@
 /**
- * What one counter spent here since it was last reported, under the windows in which it was spent:
- * the newest and the one before. Older ones mean nothing to anybody.
+ * Usage of one counter since its last report, by window: the newest and the one before. Older
+ * windows do not matter any more.
  */
 
 export interface Usage {
   readonly amount: number
-  /** When the last of it was spent, in the store's time. */
+  /** When the last unit was spent, in the store's time. */
   readonly at: number
 }
 
@@ -34,10 +34,7 @@ export class UnreportedUsage {
     return usages
   }
 
-  /**
-   * Files units under the window in which they were spent, which is the one they will be reported
-   * for; returns those that are too old to be.
-   */
+  /** Adds units to the window in which they were spent; returns those that are too old. */
   add(amount: number, at: number): number {
     const window = Math.floor(at / this.windowUs)
     const dropped = this.rotate(window)
@@ -51,14 +48,16 @@ export class UnreportedUsage {
     return dropped
   }
 
-  /** The same of units that are spent now: where now is further back, the clock has stepped. */
+  /**
+   * The same for units spent now: if now is before the known windows, the clock has stepped back.
+   */
   spend(amount: number, now: number): number {
     const window = Math.floor(now / this.windowUs)
     if (window < this.#window - 1) this.moveTo(window, now)
     return this.add(amount, now)
   }
 
-  /** Time has come so far; returns what has become too old by that. */
+  /** Advances to `now`; returns the units that became too old. */
   expire(now: number): number {
     if (this.isEmpty) return 0
     const window = Math.floor(now / this.windowUs)
@@ -66,7 +65,7 @@ export class UnreportedUsage {
     return this.rotate(window)
   }
 
-  /** Units of the same window that need not be reported after all; returns how many there were. */
+  /** Removes units of the window of `at` that need not be reported; returns how many there were. */
   takeBack(amount: number, at: number): number {
     const age = this.#window - Math.floor(at / this.windowUs)
     if (age === 0) {
@@ -80,7 +79,7 @@ export class UnreportedUsage {
     return found
   }
 
-  /** Begins anew, and returns what was there. */
+  /** Returns and clears everything. */
   drain(): readonly Usage[] {
     const { usages } = this
     this.#newest = 0
@@ -88,7 +87,7 @@ export class UnreportedUsage {
     return usages
   }
 
-  /** The clock has stepped back: what was filed ahead of it is of now, as in the algorithms. */
+  /** Moves everything to `window`, because the clock has stepped back, as the algorithms do. */
   private moveTo(window: number, at: number): void {
     this.#window = window
     this.#newest += this.#before

@@ -1,8 +1,8 @@
 /**
- * A limit split over the nodes: node i of n has floor((i+1) * x / n) - floor(i * x / n) of its max,
- * burst and queue, which sum to the limit exactly, and counts that by itself. Only of a burst below
- * n each node has one unit, so that it can admit its part of the rate. No call ever asks the store.
- * What one node does not use, no other can: it is for traffic that is spread evenly.
+ * `coordination: split`: node i of n owns floor((i+1) * x / n) - floor(i * x / n) of a limit's max,
+ * burst and queue, which sum to the limit exactly, and counts it alone. If the burst is below n,
+ * each node still has one unit, so that it can admit its part of the rate. No call uses the store.
+ * Unused budget of one node is not available to others: this suits evenly spread traffic.
  */
 import {
   type CompiledLimit,
@@ -25,13 +25,13 @@ import type {
 import { nodesOf } from '../local/local-sync.js'
 import { StatsByRule } from '../coordination-stats.js'
 
-/** Counters kept; in a full store what means least goes, and never a blocked caller first. */
+/** The most counters kept; a full store drops the least important, never a blocked caller first. */
 const COUNTERS_MAX = 100_000
 
 interface SplitLimit {
   readonly nodes: number
   readonly place: number
-  /** Undefined: nothing of the limit is this node's. */
+  /** Undefined if this node owns nothing of the limit. */
   readonly limit: Limit | undefined
   readonly immediate: Limit | undefined
 }
@@ -41,7 +41,7 @@ export class SplitLimits implements NodeDecider {
   readonly #known = new WeakMap<CompiledLimit, SplitLimit>()
   readonly #statsByRule = new StatsByRule()
   readonly #counters: MemoryStore
-  /** The time of the limit at hand: each has its own, near the edge of its window. */
+  /** The time of the current limit: near the edge of a window each limit has its own. */
   #now = 0
   #isClosed = false
 
@@ -84,7 +84,7 @@ export class SplitLimits implements NodeDecider {
       : { ...toNodeOutcome(peeked, take), state: peeked.state }
   }
 
-  /** The store never counted them. */
+  /** Always true: the store never counted the units. */
   refund(give: Give): boolean {
     this.#now = this.#deps.placeInWindow(give.limit)
     this.#counters.sync.give(give)
@@ -99,7 +99,7 @@ export class SplitLimits implements NodeDecider {
     this.#isClosed = true
   }
 
-  /** What of the limit is this node's now; sets the time for what follows. */
+  /** The part of the limit that this node owns; also sets the time for what follows. */
   private ownLimit({ limit, compiled }: PlannedTake): Limit | undefined {
     this.#now = this.#deps.placeInWindow(limit)
     const nodes = nodesOf(this.#deps)
@@ -115,11 +115,11 @@ export class SplitLimits implements NodeDecider {
   }
 }
 
-/** The part of `units` that is of one node; those of all nodes sum to it. */
+/** The units that one node owns; those of all nodes sum to `units`. */
 export function nodeUnits(units: number, nodes: number, place: number): number {
   const whole = Math.floor(units / nodes)
   const rest = units % nodes
-  // In two steps, as (place + 1) * units may be more than can be counted.
+  // In two steps, because (place + 1) * units may exceed 2^53.
   const upTo = (many: number) => Math.floor((many * rest) / nodes)
   return whole + upTo(place + 1) - upTo(place)
 }
@@ -128,16 +128,17 @@ function splitLimitOf(limit: Limit, nodes: number, place: number): Limit | undef
   if (nodes === 1 || limit.max === 0) return limit
   const max = nodeUnits(limit.max, nodes, place)
   if (max === 0) return undefined
-  // A bucket that holds nothing could never admit what it regains.
+  // A bucket without capacity could never admit what it regains.
   const size = Math.max(1, nodeUnits(limit.capacity, nodes, place))
   const part = resizeLimit(limit, max, size)
   if (part !== undefined) return part
-  // A part may be too fine to count where the whole is not; a window has no such numbers.
+  // A part may be too small to count exactly where the whole limit is not; a fixed window always
+  // can.
   const { name, windowMs } = limit
   return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, size) })
 }
 
-/** A node with nothing to grant may have something once the fleet has changed: not never. */
+/** A node that owns nothing may own something once the fleet changes, so the wait is finite. */
 function nothingGranted({ limit, amount }: PlannedTake, at: number): NodeOutcome {
   const waitMs = amount === 0 ? 0 : limit.windowMs
   const isTooLarge = amount > limit.capacity
@@ -152,7 +153,7 @@ function nothingGranted({ limit, amount }: PlannedTake, at: number): NodeOutcome
   }
 }
 
-/** What is more than this node can ever hold, but not more than the limit can, may pass later. */
+/** A call above this node's part, but within the limit, may pass later. */
 function toNodeOutcome(outcome: Outcome, { limit, amount }: PlannedTake): NodeOutcome {
   const { granted, remaining, resetAfterMs, delayMs, at } = outcome
   const isNever = outcome.retryAfterMs === null && amount <= limit.capacity

@@ -45,8 +45,8 @@ async function flushed(): Promise<void> {
   for (let i = 0; i < 100; i++) await settled()
 }
 
-describe('reports', () => {
-  test('of a counter that is reset while they are charged do not come back when that fails', async () => {
+describe('DeferredCharges', () => {
+  test('deferred charges of a counter that is reset while they run are not retried when they fail', async () => {
     const { clock, charges, errors, reports } = start()
     reports.add(keyOf(1), limit, 2, clock.now())
     reports.add(keyOf(2), limit, 3, clock.now())
@@ -61,7 +61,7 @@ describe('reports', () => {
     expect(charges.map(({ key }) => key)).toEqual([keyOf(2)])
   })
 
-  test('of one counter and window become one charge, at the time of the last', async () => {
+  test('deferred charges of one counter and window become one charge, at the time of the last', async () => {
     const { clock, charges, reports } = start()
     const at = clock.now()
     reports.add(keyOf(1), limit, 2, at)
@@ -76,7 +76,7 @@ describe('reports', () => {
     expect(reports.waiting).toBe(0)
   })
 
-  test('are split where the window changed, and only this and the last one are kept', async () => {
+  test('deferred charges are split where the window changed, and only this and the last one are kept', async () => {
     const { clock, charges, reports } = start()
     for (const amount of [1, 2, 4, 8]) {
       reports.add(keyOf(1), limit, amount, clock.now())
@@ -95,7 +95,7 @@ describe('reports', () => {
     expect([reports.waiting, reports.dropped]).toEqual([0, 0])
   })
 
-  test('that are told late go to the window they were spent in', async () => {
+  test('late deferred charges go to the window in which the units were spent', async () => {
     const { clock, charges, reports } = start()
     const earlier = clock.now()
     reports.add(keyOf(1), limit, 1, earlier)
@@ -124,7 +124,7 @@ describe('reports', () => {
     ])
   })
 
-  test('that fail wait on, stop the others, and are tried again when the store answers', async () => {
+  test('deferred charges that fail stop the others, and are retried when the store answers', async () => {
     const { clock, charges, errors, reports, most } = start()
     for (let n = 0; n < 200; n++) reports.add(keyOf(n), limit, 1, clock.now())
     errors.push(new Error('gone again'))
@@ -143,7 +143,7 @@ describe('reports', () => {
     expect(most()).toBe(64)
   })
 
-  test('go in the order in which they came', async () => {
+  test('deferred charges go in the order in which they came', async () => {
     const { clock, charges, reports } = start()
     for (let n = 0; n < 150; n++) reports.add(keyOf(n), limit, 1, clock.now())
     reports.flush()
@@ -152,7 +152,7 @@ describe('reports', () => {
     expect(charges.map(({ key }) => key.hi)).toEqual(Array.from({ length: 150 }, (_, n) => n))
   })
 
-  test('of which one may have been charged are not charged again, but counted', async () => {
+  test('a deferred charge that may have run is not repeated, but counted', async () => {
     const { clock, charges, errors, reports } = start()
     reports.add(keyOf(1), limit, 3, clock.now())
     clock.advance(60_000)
@@ -167,7 +167,7 @@ describe('reports', () => {
     expect(charges.map(({ amount }) => amount)).toEqual([4])
   })
 
-  test('beyond their bound are dropped and counted', () => {
+  test('deferred charges beyond their bound are dropped and counted', () => {
     const { clock, reports } = start()
     for (let n = 0; n < 100_002; n++) reports.add(keyOf(n), limit, 2, clock.now())
     reports.add(keyOf(5), limit, 2, clock.now())
@@ -175,7 +175,7 @@ describe('reports', () => {
     reports.close()
   })
 
-  test('wait by the timers they are given', async () => {
+  test('deferred charges use the given scheduler', async () => {
     const waiting = new Map<() => void, number>()
     const scheduler: Scheduler = {
       after: (ms, run) => {
@@ -197,7 +197,7 @@ describe('reports', () => {
     expect(waiting.size).toBe(0)
   })
 
-  test('are over when the limiter is closed', async () => {
+  test('deferred charges end when the limiter is closed', async () => {
     const { clock, charges, reports } = start()
     reports.add(keyOf(1), limit, 1, clock.now())
     reports.close()
@@ -208,10 +208,10 @@ describe('reports', () => {
   })
 })
 
-describe('what was spent by posture', () => {
+describe('charges after an outage', () => {
   const rules = perUser([{ algorithm: 'fixed-window', max: 5, window: '1h' }])
 
-  test('and certainly did not run is charged when the store answers again', async () => {
+  test('usage decided by fallback that the store certainly did not charge is charged when it answers again', async () => {
     const { limiter, store } = await scripted(rules)
     store.nodes = 2
     store.all('not-run')
@@ -224,7 +224,7 @@ describe('what was spent by posture', () => {
     expect(limiter.stats).toMatchObject({ reportsWaiting: 0, reportsDropped: 0 })
   })
 
-  test('is charged soon after the store answered a call, should it not say that it does', async () => {
+  test('usage decided by fallback is charged soon after the store answered a call, even without an event', async () => {
     const { limiter, store } = await scripted(rules)
     store.all('not-run')
     await limiter.check(user('u1'))
@@ -236,7 +236,7 @@ describe('what was spent by posture', () => {
     expect(store.charges).toHaveLength(1)
   })
 
-  test('is charged down to empty, never below', async () => {
+  test('usage decided by fallback is charged down to empty, never below', async () => {
     const { limiter, store, clock } = await scripted(rules)
     await limiter.check(user('u1', 4))
     store.all('not-run')
@@ -248,7 +248,7 @@ describe('what was spent by posture', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(5)
   })
 
-  test('by an open rule is not charged', async () => {
+  test('usage admitted by a rule that fails open is not charged', async () => {
     const { limiter, store } = await scripted([{ ...rules[0], posture: 'open' }])
     store.all('not-run')
     await limiter.check(user('u1'))

@@ -13,8 +13,8 @@ const window = (max: number, more: object = {}) => ({
   ...more,
 })
 
-describe('a refusal', () => {
-  test('is remembered: a blocked caller costs about one store call a second', async () => {
+describe('DenyCache', () => {
+  test('a refusal is remembered: a blocked caller costs about one store call a second', async () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     const before = store.requests.length
@@ -30,7 +30,7 @@ describe('a refusal', () => {
     expect(requests).toBeGreaterThanOrEqual(5 + 9)
   })
 
-  test('says where it comes from and lists only what refuses', async () => {
+  test('a remembered refusal says where it comes from and lists only what refuses', async () => {
     const rules = [
       { id: 'wide', by: ['user'], limits: [window(100)] },
       { id: 'narrow', by: ['user'], limits: [window(1), { ...window(9), name: 'nine' }] },
@@ -57,7 +57,7 @@ describe('a refusal', () => {
     expect(limiter.decide(user('u1'))).toMatchObject({ source: 'deny-cache' })
   })
 
-  test('is a state, not a verdict: a smaller cost that fits is asked for', async () => {
+  test('a remembered refusal is a state, not a verdict: a smaller cost that may fit goes to the store', async () => {
     const { limiter } = await scripted(perUser([window(10)]), CACHED)
     await limiter.check(user('u1', 7))
     expect((await limiter.check(user('u1', 5))).allowed).toBe(false)
@@ -65,7 +65,7 @@ describe('a refusal', () => {
     expect(await limiter.check(user('u1', 3))).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('ends when the limit has room again, by the store’s latest time', async () => {
+  test('a remembered refusal ends when the limit has room again, by the store’s latest time', async () => {
     const { limiter, store, clock } = await scripted(perUser(['10/second']), CACHED)
     await limiter.check(user('u1', 10))
     await limiter.check(user('u1'))
@@ -77,7 +77,7 @@ describe('a refusal', () => {
     expect((await limiter.check(user('u1'))).source).toBe('store')
   })
 
-  test('lives no longer than a second of the clock that never steps', async () => {
+  test('a remembered refusal lives no longer than a second of the clock that never steps', async () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))
@@ -90,7 +90,7 @@ describe('a refusal', () => {
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('counts from the sending, however late the answer comes', async () => {
+  test('a remembered refusal counts from the sending, however late the answer comes', async () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -105,7 +105,7 @@ describe('a refusal', () => {
     expect((await limiter.check(user('u1'))).source).toBe('store')
   })
 
-  test('of a limit that charges for refusals is not remembered, nor beside one', async () => {
+  test('a refusal by a limit that charges refusals, or beside one, is not remembered', async () => {
     const rules = [
       { id: 'a', by: ['user'], limits: [window(10, { onRefusal: 'charge' })] },
       { id: 'b', by: ['user'], limits: [window(1)] },
@@ -116,7 +116,7 @@ describe('a refusal', () => {
     expect((await limiter.peek(user('u1'))).policies()[0]?.remaining).toBe(5)
   })
 
-  test('that no wait cures is remembered too: a blocked caller stays cheap', async () => {
+  test('a refusal that no wait can cure is remembered too, so that a blocked caller stays cheap', async () => {
     const { limiter, store } = await scripted(perUser(['0/hour']), CACHED)
     for (let i = 0; i < 5; i++) {
       expect(await limiter.check(user('u1'))).toMatchObject({ reason: 'cost_exceeds_limit' })
@@ -124,7 +124,7 @@ describe('a refusal', () => {
     expect(store.requests).toHaveLength(1)
   })
 
-  test('of a log holds for the same cost only, until its time', async () => {
+  test('a remembered refusal of a log holds for the same cost only, until its time', async () => {
     const log = { algorithm: 'sliding-window-log', max: 3, window: '1s' }
     const { limiter, clock } = await scripted(perUser([log]), CACHED)
     await limiter.check(user('u1', 2))
@@ -145,7 +145,7 @@ describe('a refusal', () => {
   })
 
   test.each(ALGORITHM_NAMES)(
-    'of %s is asked for again when the clock stepped back',
+    'a remembered refusal of %s goes to the store again when the clock stepped back',
     async (algorithm) => {
       const limit = { algorithm, max: 1, window: '1h' }
       const { limiter, store, clock } = await scripted(perUser([limit]), CACHED)
@@ -158,7 +158,7 @@ describe('a refusal', () => {
     },
   )
 
-  test('with a cost of 0 passes', async () => {
+  test('a remembered refusal with a cost of 0 passes', async () => {
     const { limiter } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))
@@ -166,7 +166,7 @@ describe('a refusal', () => {
   })
 })
 
-describe('a remembered refusal is forgotten', () => {
+describe('invalidation of the deny cache', () => {
   async function blocked() {
     const made = await scripted(perUser([window(2)]), CACHED)
     const { receipt = '' } = await made.limiter.check(user('u1'), { receipt: true })
@@ -177,7 +177,7 @@ describe('a remembered refusal is forgotten', () => {
     return { ...made, receipt }
   }
 
-  test('by a refund here', async () => {
+  test('a remembered refusal is dropped by a refund on this node', async () => {
     const { limiter, receipt } = await blocked()
     await limiter.refund(receipt)
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
@@ -186,19 +186,19 @@ describe('a remembered refusal is forgotten', () => {
     expect(await other.limiter.check(user('u1'))).toMatchObject({ allowed: true })
   })
 
-  test('by a reset here', async () => {
+  test('a remembered refusal is dropped by a reset on this node', async () => {
     const { limiter } = await blocked()
     await limiter.reset(user('u1'))
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
   })
 
-  test('by other rules', async () => {
+  test('a remembered refusal is dropped when other rules become active', async () => {
     const { limiter } = await blocked()
     limiter.setRules(perUser([window(3)]))
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
   })
 
-  test('and not taken in from an answer that was on its way when something was given back', async () => {
+  test('a refusal that was on its way when units were returned is not remembered', async () => {
     const { limiter, store, clock, receipt } = await blocked()
     clock.advance(1000)
     store.isHeld = true
@@ -216,7 +216,7 @@ describe('a remembered refusal is forgotten', () => {
   })
 })
 
-test('a full cache takes nothing new in, and what it holds stays', async () => {
+test('a full deny cache accepts nothing new, and keeps what it holds', async () => {
   const store = new ScriptedStore(CACHED)
   const limiter = limiterOver(store, perUser(['0/hour']))
   await limiter.ready()

@@ -36,7 +36,7 @@ describe.each([
   ['a store that fails', undefined],
   ['a store that has not told its secret', new Promise<Uint8Array>(() => {})],
 ])('over %s', (_, secret) => {
-  test('a call whose limits are all empty is allowed without asking it', async () => {
+  test('a call whose limits are all empty is allowed without the store', async () => {
     const { store, limiter } = overFailing(secret)
     if (secret === undefined) await limiter.ready()
     for (const call of [partner, shadowed]) {
@@ -53,7 +53,7 @@ describe.each([
     expect(await limiter.limits(partner)).toEqual([])
   })
 
-  test('a call that no rule matches is explained without asking it', async () => {
+  test('a call that no rule matches is explained without the store', async () => {
     const { limiter } = overFailing(secret)
     if (secret === undefined) await limiter.ready()
     const decision = await limiter.explain(anonymous)

@@ -23,15 +23,15 @@ async function within(pending: Promise<Decision>, ms: number): Promise<Decision 
   return decided
 }
 
-describe('a hedged call', () => {
-  test('is answered by the store where that is quick, which is asked for states', async () => {
+describe('hedging', () => {
+  test('a hedged call is decided by a fast store, which is asked for states', async () => {
     const { limiter, store } = await scripted(hedged(3))
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store', remaining: 2 })
     expect(store.requests[0]?.options?.states).toBe(true)
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('is answered from the last known state after a quarter of the deadline', async () => {
+  test('a hedged call is answered from the last known state after a quarter of the deadline', async () => {
     const { limiter, store } = await scripted(hedged(3))
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -47,7 +47,7 @@ describe('a hedged call', () => {
     expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 0 })
   })
 
-  test('is not refused by a state, whatever its age: the store has the last word', async () => {
+  test('a hedged call is not refused by a state, whatever its age: the store has the last word', async () => {
     const { limiter, store } = await scripted(hedged(2))
     await limiter.check(user('u1', 2))
     store.clock.advance(60_000)
@@ -60,7 +60,7 @@ describe('a hedged call', () => {
     expect(store.gives).toEqual([])
   })
 
-  test('is not answered from the state of a counter to which this node gave back', async () => {
+  test('a hedged call is not answered from the state of a counter to which this node returned units', async () => {
     const { limiter, store } = await scripted(hedged(3))
     await limiter.check(user('u1'))
     await limiter.refund(user('u1'))
@@ -85,18 +85,21 @@ describe('a hedged call', () => {
         },
       ],
     ],
-  ])('with a log %s waits for the store, which is not asked for states', async (_, rules) => {
-    const { limiter, store } = await scripted(rules)
-    await limiter.check(user('u1'))
-    store.isHeld = true
-    const pending = limiter.check(user('u1'))
-    expect(await within(pending, 15)).toBeUndefined()
-    store.release()
-    expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
-    expect(store.requests.map(({ options }) => options?.states)).toEqual([false, false])
-  })
+  ])(
+    'a hedged call with a log %s waits for the store, which is not asked for states',
+    async (_, rules) => {
+      const { limiter, store } = await scripted(rules)
+      await limiter.check(user('u1'))
+      store.isHeld = true
+      const pending = limiter.check(user('u1'))
+      expect(await within(pending, 15)).toBeUndefined()
+      store.release()
+      expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
+      expect(store.requests.map(({ options }) => options?.states)).toEqual([false, false])
+    },
+  )
 
-  test('goes by its rule’s own deadline', async () => {
+  test('a hedged call goes by its rule’s own deadline', async () => {
     const { limiter, store } = await scripted(hedged(3, { deadline: '400ms' }))
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -105,7 +108,7 @@ describe('a hedged call', () => {
     expect(await within(slow, 1)).toMatchObject({ source: 'local' })
   })
 
-  test('is not answered from a state that was read before a reset and came after it', async () => {
+  test('a hedged call is not answered from a state that was read before a reset and came after it', async () => {
     const { limiter, store } = await scripted(hedged(1))
     const take = store.take.bind(store)
     let arrive = () => {}
@@ -127,7 +130,7 @@ describe('a hedged call', () => {
     expect(await after).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('waits on where a counter was never seen', async () => {
+  test('a hedged call waits for the store if a counter is unknown', async () => {
     const { limiter, store } = await scripted(hedged(3))
     store.isHeld = true
     const slow = limiter.check(user('u1'))
@@ -136,7 +139,7 @@ describe('a hedged call', () => {
     expect(await slow).toMatchObject({ source: 'store', remaining: 2 })
   })
 
-  test('waits on where an enforced rule is not hedged; shadow rules have no say', async () => {
+  test('a hedged call waits for the store if an enforced rule is not hedged, whatever shadow rules say', async () => {
     const rules = [
       ...hedged(3),
       { id: 'plain', by: ['ip'], limits: [window(9)] },
@@ -155,7 +158,7 @@ describe('a hedged call', () => {
     store.release()
   })
 
-  test('is all or nothing', async () => {
+  test('a hedged call is all or nothing', async () => {
     const rules = [
       { id: 'a', by: ['user'], limits: [window(10)], hedge: true },
       { id: 'b', by: ['ip'], limits: [window(1)], hedge: true },
@@ -168,7 +171,7 @@ describe('a hedged call', () => {
     expect(await within(limiter.check(call({ user: 'u1' })), 5)).toMatchObject({ remaining: 8 })
   })
 
-  test('is followed by the store’s own state', async () => {
+  test('the state of a hedged call is replaced by the store’s', async () => {
     const { limiter, store } = await scripted(hedged(100))
     await limiter.check(user('u1'))
     store.inner.sync.take([[{ ...(store.requests[0]?.groups[0]?.[0] ?? fail()), amount: 50 }]])
@@ -180,7 +183,7 @@ describe('a hedged call', () => {
     expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 47 })
   })
 
-  test('that was admitted here is reported where the store never took it', async () => {
+  test('a hedged call that was admitted early is charged later if the store never took it', async () => {
     const { limiter, store } = await scripted(hedged(5))
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -194,7 +197,7 @@ describe('a hedged call', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(2)
   })
 
-  test('whose fate is known late is settled then', async () => {
+  test('a hedged call whose fate becomes known late is reconciled then', async () => {
     const { limiter, store } = await scripted(hedged(5))
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -207,7 +210,7 @@ describe('a hedged call', () => {
     expect(limiter.stats?.reportsWaiting).toBe(1)
   })
 
-  test('goes to its posture where the store is silent and nothing is known', async () => {
+  test('a hedged call is decided by posture if the store does not answer and no state is known', async () => {
     const { limiter, store } = await scripted(hedged(2))
     store.all('not-run')
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'posture' })

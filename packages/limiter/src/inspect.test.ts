@@ -66,7 +66,7 @@ test('a caller that never came has no counters and its whole budget', async () =
   expect(counters[0]).toMatchObject({ state: null, bytes: null, remaining: 10, resetAfterMs: 0 })
 })
 
-test('looking spends nothing', async () => {
+test('inspect charges nothing', async () => {
   const { limiter } = setUp()
   const call = { attributes: { ...GET, user: 'u1' } }
   limiter.checkSync(call)
@@ -101,7 +101,7 @@ describe('the limits are those that hold for the caller', () => {
   })
 })
 
-test('a rule that is off, or does not match, is shown all the same', async () => {
+test('a rule that is off, or does not match, is still shown', async () => {
   const { limiter } = setUp()
   const attributes = { user: 'u1', ip: '2001:db8::1', method: 'PUT', path: '//not canonical' }
   expect(await limiter.inspect('resting', { attributes })).toMatchObject({
@@ -112,7 +112,7 @@ test('a rule that is off, or does not match, is shown all the same', async () =>
   expect((await limiter.inspect('everybody', { attributes: {} })).caller).toEqual({})
 })
 
-test('an unknown rule and a missing attribute are told with what is accepted', async () => {
+test('an unknown rule and a missing attribute are errors that name what is accepted', async () => {
   const { limiter } = setUp()
   const refused = async (rule: string, attributes: Record<string, string>) =>
     limiter.inspect(rule, { attributes }).catch((error: unknown) => error)
@@ -131,7 +131,7 @@ test('an unknown rule and a missing attribute are told with what is accepted', a
   })
 })
 
-test('a log is told by what it holds', async () => {
+test('a log is summarized by what it holds', async () => {
   const clock = manualClock()
   const limits = [{ algorithm: 'sliding-window-log', max: 10, window: '1m' }]
   const limiter = createLimiter({ rules: [{ id: 'login', by: ['user'], limits }], clock })
@@ -159,7 +159,7 @@ test('another algorithm under the same name has no state, though something is st
   expect(after).toMatchObject({ key: before?.key, state: null, bytes: 40 })
 })
 
-test('the callers of a call are told for every rule that it meets', () => {
+test('callers lists the caller of a call in every rule that matches', () => {
   const { limiter } = setUp()
   const callers = limiter.callers({ attributes: { ...GET, user: 'u1', ip: '203.0.113.7' } })
   expect(callers).toEqual([
@@ -175,7 +175,7 @@ test('the hash is the one that a refusal is logged with', () => {
   expect(bound?.caller).toBe(limiter.callers(call)[0]?.hash)
 })
 
-test('a store without a window is looked at by peek alone', async () => {
+test('a store without an inspector is inspected by peek alone', async () => {
   const clock = manualClock()
   const { inspector: _, ...store } = memoryStore({ clock })
   const { limiter } = setUp(store)
@@ -183,7 +183,7 @@ test('a store without a window is looked at by peek alone', async () => {
   expect(counters[0]).toMatchObject({ key: expect.stringMatching(/^[0-9a-f]{16}$/), bytes: null })
 })
 
-test('a store that fails is told as such, and a closed limiter too', async () => {
+test('inspect reports a failing store and a closed limiter as such', async () => {
   const store = memoryStore()
   const { limiter } = setUp({ ...store, peek: async () => Promise.reject(new Error('gone')) })
   const call = { attributes: { user: 'u1' } }

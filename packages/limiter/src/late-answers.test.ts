@@ -14,8 +14,8 @@ const two = (a: object = {}, b: object = {}) => [
 ]
 const both = call({ user: 'u1', ip: '192.0.2.1' })
 
-describe('a late answer', () => {
-  test('that granted a call which was refused is given back, shadow groups too', async () => {
+describe('late answers', () => {
+  test('a late answer that granted a call which was refused is given back, shadow groups too', async () => {
     const rules = [
       ...two({ posture: 'closed' }),
       { id: 'c', by: ['user'], limits: [window(10)], mode: 'shadow' },
@@ -31,7 +31,7 @@ describe('a late answer', () => {
     expect(explain.map(({ limits }) => limits[0]?.remaining)).toEqual([10, 10, 10])
   })
 
-  test('keeps what a limit charges for refusals', async () => {
+  test('a late answer keeps what a limit charges for refusals', async () => {
     const charging = [window(10, { onRefusal: 'charge' })]
     const { limiter, store } = await scripted(two({ limits: charging }, { posture: 'closed' }))
     store.all('ran')
@@ -43,7 +43,7 @@ describe('a late answer', () => {
     expect(remaining).toEqual([9, 10])
   })
 
-  test('that granted an admitted call strikes what was spent here', async () => {
+  test('a late answer that granted an admitted call returns what was spent locally', async () => {
     const { limiter, store } = await scripted(perUser([window(3)]))
     store.all('ran')
     for (let i = 0; i < 3; i++) expect((await limiter.check(user('u1'))).allowed).toBe(true)
@@ -59,7 +59,7 @@ describe('a late answer', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(0)
   })
 
-  test('that never ran makes what was spent here reportable, and not before', async () => {
+  test('a late answer that nothing ran makes local usage chargeable, and not before', async () => {
     const { limiter, store } = await scripted(perUser([window(5)]))
     store.all('lost')
     await limiter.check(user('u1', 2))
@@ -72,7 +72,7 @@ describe('a late answer', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(3)
   })
 
-  test('that never comes is not reported: it may have run', async () => {
+  test('usage without a late answer is not charged, because it may have run', async () => {
     const { limiter, store } = await scripted(perUser([window(5)]))
     store.all('ran')
     await limiter.check(user('u1', 2))
@@ -82,7 +82,7 @@ describe('a late answer', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(3)
   })
 
-  test('that refused an admitted call leaves the spending to be reported', async () => {
+  test('a late answer that refused an admitted call leaves the usage to be charged', async () => {
     const { limiter, store } = await scripted(perUser([window(5)]))
     await limiter.check(user('u1', 4))
     store.all('ran')
@@ -94,7 +94,7 @@ describe('a late answer', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(0)
   })
 
-  test('counts once, however often it is told, and only where nobody knew', async () => {
+  test('a late answer counts once, however often it is delivered, and only for takes of unknown fate', async () => {
     const { limiter, store } = await scripted(two({}, { posture: 'closed' }))
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'ran')
     await limiter.check(both)
@@ -114,7 +114,7 @@ describe('a late answer', () => {
     expect(store.gives).toHaveLength(2)
   })
 
-  test('may come before the decision is made', async () => {
+  test('a late answer may come before the decision is made', async () => {
     const { limiter, store } = await scripted(perUser([window(10)], { posture: 'closed' }))
     const take = store.take.bind(store)
     store.take = async (groups, options) => {
@@ -129,7 +129,7 @@ describe('a late answer', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(10)
   })
 
-  test('of a call that its store rejected is settled too', async () => {
+  test('a late answer to a call that the store rejected is reconciled too', async () => {
     const { limiter, store } = await scripted(perUser([window(10)], { posture: 'closed' }))
     store.script.error = new Error('cut')
     await limiter.check(user('u1'))
@@ -145,7 +145,7 @@ describe('a late answer', () => {
     expect(store.gives).toMatchObject([{ amount: 1, at: 7 }])
   })
 
-  test('of an open rule changes nothing', async () => {
+  test('a late answer to a rule that fails open changes nothing', async () => {
     const { limiter, store } = await scripted(perUser([window(2)], { posture: 'open' }))
     store.all('ran')
     for (let i = 0; i < 3; i++) await limiter.check(user('u1'))

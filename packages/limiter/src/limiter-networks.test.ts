@@ -18,21 +18,21 @@ function changeOf(source: object): OverrideChange {
   return { rule: RULE.id, caller: override.caller, override }
 }
 
-describe('an override of a network', () => {
-  test('gives each address of it a budget of its own', () => {
+describe('network overrides', () => {
+  test('an override of a network gives each address of it a budget of its own', () => {
     const { limiter } = limiterOf([{ ...RULE, overrides: [OFFICE] }])
     const admittedOf = (ip: string) =>
       [1, 2, 3, 4, 5].filter(() => limiter.checkSync(at(ip)).allowed).length
     expect(['198.51.100.7', '198.51.100.8', '203.0.113.7'].map(admittedOf)).toEqual([3, 3, 2])
   })
 
-  test('with no limits exempts its addresses', () => {
+  test('an override of a network with no limits exempts its addresses', () => {
     const overrides = [{ ...OFFICE, limits: [] }]
     const { limiter } = limiterOf([{ ...RULE, overrides }])
     for (let i = 0; i < 9; i++) expect(limiter.checkSync(at('198.51.100.7')).allowed).toBe(true)
   })
 
-  test('is named where a decision is explained, and where a counter is inspected', async () => {
+  test('an override of a network is named by explain and inspect', async () => {
     const exact = { caller: { ip: '198.51.100.9' }, limits: ['9/hour'] }
     const { limiter } = limiterOf([{ ...RULE, overrides: [OFFICE, exact] }])
     const overrideFor = async (ip: string) => {
@@ -47,7 +47,7 @@ describe('an override of a network', () => {
     expect(inspected.caller).toEqual({ ip: '198.51.100.7' })
   })
 
-  test('has counters that are reset and refunded', async () => {
+  test('an override of a network has counters that are reset and refunded', async () => {
     const { limiter } = limiterOf([{ ...RULE, overrides: [OFFICE] }])
     const caller = at('198.51.100.7')
     const { receipt } = limiter.checkSync(caller, { receipt: true })
@@ -59,7 +59,7 @@ describe('an override of a network', () => {
     expect(await limiter.peek(caller)).toMatchObject({ remaining: 3 })
   })
 
-  test('that is set apart frees a caller that was refused a moment ago', async () => {
+  test('a standalone override of a network frees a caller that was refused a moment ago', async () => {
     const { limiter, store } = await scripted([RULE], { denyCacheMs: 1000 })
     const caller = at('198.51.100.7')
     for (let i = 0; i < 3; i++) await limiter.check(caller)

@@ -8,7 +8,7 @@ function outcomes(decision: Decision): readonly (readonly [string, RuleOutcome])
   return found
 }
 
-describe('a decision tells of each rule', () => {
+describe('rule outcomes of a decision', () => {
   const rules = [
     { id: 'tight', by: ['user'], limits: ['1/minute', '1/hour'] },
     { id: 'wide', by: ['user'], limits: ['9/minute'], candidate: { limits: ['1/hour'] } },
@@ -17,7 +17,7 @@ describe('a decision tells of each rule', () => {
     { id: 'other', match: { path: '/else' }, by: ['user'], limits: ['1/day'] },
   ]
 
-  test('once, with what it said itself', () => {
+  test('a decision lists each rule once, with its own outcome', () => {
     const { limiter } = limiterOf(rules)
     const pro = call({ user: 'u1', plan: 'pro' })
     expect(outcomes(limiter.checkSync(pro))).toEqual([
@@ -35,7 +35,7 @@ describe('a decision tells of each rule', () => {
     ])
   })
 
-  test('in shadow, with what it would have refused', () => {
+  test('a decision lists each shadow rule with what it would have refused', () => {
     const { limiter } = limiterOf(rules.slice(1))
     const pro = call({ user: 'u1', plan: 'pro' })
     limiter.checkSync(pro)
@@ -47,13 +47,13 @@ describe('a decision tells of each rule', () => {
     ])
   })
 
-  test('and of none by an empty name', () => {
+  test('a decision of an unmatched call lists one rule with an empty name', () => {
     const decision = limiterOf(rules).limiter.checkSync(call({}))
     expect(outcomes(decision)).toEqual([['', 'allowed']])
     expect(decision.bound()).toBeUndefined()
   })
 
-  test('and of its caller by the hash that explain shows too', async () => {
+  test('a decision lists the caller of each rule by the hash that explain shows', async () => {
     const { limiter } = limiterOf(rules)
     const bound = limiter.checkSync(user('u1')).bound()
     expect(bound).toEqual({
@@ -69,10 +69,10 @@ describe('a decision tells of each rule', () => {
   })
 })
 
-describe('tag', () => {
+describe('shadow tags', () => {
   const shadow = { by: ['user'], limits: ['1/day'], mode: 'shadow' }
 
-  test('names the shadow rules that ask for it, once they would have refused', () => {
+  test('the tag names the shadow rules that ask for it, once they would have refused', () => {
     const { limiter } = limiterOf([
       { id: 'quiet', ...shadow },
       { id: 'told', ...shadow, tag: true },
@@ -82,14 +82,14 @@ describe('tag', () => {
     expect([second.shadow, second.tags()]).toEqual([['quiet', 'told'], ['told']])
   })
 
-  test('is nothing for a rule that refuses by itself', () => {
+  test('the tag is nothing for a rule that refuses by itself', () => {
     const { limiter } = limiterOf([{ id: 'told', ...shadow, mode: 'enforce', tag: true }])
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1')).tags()).toEqual([])
   })
 })
 
-describe('messages of a WebSocket', () => {
+describe('WebSocket messages', () => {
   const requests = { id: 'requests', by: ['user'], limits: ['1/minute'] }
   const chat = {
     id: 'chat',
@@ -99,7 +99,7 @@ describe('messages of a WebSocket', () => {
   }
   const message = call({ user: 'u1', method: 'MESSAGE', path: '/chat' })
 
-  test('meet only rules that name them', () => {
+  test('WebSocket messages meet only rules that name them', () => {
     const { limiter } = limiterOf([requests, chat])
     expect(limiter.countsMessages).toBe(true)
     const allowed = [1, 2, 3].map(() => limiter.checkSync(message))
@@ -113,7 +113,7 @@ describe('messages of a WebSocket', () => {
     )
   })
 
-  test('meet no rule where none names them, and explain says why', async () => {
+  test('WebSocket messages meet no rule where none names them, and explain says why', async () => {
     const { limiter } = limiterOf([requests])
     expect(limiter.countsMessages).toBe(false)
     expect(limiter.checkSync(message).reason).toBe('unmatched')
@@ -122,20 +122,23 @@ describe('messages of a WebSocket', () => {
   })
 })
 
-describe('messages of a WebSocket in lower case', () => {
+describe('WebSocket messages in other cases', () => {
   const requests = { id: 'requests', by: ['user'], limits: ['1/minute'] }
   const chat = { id: 'chat', match: { method: 'MESSAGE' }, by: ['user'], limits: ['2/minute'] }
 
-  test.each(['message', 'Message'])('are messages too: %s meets no other rule', async (method) => {
-    const message = call({ user: 'u1', method })
-    expect(outcomes(limiterOf([requests, chat]).limiter.checkSync(message))).toEqual([
-      ['chat', 'allowed'],
-    ])
-    const { limiter } = limiterOf([requests])
-    expect(limiter.checkSync(message).reason).toBe('unmatched')
-    const { explain } = await limiter.explain(message)
-    expect(explain?.[0]?.why).toBe('method is "MESSAGE", which only a rule that names it matches')
-  })
+  test.each(['message', 'Message'])(
+    'a call of the method %s is a message and meets no other rule',
+    async (method) => {
+      const message = call({ user: 'u1', method })
+      expect(outcomes(limiterOf([requests, chat]).limiter.checkSync(message))).toEqual([
+        ['chat', 'allowed'],
+      ])
+      const { limiter } = limiterOf([requests])
+      expect(limiter.checkSync(message).reason).toBe('unmatched')
+      const { explain } = await limiter.explain(message)
+      expect(explain?.[0]?.why).toBe('method is "MESSAGE", which only a rule that names it matches')
+    },
+  )
 })
 
 describe('limits', () => {
@@ -148,7 +151,7 @@ describe('limits', () => {
     { id: 'all', by: [], limits: ['100/minute'], cost: { attribute: 'tokens' } },
   ]
 
-  test('tells a caller every enforced limit that counts it somewhere, and spends nothing', async () => {
+  test('`limits` lists every enforced limit that counts the caller, and charges nothing', async () => {
     const { limiter } = limiterOf(rules)
     limiter.checkSync(call({ user: 'u1', method: 'GET', path: '/orders' }))
     for (let round = 0; round < 3; round++) {
@@ -163,7 +166,7 @@ describe('limits', () => {
   })
 })
 
-describe('limits of rules that read the route', () => {
+describe('limits of rules that count by route', () => {
   const routes = ['GET /orders/:id', 'POST /login', '/admin/*', '/', '/*']
   const shownLimits = async (
     rules: object[],
@@ -179,7 +182,7 @@ describe('limits of rules that read the route', () => {
   const byRoute = { id: 'by-route', by: ['ip', 'route'], limits: ['7/minute'] }
   const ip = '192.0.2.1'
 
-  test('are told for each route, with what is left on each, after all others', async () => {
+  test('limits of rules that count by route are listed last, for each route with what is left on it', async () => {
     const all = { id: 'all', by: [], limits: ['100/minute'] }
     const used = [
       { ip, method: 'GET', path: '/orders/1' },
@@ -197,7 +200,7 @@ describe('limits of rules that read the route', () => {
     ])
   })
 
-  test('are told for the one route of a call that names it, or that has a path', async () => {
+  test('limits of rules that count by route are listed for the one route that the call names or its path has', async () => {
     const login = ['by-route', 'POST /login', 7]
     expect(await shownLimits([byRoute], { ip, route: 'POST /login' })).toEqual([login])
     expect(await shownLimits([byRoute], { ip, method: 'POST', path: '/LOGIN/' })).toEqual([login])
@@ -222,13 +225,16 @@ describe('limits of rules that read the route', () => {
       ['GET /orders/:id', 'POST /login', '/admin/*'],
     ],
     ['another user', { where: { user: 'ann' } }, []],
-  ])('are told for the routes that the rule can meet: for %s', async (_name, match, expected) => {
-    const found = await shownLimits([{ ...byRoute, match }], { ip })
-    expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))
-    expect(found).toHaveLength(expected.length)
-  })
+  ])(
+    'limits of rules that count by route are told for the routes that the rule can meet: for %s',
+    async (_name, match, expected) => {
+      const found = await shownLimits([{ ...byRoute, match }], { ip })
+      expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))
+      expect(found).toHaveLength(expected.length)
+    },
+  )
 
-  test('are told once where the rule asks for routes but counts all of them together', async () => {
+  test('limits of rules that match routes but count them together are listed once', async () => {
     const match = { where: { route: ['POST /login', '/admin/*'] } }
     const rule = { id: 'doors', match, by: ['ip'], limits: ['7/minute'] }
     const used = [
@@ -239,13 +245,13 @@ describe('limits of rules that read the route', () => {
     expect(await shownLimits([rule], { ip }, used)).toEqual([['doors', undefined, 5]])
   })
 
-  test('are not told where no route is named, or the rule is in shadow', async () => {
+  test('limits of rules that count by route are not listed without routes, or in shadow', async () => {
     const { limiter } = limiterOf([byRoute])
     expect(await limiter.limits(call({ ip }))).toEqual([])
     expect(await shownLimits([{ ...byRoute, mode: 'shadow' }], { ip })).toEqual([])
   })
 
-  test('are at most 1,000, and rules of other kinds are among them', async () => {
+  test('limits of rules that count by route are at most 1,000, and rules of other kinds are among them', async () => {
     const many = Array.from({ length: 1000 }, (_, index) => `/r${index}/*`)
     const rules = [
       { ...byRoute, limits: ['7/minute', '70/hour'] },
@@ -260,8 +266,8 @@ describe('limits of rules that read the route', () => {
   })
 })
 
-describe('a receipt if delayed', () => {
-  test('is there only for a call that is to be held', () => {
+describe('receipts only for delayed calls', () => {
+  test('a receipt if delayed is set only for a call that is delayed', () => {
     const { limiter } = limiterOf([
       { id: 'paced', by: ['user'], limits: [{ max: 1, window: '1s', wait: '1s' }] },
     ])
@@ -272,7 +278,7 @@ describe('a receipt if delayed', () => {
   })
 })
 
-describe('a decision tells of the caller of each rule', () => {
+describe('callers of a decision', () => {
   type OutcomeRow = readonly [rule: string, by: string, outcome: RuleOutcome, left: number]
   const rowsOf = (decision: Decision): readonly OutcomeRow[] => {
     const found: OutcomeRow[] = []
@@ -289,7 +295,7 @@ describe('a decision tells of the caller of each rule', () => {
   ]
   const pro = call({ user: 'u1', plan: 'pro', ip: '192.0.2.1' })
 
-  test('with the smallest share left of its limits, and of a shadow that nobody knows it', () => {
+  test('a decision lists the caller of each rule with the smallest share left; for a shadow rule it is unknown', () => {
     const { limiter } = limiterOf(rules)
     expect(rowsOf(limiter.checkSync(pro))).toEqual([
       ['two', 'user', 'allowed', 0.75],
@@ -305,14 +311,14 @@ describe('a decision tells of the caller of each rule', () => {
     ])
   })
 
-  test('and of a limit that holds nothing that no share of it can be left', () => {
+  test('a decision lists no share left for a limit of 0', () => {
     const { limiter } = limiterOf([
       { id: 'ban', by: ['user'], limits: [{ max: 0, window: '1s' }, '10/hour'] },
     ])
     expect(rowsOf(limiter.checkSync(user('u1')))).toEqual([['ban', 'user', 'refused', -1]])
   })
 
-  test('by the hash that stands for it in logs', () => {
+  test('a decision lists the caller of each rule by the hash that logs show', () => {
     const { limiter } = limiterOf(rules)
     const decision = limiter.checkSync(pro)
     const hashes = new Map<string, string>()
@@ -321,7 +327,7 @@ describe('a decision tells of the caller of each rule', () => {
     expect(hashes.get('two')).not.toBe(hashes.get('trial'))
   })
 
-  test('as the rule counted it: its route, the network of its address, its method in capitals', () => {
+  test('a decision lists the caller as the rule counted it: its route, the network of its address, its method in capitals', () => {
     const { limiter } = limiterOf({
       routes: ['GET /v1/orders/:id'],
       rules: [{ id: 'routed', by: ['route', 'ip', 'method'], limits: ['1/minute'] }],
@@ -336,7 +342,7 @@ describe('a decision tells of the caller of each rule', () => {
     expect(decision.bound()?.call.route).toBe('GET /v1/orders/:id')
   })
 
-  test('and when its limits with nothing left are whole again', () => {
+  test('a decision lists when the empty limits of a caller are full again', () => {
     const { limiter } = limiterOf([
       {
         id: 'two',
@@ -365,7 +371,7 @@ describe('a decision tells of the caller of each rule', () => {
     expect(resets(limiter.checkSync(user('u2')))).toEqual([0, 0])
   })
 
-  test('and of none where no rule matched', () => {
+  test('a decision lists no caller if no rule matched', () => {
     expect(rowsOf(limiterOf([]).limiter.checkSync(pro))).toEqual([])
   })
 })

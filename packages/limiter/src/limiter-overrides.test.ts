@@ -25,8 +25,8 @@ function own(
   return { rule, caller: override.caller, override: limits && override }
 }
 
-describe('a standalone override', () => {
-  test('bites at once, keeps what was used, and is taken back at once', () => {
+describe('standalone overrides', () => {
+  test('a standalone override takes effect at once, keeps what was used, and can be removed at once', () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     limiter.checkSync(user('u1', 4))
     limiter.changeOverrides([own('u1', [hourly(5)])])
@@ -37,14 +37,14 @@ describe('a standalone override', () => {
     expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 10, remaining: 4 })
   })
 
-  test('without limits lets everything through', () => {
+  test('a standalone override without limits lets everything through', () => {
     const { limiter } = limiterOf(perUser([hourly(0)]))
     limiter.changeOverrides([own('u1', [])])
     expect(limiter.checkSync(user('u1')).allowed).toBe(true)
     expect(limiter.checkSync(user('u2')).allowed).toBe(false)
   })
 
-  test('ends when its time has come', () => {
+  test('a standalone override ends when its time has come', () => {
     const { limiter, clock } = limiterOf(perUser([hourly(10)]))
     limiter.changeOverrides([own('u1', [hourly(100)], { until: '2026-01-01T00:30:00Z' })])
     expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 100, remaining: 99 })
@@ -54,7 +54,7 @@ describe('a standalone override', () => {
     expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 10, remaining: 7 })
   })
 
-  test('is the one that holds beside one of the rule, and all can be replaced', () => {
+  test('a standalone override takes precedence over one in the rule, and all can be replaced', () => {
     const overrides = [{ caller: { user: 'u1' }, limits: [hourly(20)] }]
     const { limiter } = limiterOf(perUser([hourly(10)], { overrides }))
     const limitOf = (name: string) => limiter.checkSync(user(name, 0)).limit
@@ -64,13 +64,13 @@ describe('a standalone override', () => {
     expect(['u1', 'u2', 'u3'].map(limitOf)).toEqual([20, 10, 50])
   })
 
-  test('of a rule that is not there changes nothing', () => {
+  test('a standalone override of an unknown rule changes nothing', () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     limiter.changeOverrides([own('u1', [hourly(30)], { rule: 'unknown' })])
     expect(limiter.checkSync(user('u1')).limit).toBe(10)
   })
 
-  test('is refused by a limiter that was closed', async () => {
+  test('a standalone override is refused by a limiter that was closed', async () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     await limiter.close()
     expect(() => limiter.changeOverrides([])).toThrow('This limiter was closed')
@@ -78,7 +78,7 @@ describe('a standalone override', () => {
   })
 })
 
-describe('when rules change, a standalone override', () => {
+describe('standalone overrides after a rule change', () => {
   const start = () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     limiter.changeOverrides([own('u1', [hourly(30)])])
@@ -87,7 +87,7 @@ describe('when rules change, a standalone override', () => {
     return { limiter, limitOf }
   }
 
-  test('stays with its rule', () => {
+  test('after a rule change a standalone override stays with its rule', () => {
     const { limiter, limitOf } = start()
     limiter.setParsedRules(parseRules(perUser([hourly(11)], { durable: true })))
     expect([limitOf('u1'), limitOf('u2'), limiter.hasDurable]).toEqual([30, 11, true])
@@ -95,7 +95,7 @@ describe('when rules change, a standalone override', () => {
     expect([limitOf('u1'), limitOf('u2')]).toEqual([30, 12])
   })
 
-  test('goes where the rule counts by other attributes, or is no more', () => {
+  test('after a rule change a standalone override is dropped if its rule is gone or counts by other attributes', () => {
     const { limiter, limitOf } = start()
     limiter.setParsedRules(parseRules(perUser([hourly(10)], { by: ['user', 'ip'] })))
     expect(limitOf()).toBe(10)
@@ -107,13 +107,13 @@ describe('when rules change, a standalone override', () => {
     expect(limitOf()).toBe(10)
   })
 
-  test('stays where the new rules are refused', () => {
+  test('after a rule change a standalone override stays where the new rules are refused', () => {
     const { limiter, limitOf } = start()
     expect(() => limiter.setRules(perUser(['nonsense']))).toThrow('1 error in the rules')
     expect(limitOf()).toBe(30)
   })
 
-  test('rules that a user changed in place are read anew', () => {
+  test('rules that the user changed in place are read again', () => {
     const { limiter, limitOf } = start()
     const rules = perUser([hourly(10)])
     limiter.setRules(rules)
@@ -122,7 +122,7 @@ describe('when rules change, a standalone override', () => {
     expect(limitOf('u2')).toBe(7)
   })
 
-  test('holds under the key of all hashes that the store tells later', async () => {
+  test('a standalone override stays valid under the hash secret that the store provides later', async () => {
     let tell: (secret: Uint8Array) => void = () => {}
     const secret = new Promise<Uint8Array>((resolve) => (tell = resolve))
     const store = new ScriptedStore({ secret })
@@ -140,11 +140,11 @@ describe('when rules change, a standalone override', () => {
   })
 })
 
-describe('a caller that was refused and then given more', () => {
+describe('raising the limit of a refused caller', () => {
   const CACHED = { denyCacheMs: 1000 }
 
   test.each(['fixed-window', 'token-bucket', 'sliding-window-log', 'sliding-window-counter'])(
-    'passes at once (%s), and nobody else is asked for again',
+    'a caller that was refused and then given more passes at once (%s), and no other caller goes to the store again',
     async (algorithm) => {
       const limit = (max: number) => ({ algorithm, max, window: '1h', name: 'all' })
       const { limiter, store } = await scripted(perUser([limit(1)]), CACHED)
@@ -161,7 +161,7 @@ describe('a caller that was refused and then given more', () => {
     },
   )
 
-  test('is not refused by an answer that was on its way', async () => {
+  test('a caller that was refused and then given more is not refused by an answer that was on its way', async () => {
     const { limiter, store } = await scripted(perUser([hourly(1)]), CACHED)
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -173,7 +173,7 @@ describe('a caller that was refused and then given more', () => {
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('passes at once as one of many', async () => {
+  test('a caller that was refused and then given more passes at once as one of many', async () => {
     const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
     const names = Array.from({ length: 150 }, (_, i) => `u${i}`)
     for (const name of names) for (let i = 0; i < 2; i++) await limiter.check(user(name))
@@ -181,7 +181,7 @@ describe('a caller that was refused and then given more', () => {
     for (const name of names) expect((await limiter.check(user(name))).allowed).toBe(true)
   })
 
-  test('by replacing all passes at once', async () => {
+  test('a caller that was refused passes at once after all overrides were replaced', async () => {
     const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
     for (let i = 0; i < 2; i++) await limiter.check(user('u1'))
     limiter.replaceOverrides([own('u1', [hourly(5)])])
@@ -189,11 +189,11 @@ describe('a caller that was refused and then given more', () => {
   })
 })
 
-describe('what was taken under an override', () => {
+describe('refunds under an override', () => {
   const bucket = (max: number, more: object = {}) => ({ max, window: '1h', name: 'all', ...more })
   const others = Array.from({ length: 50 }, (_, i) => own(`other${i}`, [bucket(1000 + i)]))
 
-  test('is given back by its limit, whatever others have', async () => {
+  test('usage under an override is refunded by the limit of the override', async () => {
     const { limiter } = limiterOf(perUser([bucket(10)]))
     limiter.replaceOverrides([...others, own('u1', [bucket(100)])])
     const { receipt = '' } = limiter.checkSync(user('u1', 60), { receipt: true })
@@ -202,7 +202,7 @@ describe('what was taken under an override', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(70)
   })
 
-  test('is given back also where only the override has such a limit', async () => {
+  test('usage under an override is given back also where only the override has such a limit', async () => {
     const { limiter } = limiterOf(perUser([bucket(10)]))
     limiter.replaceOverrides([...others, own('u1', [bucket(100, { name: 'mine' })])])
     const { receipt = '' } = limiter.checkSync(user('u1', 60), { receipt: true })
@@ -210,7 +210,7 @@ describe('what was taken under an override', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(100)
   })
 
-  test('is forgotten by a reset, under every name', async () => {
+  test('usage under an override is forgotten by a reset, under every name', async () => {
     const { limiter } = limiterOf(perUser([bucket(10)]))
     limiter.changeOverrides([own('u1', [bucket(100), bucket(100, { name: 'mine' })])])
     limiter.checkSync(user('u1', 60))

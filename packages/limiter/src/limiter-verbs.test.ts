@@ -3,7 +3,7 @@ import { createLimiter, memoryStore, RulesError, SluiceError, type Store } from 
 import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
 
 describe('peek and explain', () => {
-  test('spend nothing', async () => {
+  test('peek and explain charge nothing', async () => {
     const { limiter } = limiterOf(perUser(['2/second']))
     for (let i = 0; i < 5; i++) await limiter.peek(user('u1'))
     for (let i = 0; i < 5; i++) await limiter.explain(user('u1'))
@@ -43,7 +43,7 @@ describe('peek and explain', () => {
 describe('refund', () => {
   const hourly = (max: number) => [{ algorithm: 'fixed-window', max, window: '1h' }]
 
-  test('gives back exactly what a receipt took, once', async () => {
+  test('a refund gives back exactly what a receipt took, once', async () => {
     const { limiter } = limiterOf(perUser(hourly(10)))
     limiter.checkSync(user('u1', 2))
     const { receipt = '' } = limiter.checkSync(user('u1', 5), { receipt: true })
@@ -52,7 +52,7 @@ describe('refund', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(8)
   })
 
-  test('tells apart two calls that took the same at the same instant', async () => {
+  test('a refund distinguishes two calls that took the same at the same instant', async () => {
     const { limiter } = limiterOf(perUser(hourly(10)))
     const receipts = [1, 2].map(
       () => limiter.checkSync(user('u1'), { receipt: true }).receipt ?? '',
@@ -61,7 +61,7 @@ describe('refund', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(10)
   })
 
-  test('never gives into another window', async () => {
+  test('a refund never gives into another window', async () => {
     const { clock, limiter } = limiterOf(perUser(hourly(10)))
     const { receipt = '' } = limiter.checkSync(user('u1', 5), { receipt: true })
     clock.advance(3_600_000)
@@ -70,7 +70,7 @@ describe('refund', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(5)
   })
 
-  test('by attributes goes into the present window, never above full', async () => {
+  test('a refund by attributes goes into the present window, never above full', async () => {
     const { limiter } = limiterOf(perUser(hourly(10)))
     limiter.checkSync(user('u1', 5))
     await limiter.refund(user('u1', 2))
@@ -79,7 +79,7 @@ describe('refund', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(10)
   })
 
-  test('goes by the limit in force after a change of rules, and is nothing for a rule that is gone', async () => {
+  test('a refund uses the limit that is active after a change of rules, and does nothing for a rule that is gone', async () => {
     const { limiter } = limiterOf(perUser(['10/hour']))
     const { receipt = '' } = limiter.checkSync(user('u1', 10), { receipt: true })
     limiter.setRules(perUser(['100/hour']))
@@ -90,7 +90,7 @@ describe('refund', () => {
     await expect(limiter.refund(receipt)).resolves.toBeUndefined()
   })
 
-  test('returns what shadow groups took too', async () => {
+  test('a refund returns what shadow groups took too', async () => {
     const rules = perUser(['10/hour'], { candidate: { limits: ['1/hour'] } })
     const { limiter } = limiterOf(rules)
     const { receipt = '' } = limiter.checkSync(user('u1'), { receipt: true })
@@ -98,7 +98,7 @@ describe('refund', () => {
     expect(limiter.checkSync(user('u1')).shadow).toEqual([])
   })
 
-  test('of 1 gives back 1, whichever limit of that name is found', async () => {
+  test('a refund of 1 gives back 1, whichever limit of that name is found', async () => {
     const pro = (max: number, burst: number) => ({
       tiers: { plan: { pro: [{ max, burst, window: '1m', name: 'x' }] } },
     })
@@ -112,7 +112,7 @@ describe('refund', () => {
     expect((await limiter.peek(caller)).remaining).toBe(121)
   })
 
-  test('that failed half-way gives back only the rest when it is tried again', async () => {
+  test('a refund that failed half-way gives back only the rest when it is tried again', async () => {
     const inner = memoryStore()
     let failures = 1
     const give: Store['give'] = async (one) => {
@@ -130,7 +130,7 @@ describe('refund', () => {
     expect(left).toEqual([7, 7])
   })
 
-  test('cannot be signed by a caller that names itself like a receipt', async () => {
+  test('a receipt cannot be forged by a caller whose name looks like one', async () => {
     const { limiter } = limiterOf([{ id: 'r', by: ['user', 'device'], limits: hourly(10) }])
     const receiptOf = (device: string) => {
       const asked = call({ user: 'receipt', device })
@@ -152,7 +152,7 @@ describe('refund', () => {
     })
   })
 
-  test('refuses receipts that are damaged, or of another deployment', async () => {
+  test('a refund refuses receipts that are damaged, or of another deployment', async () => {
     const { limiter } = limiterOf(perUser(['10/hour']))
     const { receipt = '' } = limiter.checkSync(user('u1'), { receipt: true })
     const other = createLimiter({ rules: perUser(['10/hour']) })
@@ -162,7 +162,7 @@ describe('refund', () => {
     await expect(other.refund(receipt)).rejects.toMatchObject({ code: 'RECEIPT_INVALID' })
   })
 
-  test('a refusal has no receipt', () => {
+  test('a refused decision has no receipt', () => {
     const { limiter } = limiterOf(perUser(['1/hour']))
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1'), { receipt: true })).not.toHaveProperty('receipt')
@@ -176,7 +176,7 @@ describe('reset', () => {
     { id: 'everybody', by: [], limits: ['2/hour'] },
   ]
 
-  test('forgets the counters of one caller, whatever path or tier, and no shared one', async () => {
+  test('a reset forgets the counters of one caller, whatever path or tier, and no shared one', async () => {
     const { limiter } = limiterOf(rules)
     for (const name of ['u1', 'u2'])
       limiter.checkSync(call({ user: name, path: '/a', plan: 'pro' }))
@@ -189,14 +189,14 @@ describe('reset', () => {
     expect(await left('u2')).toEqual([0, 0, 0])
   })
 
-  test('of a rule that is not there is an error', async () => {
+  test('a reset of an unknown rule is an error', async () => {
     const { limiter } = limiterOf(rules)
     await expect(limiter.reset(user('u1'), { rule: 'typo' })).rejects.toMatchObject({
       code: 'RULE_UNKNOWN',
     })
   })
 
-  test('of a rule by name forgets that one, shared or not', async () => {
+  test('a reset of a rule by name forgets that one, shared or not', async () => {
     const { limiter } = limiterOf(rules)
     limiter.checkSync(call({ user: 'u1', path: '/a' }))
     await limiter.reset(call({}), { rule: 'everybody' })
@@ -206,7 +206,7 @@ describe('reset', () => {
 })
 
 describe('setRules', () => {
-  test('keeps what was used when a limit is raised, lowered or moved to a tier', async () => {
+  test('setRules keeps what was used when a limit is raised, lowered or moved to a tier', async () => {
     const { limiter } = limiterOf(perUser(['10/minute']))
     limiter.checkSync(user('u1', 10))
     limiter.setRules(perUser(['100/minute']))
@@ -217,7 +217,7 @@ describe('setRules', () => {
     expect((await limiter.peek(call({ user: 'u1', plan: 'pro' }))).remaining).toBe(10)
   })
 
-  test('starts a new counter for another window, unless the limit has a name of its own', async () => {
+  test('setRules starts a new counter for another window, unless the limit has a name of its own', async () => {
     const named = (max: number, window: string) => perUser([{ max, window, name: 'main' }])
     const { limiter } = limiterOf(named(10, '1m'))
     limiter.checkSync(user('u1', 10))
@@ -227,7 +227,7 @@ describe('setRules', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(100)
   })
 
-  test('replaces nothing when the rules have errors, and names them all', () => {
+  test('setRules replaces nothing when the rules have errors, and names them all', () => {
     const { limiter } = limiterOf(perUser(['1/second']))
     limiter.checkSync(user('u1'))
     const bad = perUser(['x'], { mdoe: 'shadow' })
@@ -241,14 +241,14 @@ describe('setRules', () => {
     expect(limiter.checkSync(user('u1')).allowed).toBe(false)
   })
 
-  test('takes YAML text and returns warnings', () => {
+  test('setRules takes YAML text and returns warnings', () => {
     const { limiter } = limiterOf('rules:\n  - { id: a, by: [path], limits: [10/second] }\n')
     expect(limiter.checkSync(call({ path: '/x' })).remaining).toBe(9)
     expect(limiter.setRules('- { id: a, by: [path], limits: [10/second] }').length).toBe(1)
   })
 })
 
-describe('a limiter', () => {
+describe('a limiter and its store', () => {
   const failing: Store = {
     take: async () => Promise.reject(new Error('connection lost')),
     peek: async () => Promise.reject(new Error('connection lost')),
@@ -258,21 +258,21 @@ describe('a limiter', () => {
     close: async () => {},
   }
 
-  test('whose store fails answers by posture, and cannot decide at once without one in process', async () => {
+  test('a limiter whose store fails decides by posture, and has no checkSync', async () => {
     const limiter = createLimiter({ rules: perUser(['1/second']), store: failing })
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'posture' })
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: false, reason: 'posture' })
     expect(() => limiter.checkSync(user('u1'))).toThrow(SluiceError)
   })
 
-  test('decides through a store that answers later', async () => {
+  test('a limiter decides through a store that answers later', async () => {
     const store: Store = { ...memoryStore(), sync: undefined }
     const limiter = createLimiter({ rules: perUser(['1/hour']), store })
     expect((await limiter.check(user('u1'))).allowed).toBe(true)
     expect((await limiter.check(user('u1'), { receipt: true })).allowed).toBe(false)
   })
 
-  test('that was closed says so', async () => {
+  test('a closed limiter rejects calls', async () => {
     const { limiter } = limiterOf(perUser(['1/second']))
     await limiter.close()
     await limiter.close()
@@ -286,7 +286,7 @@ describe('a limiter', () => {
     [{ clock: {} as never }, /clock: found one without now; accepted: one with now/],
     [{ store: { take: () => {} } as never }, /store: found one without peek, give/],
     [{ ipv6Prefix: 128 }, /ipv6Prefix: found 128; accepted: a whole number from 32 to 64/],
-  ])('is not made with %o', (options, message) => {
+  ])('a limiter is not created with %o', (options, message) => {
     expect(() => createLimiter({ rules: [], ...options })).toThrow(message)
   })
 })

@@ -3,7 +3,7 @@ import { createLimiter } from './index.js'
 import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
 
 describe('check', () => {
-  test('spends until nothing is left, then refuses and says how long to wait', () => {
+  test('check spends until nothing is left, then refuses and says how long to wait', () => {
     const { clock, limiter } = limiterOf(perUser(['3/second']))
     const remaining = [1, 2, 3].map(() => limiter.checkSync(user('u1')).remaining)
     expect(remaining).toEqual([2, 1, 0])
@@ -27,13 +27,13 @@ describe('check', () => {
     expect(limiter.checkSync(user('u2')).remaining).toBe(2)
   })
 
-  test('answers the same awaited', async () => {
+  test('check and checkSync decide alike', async () => {
     const { limiter } = limiterOf(perUser(['1/second']))
     expect((await limiter.check(user('u1'))).allowed).toBe(true)
     expect((await limiter.check(user('u1'))).allowed).toBe(false)
   })
 
-  test('allows what no rule speaks of', () => {
+  test('check allows a call that no rule matches', () => {
     const { limiter } = limiterOf(perUser(['1/second']))
     expect(limiter.checkSync(call({ ip: '192.0.2.1' }))).toMatchObject({
       allowed: true,
@@ -44,13 +44,13 @@ describe('check', () => {
     expect(createLimiter({ rules: [] }).checkSync(user('u1')).reason).toBe('unmatched')
   })
 
-  test('with a tier without limit allows without a binding rule', () => {
+  test('check with a tier without limits allows without a binding rule', () => {
     const rules = perUser(['1/second'], { tiers: { plan: { partner: [] } } })
     const decision = limiterOf(rules).limiter.checkSync(call({ user: 'u1', plan: 'partner' }))
     expect(decision).toMatchObject({ allowed: true, reason: 'within', rule: null })
   })
 
-  test('refuses a cost that no wait can cure, with its own reason', () => {
+  test('check refuses a cost that no wait can cure, with its own reason', () => {
     const { limiter } = limiterOf(perUser(['10/second']))
     expect(limiter.checkSync(user('u1', 11))).toMatchObject({
       allowed: false,
@@ -65,13 +65,13 @@ describe('check', () => {
     })
   })
 
-  test('lets a cost of 0 pass a caller that has nothing left, and writes nothing', () => {
+  test('check lets a cost of 0 pass a caller that has nothing left, and writes nothing', () => {
     const { limiter } = limiterOf(perUser(['1/second']))
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1', 0))).toMatchObject({ allowed: true, remaining: 0 })
   })
 
-  test('multiplies the cost, or takes it from an attribute', () => {
+  test('check multiplies the cost, or takes it from an attribute', () => {
     const times = limiterOf(perUser(['10/second'], { cost: 3 })).limiter
     expect(times.checkSync(user('u1', 2)).remaining).toBe(4)
     const { limiter } = limiterOf(perUser(['10/second'], { cost: { attribute: 'tokens' } }))
@@ -80,7 +80,7 @@ describe('check', () => {
   })
 
   test.each([Number.NaN, Infinity, -5, 1.5, 2 ** 53, '1', '1.5', '01', '0x10'])(
-    'refuses to count a cost of %s',
+    'check refuses to count a cost of %s',
     (cost) => {
       const { limiter } = limiterOf(perUser(['10/second']))
       const bad = { attributes: { user: 'u1' }, cost: cost as number }
@@ -91,7 +91,7 @@ describe('check', () => {
   )
 
   test.each(['', ' 1', '1.5', '1e3', '-1', 'x', '9007199254740992'])(
-    'takes no cost from an attribute that says "%s"',
+    'check takes no cost from an attribute "%s"',
     (tokens) => {
       const { limiter } = limiterOf(perUser(['10/second'], { cost: { attribute: 'tokens' } }))
       const decide = () => limiter.checkSync(call({ user: 'u1', tokens }))
@@ -100,14 +100,14 @@ describe('check', () => {
     },
   )
 
-  test.each([5n, 17, true])('counts an attribute of %s as its text', (value) => {
+  test.each([5n, 17, true])('check counts an attribute of %s as its text', (value) => {
     const { limiter } = limiterOf(perUser(['2/hour']))
     limiter.checkSync({ attributes: { user: value } })
     expect(limiter.checkSync(user(String(value))).remaining).toBe(0)
   })
 
   test.each([{ id: 1 }, ['a'], Symbol('a'), Number.NaN, () => 'a'])(
-    'refuses an attribute that is no value, instead of counting nothing: %s',
+    'check refuses an attribute that is no value, instead of counting nothing: %s',
     (value) => {
       const { limiter } = limiterOf(perUser(['2/hour']))
       const bad = { attributes: { user: value as never } }
@@ -123,7 +123,7 @@ describe('check', () => {
     { attributes: null },
     { attributes: ['a'] },
     { attributes: new Map() },
-  ])('takes no call like %o', (bad) => {
+  ])('check rejects %o as a call', (bad) => {
     const { limiter } = limiterOf(perUser(['10/second']))
     expect(() => limiter.checkSync(bad as never)).toThrow(/accepted: \{ attributes/)
   })
@@ -180,7 +180,7 @@ describe('several limits', () => {
     expect(refused.policies().map(({ name }) => name)).toEqual(['second', 'hour'])
   })
 
-  test('names its policies by rule, and by limit where there are several', () => {
+  test('policies are named by rule, and by limit if there are several', () => {
     const { limiter } = limiterOf(
       perUser(['10/second', { max: 100, window: '1h', name: 'hourly' }]),
     )
@@ -191,7 +191,7 @@ describe('several limits', () => {
     expect(names).toEqual(['per-user:token-bucket-1s', 'per-user:hourly'])
   })
 
-  test('with onRefusal: charge, a refused call is charged there', async () => {
+  test('a limit with onRefusal: charge is charged for a refused call', async () => {
     const rules = [
       { id: 'attempts', by: ['user'], limits: [{ max: 10, window: '1h', onRefusal: 'charge' }] },
       { id: 'narrow', by: ['user'], limits: ['1/hour'] },
@@ -203,16 +203,16 @@ describe('several limits', () => {
   })
 })
 
-describe('a call that must wait', () => {
+describe('delayed calls', () => {
   const leaky = { algorithm: 'leaky-bucket', max: 10, window: '1s' }
 
-  test('is admitted with its delay; of several delays the longest holds', () => {
+  test('a call that must wait is admitted with its delay; of several delays the longest holds', () => {
     const slow = { algorithm: 'leaky-bucket', max: 2, window: '1s', name: 'slow' }
     const { limiter } = limiterOf(perUser([leaky, slow]))
     expect([1, 2].map(() => limiter.checkSync(user('u1')).delayMs)).toEqual([0, 500])
   })
 
-  test('is refused and charged nothing where nobody can hold it', () => {
+  test('a call that must wait is refused and charged nothing if it cannot be delayed', () => {
     const { clock, limiter } = limiterOf(perUser([leaky]))
     limiter.checkSync(user('u1'))
     const held = limiter.checkSync(user('u1'), { canWait: false })
@@ -221,7 +221,7 @@ describe('a call that must wait', () => {
     expect(limiter.checkSync(user('u1'), { canWait: false }).allowed).toBe(true)
   })
 
-  test('frees its place when it leaves, by its receipt', async () => {
+  test('a call that must wait frees its place when it leaves, by its receipt', async () => {
     const { limiter } = limiterOf(perUser([{ ...leaky, queue: 2 }]))
     limiter.checkSync(user('u1'))
     const second = limiter.checkSync(user('u1'), { receipt: true })
@@ -231,7 +231,7 @@ describe('a call that must wait', () => {
     expect(limiter.checkSync(user('u1'))).toMatchObject({ allowed: true, delayMs: 300 })
   })
 
-  test('smooths paying callers where free ones are refused', () => {
+  test('a tier can delay paying callers while free ones are refused', () => {
     const rules = perUser(['1/second'], {
       tiers: { plan: { pro: [{ max: 1, window: '1s', wait: '2s' }] } },
     })
@@ -245,7 +245,7 @@ describe('a call that must wait', () => {
 })
 
 describe('shadow', () => {
-  test('rules never refuse, and say what they would have refused', () => {
+  test('shadow rules never refuse, and report what they would have refused', () => {
     const rules = [
       { id: 'real', by: ['user'], limits: ['5/second'] },
       { id: 'trial', by: ['user'], limits: ['2/second'], mode: 'shadow' },
@@ -257,7 +257,7 @@ describe('shadow', () => {
     expect(decisions[3]?.policies().map(({ name }) => name)).toEqual(['real'])
   })
 
-  test('rules alone leave a call within, with no limit that binds', () => {
+  test('a call with shadow rules only is within its limits, without a binding limit', () => {
     const { limiter } = limiterOf(perUser(['1/second'], { mode: 'shadow' }))
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1'))).toMatchObject({
@@ -268,7 +268,7 @@ describe('shadow', () => {
     })
   })
 
-  test('rules never make a call fail, nor do rules that are off', () => {
+  test('neither shadow rules nor rules that are off make a call fail', () => {
     const real = { id: 'real', by: ['user'], limits: ['5/second'] }
     const trials = [
       { cost: { attribute: 'tokens' }, by: ['user'] },
@@ -284,7 +284,7 @@ describe('shadow', () => {
     }
   })
 
-  test('rules charge for refusals just as their enforcing twins do', () => {
+  test('shadow rules charge refusals as enforced rules do', () => {
     const limits = [{ max: 10, window: '1m', onRefusal: 'charge' }]
     const refusals = (mode: string) => {
       const { limiter } = limiterOf(perUser(limits, { mode }))
@@ -296,7 +296,7 @@ describe('shadow', () => {
     expect(refusals('shadow')).toEqual(refusals('enforce'))
   })
 
-  test('candidates count apart from the limits in force', () => {
+  test('candidates count separately from the active limits', () => {
     const rules = perUser(['4/second'], { candidate: { limits: ['1/second'] } })
     const { limiter } = limiterOf(rules)
     const decisions = [1, 2].map(() => limiter.checkSync(user('u1')))
@@ -304,7 +304,7 @@ describe('shadow', () => {
     expect(decisions[1]?.remaining).toBe(2)
   })
 
-  test('counts of the calls that really got through: 50 where 100 of 200 do', () => {
+  test('a shadow rule counts the calls that were admitted: 50 where 100 of 200 are', () => {
     const rules = [
       { id: 'real', by: ['user'], limits: [{ algorithm: 'fixed-window', max: 100, window: '1h' }] },
       { id: 'trial', by: ['user'], limits: ['1/second'], mode: 'shadow' },
@@ -319,7 +319,7 @@ describe('shadow', () => {
   })
 })
 
-test('without rules nothing is decided until they come', async () => {
+test('a limiter without rules decides nothing until setRules', async () => {
   const limiter = createLimiter({ rules: undefined })
   const request = { attributes: { user: 'u1' } }
   const absent = { code: 'RULES_ABSENT', status: 503 }

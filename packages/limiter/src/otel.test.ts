@@ -37,8 +37,8 @@ function start(): Limiter {
 
 const attributes = () => exporter.getFinishedSpans().map((span) => span.attributes)
 
-describe('a traced limiter', () => {
-  test('makes a span of each decision, with what was decided', async () => {
+describe('traceLimiter', () => {
+  test('a traced limiter makes a span of each decision, with what was decided', async () => {
     const limiter = start()
     await limiter.check(call)
     limiter.checkSync(call)
@@ -77,7 +77,7 @@ describe('a traced limiter', () => {
     ])
   })
 
-  test('is a child of the span that is active', async () => {
+  test('the span of a traced limiter is a child of the active span', async () => {
     const limiter = start()
     const parent = tracer.startSpan('handler')
     await context.with(trace.setSpan(context.active(), parent), () => limiter.check(call))
@@ -87,11 +87,11 @@ describe('a traced limiter', () => {
     expect(span?.spanContext().traceId).toBe(parent.spanContext().traceId)
   })
 
-  test('decides at once what is decided at once', () => {
+  test('a traced limiter decides synchronously what the limiter decides synchronously', () => {
     expect(start().decide(call)).not.toBeInstanceOf(Promise)
   })
 
-  test('tells of no rule where none matched, and nothing of who called', async () => {
+  test('a span has no rule if none matched, and nothing about the caller', async () => {
     const limiter = start()
     await limiter.check({ attributes: { ip: '203.0.113.7' } })
     await limiter.check(call)
@@ -105,7 +105,7 @@ describe('a traced limiter', () => {
     expect(JSON.stringify(attributes())).not.toContain(USER)
   })
 
-  test('records an error by its code and passes it on as it is', async () => {
+  test('a traced limiter records an error by its code and rethrows it unchanged', async () => {
     const limiter = start()
     const bad = { attributes: { user: USER }, cost: -7 }
     const errors = [
@@ -126,7 +126,7 @@ describe('a traced limiter', () => {
     expect(JSON.stringify(spans.map(({ events }) => events))).not.toContain('-7')
   })
 
-  test('is the limiter in everything else', async () => {
+  test('a traced limiter passes every other method through', async () => {
     const limiter = start()
     expect(limiter).toMatchObject({ isSync: true, countsMessages: false, hasDurable: false })
     const { receipt } = await limiter.check(call, { receipt: true })
@@ -141,7 +141,7 @@ describe('a traced limiter', () => {
     await expect(limiter.check(call)).rejects.toThrow()
   })
 
-  test('without an SDK only decides', async () => {
+  test('a traced limiter without an SDK only decides', async () => {
     const limiter = traceLimiter(createLimiter({ rules: RULES, clock: manualClock() }))
     expect((await limiter.check(call)).allowed).toBe(true)
     expect(limiter.checkSync(call).allowed).toBe(true)

@@ -51,7 +51,7 @@ function used(store: ScriptedStore): number {
   return [...counts.values()].reduce((sum, each) => sum + each, 0)
 }
 
-describe('whatever a store answers, and whatever it leaves out', () => {
+describe('for all complete and partial answers of a store', () => {
   test('nothing granted to a refused call stays charged', async () => {
     await fc.assert(
       fc.asyncProperty(rules, trace, nodes, async (set, steps, fleet) => {

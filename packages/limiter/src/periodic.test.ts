@@ -9,8 +9,8 @@ function makeTask(run: (round: number) => Promise<void>) {
   return { scheduler, rounds: made, count: () => rounds }
 }
 
-describe('rounds', () => {
-  test('begin at once and go on in their interval', async () => {
+describe('PeriodicTask', () => {
+  test('periodic runs start at once and repeat at their interval', async () => {
     const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start()
     expect(count()).toBe(1)
@@ -18,7 +18,7 @@ describe('rounds', () => {
     expect(count()).toBe(4)
   })
 
-  test('begin after one interval if so asked', async () => {
+  test('periodic runs begin after one interval if so asked', async () => {
     const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start('later')
     expect(count()).toBe(0)
@@ -26,7 +26,7 @@ describe('rounds', () => {
     expect(count()).toBe(1)
   })
 
-  test('are never two at a time: a slow one takes the place of those after it', async () => {
+  test('periodic runs never overlap: a slow one replaces those after it', async () => {
     let finish = () => {}
     const { scheduler, rounds, count } = makeTask((round) =>
       round === 1 ? new Promise((resolve) => (finish = resolve)) : Promise.resolve(),
@@ -40,7 +40,7 @@ describe('rounds', () => {
     expect(count()).toBe(2)
   })
 
-  test('go on after one that rejects and one that throws', async () => {
+  test('periodic runs go on after one that rejects and one that throws', async () => {
     const { scheduler, rounds, count } = makeTask((round) => {
       if (round === 1) return Promise.reject(new Error('no'))
       if (round === 2) throw new Error('no')
@@ -51,7 +51,7 @@ describe('rounds', () => {
     expect(count()).toBe(4)
   })
 
-  test('end when stopped, and leave nothing scheduled', async () => {
+  test('periodic runs end when stopped, and leave nothing scheduled', async () => {
     const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start()
     rounds.start()

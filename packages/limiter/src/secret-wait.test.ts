@@ -26,8 +26,8 @@ function start() {
   return { store, limiter: limiterOver(store, rules), resolve, reject }
 }
 
-describe('until the store has told the key of all hashes', () => {
-  test('a call waits for it, and counts under it', async () => {
+describe('until the store has provided the hash secret', () => {
+  test('a call waits for the secret, and is counted under it', async () => {
     const { store, limiter, resolve } = start()
     const pending = limiter.check(user('u1'))
     await vi.advanceTimersByTimeAsync(19)
@@ -39,7 +39,7 @@ describe('until the store has told the key of all hashes', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('a call that waited for its deadline goes to its posture; nothing reaches the store', async () => {
+  test('a call that waited until its deadline is decided by posture, and nothing reaches the store', async () => {
     const { store, limiter } = start()
     const pending = limiter.check(user('u1'))
     const peeked = limiter.peek(user('u1'))
@@ -60,7 +60,7 @@ describe('until the store has told the key of all hashes', () => {
     expect(await pending).toMatchObject({ source: 'posture' })
   })
 
-  test('a key that arrived while the process was too busy to read is used', async () => {
+  test('a secret that arrived while the process was too busy to read is used', async () => {
     const { limiter, resolve } = start()
     const pending = limiter.check(user('u1'))
     // Read in the turn of the loop in which the deadline is found to have passed.
@@ -69,7 +69,7 @@ describe('until the store has told the key of all hashes', () => {
     expect(await pending).toMatchObject({ source: 'store' })
   })
 
-  test('new rules are taken, bad ones refused, and the good ones used with the key', async () => {
+  test('new rules are accepted, invalid ones refused, and the valid ones used with the secret', async () => {
     const { limiter, resolve } = start()
     expect(() => limiter.setRules('rules: 7')).toThrow(/error in the rules/)
     limiter.setRules(perUser(['9/hour']))
@@ -90,7 +90,7 @@ describe('until the store has told the key of all hashes', () => {
     ])
   })
 
-  test('a receipt is made and read with the final key', async () => {
+  test('a receipt is written and read with the final secret', async () => {
     const { store, limiter, resolve } = start()
     const pending = limiter.check(user('u1'), { receipt: true })
     resolve(SECRET)
@@ -99,7 +99,7 @@ describe('until the store has told the key of all hashes', () => {
     expect(store.gives).toHaveLength(1)
   })
 
-  test('a call that has waited for the key waits only for the rest of its deadline', async () => {
+  test('a call that has waited for the secret waits only for the rest of its deadline', async () => {
     const { store, limiter, resolve } = start()
     const first = limiter.check(user('u1'))
     await vi.advanceTimersByTimeAsync(10)
@@ -110,7 +110,7 @@ describe('until the store has told the key of all hashes', () => {
     expect(store.requests.map(({ options }) => options?.deadlineMs)).toEqual([8, undefined])
   })
 
-  test('a misuse is told at once', async () => {
+  test('misuse is reported at once', async () => {
     const { limiter } = start()
     await expect(limiter.check({} as never)).rejects.toMatchObject({ code: 'CALL_INVALID' })
     expect(await limiter.check({ attributes: { ip: 'x' } })).toMatchObject({ reason: 'unmatched' })
@@ -118,7 +118,7 @@ describe('until the store has told the key of all hashes', () => {
 })
 
 describe('ready', () => {
-  test('resolves at once in memory, and when the store has started elsewhere', async () => {
+  test('ready resolves at once in memory, and when the store has started elsewhere', async () => {
     await createLimiter({ rules }).ready()
     const { limiter, resolve } = start()
     let isReady = false
@@ -132,7 +132,7 @@ describe('ready', () => {
     expect(isReady).toBe(true)
   })
 
-  test('rejects with why the store did not start; calls are answered at once all the same', async () => {
+  test('ready rejects with the reason why the store did not start, and calls are still decided at once', async () => {
     const { store, limiter, reject } = start()
     const pending = limiter.check(user('u1'))
     reject(new Error('another secret'))
@@ -143,13 +143,13 @@ describe('ready', () => {
     expect(store.requests).toEqual([])
   })
 
-  test('rejects where the store’s key is none', async () => {
+  test('ready rejects if the secret of the store is invalid', async () => {
     const { limiter, resolve } = start()
     resolve(new Uint8Array(3))
     await expect(limiter.ready()).rejects.toMatchObject({ code: 'OPTION_INVALID' })
   })
 
-  test('waits for the store also where a key was given; calls do not', async () => {
+  test('ready waits for the store even if a secret was configured; calls do not', async () => {
     const store = new ScriptedStore({ secret: Promise.reject(new Error('no policy')) })
     const limiter = createLimiter({ rules, store, secret: SECRET })
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store' })

@@ -31,8 +31,8 @@ function judgedOf(decision: Decision): { rules: readonly string[]; callers: read
   return { rules, callers }
 }
 
-describe('nothing in shadow says anything of a call', () => {
-  test('that the store refused', () => {
+describe('calls without a shadow verdict', () => {
+  test('no shadow rule gives a verdict on a call that the store refused', () => {
     const { limiter } = limiterOf([...tried(2, 1), shadow('trial', 1)])
     limiter.checkSync(user('u1'))
     expect(judgedOf(limiter.checkSync(user('u1'))).rules).toEqual([
@@ -48,7 +48,7 @@ describe('nothing in shadow says anything of a call', () => {
     expect(refused.shadowRefusals()).toEqual([])
   })
 
-  test('that was refused from the deny cache', async () => {
+  test('no shadow rule gives a verdict on a call that was refused from the deny cache', async () => {
     const { limiter } = await scripted([...tried(1, 5), shadow('trial', 5)], { denyCacheMs: 1000 })
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))
@@ -57,18 +57,21 @@ describe('nothing in shadow says anything of a call', () => {
     expect(judgedOf(cached)).toEqual({ rules: ['per-user refused'], callers: ['per-user refused'] })
   })
 
-  test.each(['not-run', 'ran', 'lost'] as const)('whose store was silent (%s)', async (fate) => {
-    const { limiter, store } = await scripted([...tried(9, 5), shadow('trial', 5)])
-    store.all(fate)
-    const decision = await limiter.check(user('u1'))
-    expect(decision).toMatchObject({ allowed: true, source: 'posture' })
-    expect(judgedOf(decision)).toEqual({
-      rules: ['per-user allowed'],
-      callers: ['per-user allowed'],
-    })
-  })
+  test.each(['not-run', 'ran', 'lost'] as const)(
+    'no shadow rule gives a verdict on a call that the store did not answer (%s)',
+    async (fate) => {
+      const { limiter, store } = await scripted([...tried(9, 5), shadow('trial', 5)])
+      store.all(fate)
+      const decision = await limiter.check(user('u1'))
+      expect(decision).toMatchObject({ allowed: true, source: 'posture' })
+      expect(judgedOf(decision)).toEqual({
+        rules: ['per-user allowed'],
+        callers: ['per-user allowed'],
+      })
+    },
+  )
 
-  test('that was decided from a last known state while the store was slow', async () => {
+  test('no shadow rule gives a verdict on a call that was decided from a last known state while the store was slow', async () => {
     vi.useFakeTimers()
     const { limiter, store } = await scripted([...tried(9, 5, { hedge: true }), shadow('trial', 5)])
     await limiter.check(user('u1'))
@@ -84,7 +87,7 @@ describe('nothing in shadow says anything of a call', () => {
     store.release()
   })
 
-  test('whose cost it could not read', () => {
+  test('a shadow rule gives no verdict on a call whose cost it cannot read', () => {
     const cost = { attribute: 'tokens' }
     const { limiter } = limiterOf([
       { id: 'plain', by: ['user'], limits: [window(9)] },
@@ -116,7 +119,7 @@ test('a shadow rule without a limit for a caller judged the call and allows it',
   expect(judgedOf(limiter.checkSync(pro)).rules).toEqual(['trial allowed'])
 })
 
-test('an enforced rule that the deny cache did not ask leaves a share that is not known', async () => {
+test('the share left of an enforced rule that the deny cache skipped is unknown', async () => {
   const rules = [
     { id: 'wide', by: ['user'], limits: [window(100)] },
     { id: 'narrow', by: ['user'], limits: [window(1)] },
@@ -134,7 +137,7 @@ test('an enforced rule that the deny cache did not ask leaves a share that is no
   ])
 })
 
-describe('a would-be refusal names', () => {
+describe('would-be refusals', () => {
   const hashOf = (decision: Decision, rule: string): Hash64 | undefined => {
     let found: Hash64 | undefined
     decision.eachCaller((id, _by, caller) => {
@@ -143,7 +146,7 @@ describe('a would-be refusal names', () => {
     return found
   }
 
-  test('the rule, whether it is a candidate, the caller, the limit and the wait', () => {
+  test('a would-be refusal names the rule, whether it is a candidate, the caller, the limit and the wait', () => {
     const { limiter } = limiterOf([
       ...tried(9, 1),
       shadow('trial', 9, { by: ['ip'], limits: [window(5), window(1, { name: 'one' })] }),
@@ -163,7 +166,7 @@ describe('a would-be refusal names', () => {
     }
   })
 
-  test('both a rule in shadow and its own candidate', () => {
+  test('a would-be refusal names both a rule in shadow and its own candidate', () => {
     const { limiter } = limiterOf([shadow('trial', 0, { candidate: { limits: [window(0)] } })])
     const refusals = limiter.checkSync(user('u1')).shadowRefusals()
     expect(refusals.map(({ rule, mode }) => [rule, mode])).toEqual([
@@ -172,7 +175,7 @@ describe('a would-be refusal names', () => {
     ])
   })
 
-  test('no wait where waiting would not have helped', () => {
+  test('a would-be refusal names no wait where waiting would not have helped', () => {
     const { limiter } = limiterOf([shadow('trial', 3)])
     expect(limiter.checkSync(user('u1', 4)).shadowRefusals()).toMatchObject([
       { rule: 'trial', retryAfterMs: null },
@@ -180,7 +183,7 @@ describe('a would-be refusal names', () => {
   })
 })
 
-test('whatever the store does, what said something in shadow is a matched rule of an admitted call', async () => {
+test('whatever the store does, only matched rules of admitted calls have shadow verdicts', async () => {
   const fates = fc.constantFrom<Fate>('answer', 'not-run', 'ran', 'lost')
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(fates, { minLength: 3, maxLength: 3 })), async (rounds) => {

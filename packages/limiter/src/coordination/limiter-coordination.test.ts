@@ -5,8 +5,8 @@ import { call, perUser, user } from '../limiter.test-helper.js'
 import type { ScriptedStore } from '../scripted-store.test-helper.js'
 import { leased, nodeOf, window } from './node.test-helper.js'
 
-describe('a leased rule', () => {
-  test('asks the store at first, then decides here, at once and without a promise', async () => {
+describe('leased rules', () => {
+  test('a leased rule first uses the store, then decides synchronously on this node', async () => {
     const node = await nodeOf(leased(1000))
     const sources = (await node.many(40)).map(({ source }) => source)
     expect(sources[0]).toBe('store')
@@ -16,7 +16,7 @@ describe('a leased rule', () => {
     expect(node.store.requests.length).toBeLessThan(15)
   })
 
-  test('admits its limit exactly, however the units were drawn', async () => {
+  test('a leased rule admits its limit exactly, however the units were drawn', async () => {
     const node = await nodeOf(leased(100))
     const decisions = await node.many(150)
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100)
@@ -24,7 +24,7 @@ describe('a leased rule', () => {
     expect(await node.used()).toBe(100)
   })
 
-  test('says how old what it knows is', async () => {
+  test('a leased rule reports the age of its state', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     await node.pass(30)
@@ -32,7 +32,7 @@ describe('a leased rule', () => {
     expect(await node.limiter.explain(user('u1'))).toMatchObject({ source: 'store' })
   })
 
-  test('gives back what nobody asked for, so that the store counts what was admitted', async () => {
+  test('a leased rule returns unused units, so that the store counts what was admitted', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     expect(await node.used()).toBeGreaterThan(40)
@@ -43,7 +43,7 @@ describe('a leased rule', () => {
     expect(stats?.drawn).toBe((stats?.spent ?? 0) + (stats?.givenBack ?? 0))
   })
 
-  test('gives back when it is closed', async () => {
+  test('a leased rule gives back when it is closed', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     const before = await node.used()
@@ -53,7 +53,7 @@ describe('a leased rule', () => {
     expect(before - drawn).toBe(40)
   })
 
-  test('serves a caller that gets limits of its own by those, and gives back when it is idle', async () => {
+  test('a leased rule serves a caller that gets limits of its own by those, and gives back when it is idle', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     const caller = new Map([['user', 'u1']])
@@ -69,7 +69,7 @@ describe('a leased rule', () => {
     expect(await node.used()).toBe(41)
   })
 
-  test('whose store is silent spends its lease, then answers by its posture', async () => {
+  test('a leased rule whose store does not answer spends its lease, then answers by its posture', async () => {
     const node = await nodeOf(leased(1000, { posture: 'closed' }))
     await node.many(40)
     node.store.all('not-run')
@@ -80,7 +80,7 @@ describe('a leased rule', () => {
     expect(decisions.at(-1)).toMatchObject({ allowed: false, source: 'posture' })
   })
 
-  test('is reset and refunded as any other', async () => {
+  test('a leased rule is reset and refunded as any other', async () => {
     const node = await nodeOf(leased(100))
     await node.many(40)
     const { receipt = '', source } = await node.limiter.check(user('u1'), { receipt: true })
@@ -95,7 +95,7 @@ describe('a leased rule', () => {
     expect(await node.used()).toBe(10)
   })
 
-  test('counts a limit that charges refusals in the store alone', async () => {
+  test('a leased rule counts a limit that charges refusals in the store alone', async () => {
     const node = await nodeOf(
       perUser([window(1000, { onRefusal: 'charge' })], { coordination: 'leased' }),
     )
@@ -104,14 +104,14 @@ describe('a leased rule', () => {
   })
 })
 
-describe('a call with a leased and an exact rule', () => {
+describe('calls with a leased and an exact rule', () => {
   const rules = [
     { id: 'a', by: ['user'], limits: [window(1000)], coordination: 'leased' },
     { id: 'b', by: ['ip'], limits: [window(30)] },
   ]
   const both = call({ user: 'u1', ip: '192.0.2.1' })
 
-  test('that the exact one refuses takes nothing of the lease', async () => {
+  test('a call with a leased and an exact rule that the exact one refuses takes nothing of the lease', async () => {
     const { limiter, store } = await nodeOf(rules)
     for (let i = 0; i < 60; i++) await limiter.check(both)
     const other = call({ user: 'u1', ip: '192.0.2.2' })
@@ -122,7 +122,7 @@ describe('a call with a leased and an exact rule', () => {
     expect(counter?.state).toMatchObject({ count: 40 })
   })
 
-  test('lists both limits in their order', async () => {
+  test('a call with a leased and an exact rule lists both limits in their order', async () => {
     const { limiter } = await nodeOf(rules)
     let decision: Decision | undefined
     for (let i = 0; i < 20; i++) decision = await limiter.check(both)
@@ -139,8 +139,8 @@ function takeOf(store: ScriptedStore, max: number) {
   return { ...found, amount: 0 }
 }
 
-describe('a leased rule in shadow', () => {
-  test('refuses nothing, and says what it would have refused', async () => {
+describe('leased shadow rules', () => {
+  test('a leased rule in shadow refuses nothing, and says what it would have refused', async () => {
     const node = await nodeOf(leased(50, { mode: 'shadow' }))
     const decisions = await node.many(80)
     expect(decisions.every(({ allowed }) => allowed)).toBe(true)
@@ -148,11 +148,11 @@ describe('a leased rule in shadow', () => {
   })
 })
 
-describe('a local rule', () => {
+describe('local rules', () => {
   const local = (max: number, more: object = {}) =>
     perUser([window(max)], { coordination: 'local', ...more })
 
-  test('asks the store once for a caller, then counts here and reports', async () => {
+  test('a local rule uses the store once for a caller, then counts on this node and reports', async () => {
     const node = await nodeOf(local(100))
     const decisions = await node.many(20)
     expect(decisions.map(({ source }) => source)).toEqual([
@@ -165,14 +165,14 @@ describe('a local rule', () => {
     expect(await node.used()).toBe(20)
   })
 
-  test('of one node admits its limit, however many first calls come at once', async () => {
+  test('a local rule of one node admits its limit, however many first calls come at once', async () => {
     const node = await nodeOf(local(100))
     const first = await Promise.all(Array.from({ length: 80 }, () => node.check()))
     const decisions = [...first, ...(await node.many(80))]
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100)
   })
 
-  test('adds what others counted, and measures what was too much', async () => {
+  test('a local rule adds what others counted, and measures what was too much', async () => {
     const node = await nodeOf(local(100))
     await node.many(60)
     const taken = takeOf(node.store, 100)
@@ -182,7 +182,7 @@ describe('a local rule', () => {
     expect(node.limiter.stats?.coordination.get('per-user')?.overAdmitted).toBe(20)
   })
 
-  test('is looked at from here, with how old that is', async () => {
+  test('a local rule is peeked at on this node, with the age of its state', async () => {
     const node = await nodeOf(local(100))
     await node.many(20)
     await node.pass(40)
@@ -195,7 +195,7 @@ describe('a local rule', () => {
     expect(later.explain?.[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 10 })
   })
 
-  test('asks the store once in all for a caller that comes once', async () => {
+  test('a local rule calls the store once for a caller that comes once', async () => {
     const node = await nodeOf(local(100))
     await node.check('u1')
     await node.pass(20)
@@ -205,7 +205,7 @@ describe('a local rule', () => {
     expect(node.limiter.stats?.coordination.get('per-user')?.counters).toBe(0)
   })
 
-  test('asks the store twice for a caller that calls every 60 ms, however long it does', async () => {
+  test('a local rule calls the store twice for a caller that calls every 60 ms, however long it does', async () => {
     const node = await nodeOf(local(100))
     const sources: string[] = []
     for (let i = 0; i < 30; i++) {
@@ -217,7 +217,7 @@ describe('a local rule', () => {
     expect(await node.used()).toBe(30)
   })
 
-  test('gives a refund to what counts here', async () => {
+  test('a refund of a local rule goes to the counter on this node', async () => {
     const node = await nodeOf(local(100))
     await node.many(20)
     const { receipt = '' } = await node.limiter.check(user('u1'), { receipt: true })
@@ -227,7 +227,7 @@ describe('a local rule', () => {
     expect(await node.used()).toBe(20)
   })
 
-  test('has what passed by posture reported once its rounds are answered again', async () => {
+  test('a local rule reports what passed by posture once its rounds are answered again', async () => {
     const node = await nodeOf(local(100))
     await node.many(20)
     node.store.all('not-run')
@@ -241,7 +241,7 @@ describe('a local rule', () => {
     expect(await node.used('u2')).toBe(1)
   })
 
-  test('goes on counting while the store is silent, and is answered for by posture if unknown', async () => {
+  test('a local rule keeps counting during an outage, and decides unknown callers by posture', async () => {
     const node = await nodeOf(local(100, { posture: 'closed' }))
     await node.many(20)
     node.store.all('not-run')
@@ -250,8 +250,8 @@ describe('a local rule', () => {
   })
 })
 
-describe('a split rule', () => {
-  test('never asks the store, and has the part of its node', async () => {
+describe('split rules', () => {
+  test('a split rule never uses the store, and has the part of its node', async () => {
     const node = await nodeOf(perUser([window(10)], { coordination: 'split' }))
     node.store.nodes = 3
     const decisions = await node.many(6)
@@ -261,7 +261,7 @@ describe('a split rule', () => {
     expect((await node.limiter.peek(user('u1'))).allowed).toBe(false)
   })
 
-  test('is refunded and reset here', async () => {
+  test('a split rule is refunded and reset on this node', async () => {
     const node = await nodeOf(perUser([window(2)], { coordination: 'split' }))
     const { receipt = '' } = await node.limiter.check(user('u1'), { receipt: true })
     await node.check()

@@ -94,8 +94,8 @@ function mixedCallOf(rules: readonly object[], says: Readonly<Record<string, Scr
 const idsOf = (mixed: MixedCall) =>
   mixed.rest?.groups.map((takes) => takes.map(({ compiled: of }) => of.rule))
 
-describe('a call that is decided in two places', () => {
-  test('leaves nothing for the store where this node decides it all', () => {
+describe('MixedCall', () => {
+  test('a mixed call leaves nothing for the store where this node decides it all', () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased'), rule('b', 'local')], {
       a: granted,
       b: granted,
@@ -106,7 +106,7 @@ describe('a call that is decided in two places', () => {
     expect([mixed.source, mixed.staleMs]).toEqual(['local', 7])
   })
 
-  test('leaves the store the limits that are not decided here, and puts both in their places', () => {
+  test('a mixed call leaves the store the limits that are not decided on this node, and puts both in their places', () => {
     const rules = [rule('a', 'leased'), rule('b', 'exact'), rule('c', 'leased')]
     const { split: mixed } = mixedCallOf(rules, { a: granted, c: undefined })
     void mixed.begin(WAIT_MS)
@@ -116,7 +116,7 @@ describe('a call that is decided in two places', () => {
     expect(mixed.source).toBe('lease')
   })
 
-  test('that a limit here refuses asks nobody else, and puts back what others granted', () => {
+  test('a mixed call that this node refuses does not reach the store, and puts back what other limits granted', () => {
     const rules = [rule('a', 'leased'), rule('b', 'leased'), rule('x', 'exact'), shadow('s')]
     const { here: decider, split: mixed } = mixedCallOf(rules, {
       a: granted,
@@ -133,7 +133,7 @@ describe('a call that is decided in two places', () => {
     expect(outcomes).toEqual([[refused]])
   })
 
-  test('puts back once what it was granted when the store refuses it', () => {
+  test('a mixed call puts back once what it was granted when the store refuses it', () => {
     const rules = [rule('a', 'leased'), rule('b', 'exact'), shadow('s')]
     const { here: decider, split: mixed } = mixedCallOf(rules, { a: granted, s: granted })
     void mixed.begin(WAIT_MS)
@@ -144,14 +144,14 @@ describe('a call that is decided in two places', () => {
     expect(mixed.merge([[{ ...stored, granted: 0 }]])[0]?.[0]?.granted).toBe(0)
   })
 
-  test('waits for a draw, and goes on with what it granted', async () => {
+  test('a mixed call waits for a draw, and goes on with what it granted', async () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased')], { a: Promise.resolve(granted) })
     await mixed.begin(WAIT_MS)
     expect(mixed.rest).toBeUndefined()
     expect(mixed.outcomes).toEqual([[granted]])
   })
 
-  test('asks the store itself for what a draw did not bring', async () => {
+  test('a mixed call leaves to the store what a draw did not bring', async () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased')], {
       a: Promise.resolve<DrawResult>('store'),
     })
@@ -160,7 +160,7 @@ describe('a call that is decided in two places', () => {
     expect(mixed.isSilent).toBe(false)
   })
 
-  test('does not ask a store again that was silent to its draws, and knows the fate of each', async () => {
+  test('a mixed call does not call a store again that did not answer its draws, and knows the fate of each', async () => {
     const [ran, lost] = [silentDraw('unknown'), silentDraw('not-run')]
     const rules = ['a', 'b', 'c', 'd'].map((id) => rule(id, 'leased'))
     const { split: mixed } = mixedCallOf([...rules, shadow('s')], {
@@ -179,7 +179,7 @@ describe('a call that is decided in two places', () => {
     expect([ran.isAdmitted, lost.isAdmitted]).toEqual([true, true])
   })
 
-  test('of one limit goes on from the draw that it waits for', async () => {
+  test('a mixed call of one limit goes on from the draw that it waits for', async () => {
     const draw = silentDraw('unknown')
     for (const waited of [granted, 'store', draw] as const) {
       const { here: decider, split: mixed } = mixedCallOf([rule('a', 'leased')], {})
@@ -191,7 +191,7 @@ describe('a call that is decided in two places', () => {
     }
   })
 
-  test('is refused by a draw that brought a refusal', async () => {
+  test('a mixed call is refused by a draw that brought a refusal', async () => {
     const { here: decider, split: mixed } = mixedCallOf(
       [rule('a', 'leased'), rule('b', 'leased')],
       {
@@ -209,8 +209,8 @@ function shadow(id: string) {
   return rule(id, 'leased', 'shadow')
 }
 
-describe('a shadow group of such a call', () => {
-  test('is decided here where it can be, and refuses nothing', () => {
+describe('shadow groups of a mixed call', () => {
+  test('a shadow group of a mixed call is decided on this node where it can be, and refuses nothing', () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased'), shadow('s')], {
       a: granted,
       s: refused,
@@ -220,7 +220,7 @@ describe('a shadow group of such a call', () => {
     expect(mixed.outcomes).toEqual([[granted], [refused]])
   })
 
-  test('goes to the store whole if one of its limits is not decided here', () => {
+  test('a shadow group of a mixed call goes to the store whole if one of its limits is not decided on this node', () => {
     const two = {
       ...shadow('s'),
       limits: ['100/second', { max: 9, window: '1h', onRefusal: 'charge', name: 'own' }],
@@ -237,7 +237,7 @@ describe('a shadow group of such a call', () => {
     expect(mixed.merge([[], [stored, stored]])).toEqual([[granted], [stored, stored], [granted]])
   })
 
-  test('that a limit here refuses asks nothing of the store', () => {
+  test('a shadow group of a mixed call that this node refuses does not reach the store', () => {
     const two = {
       ...shadow('s'),
       limits: ['100/second', { max: 9, window: '1h', onRefusal: 'charge', name: 'own' }],
@@ -249,8 +249,8 @@ describe('a shadow group of such a call', () => {
   })
 })
 
-describe('how long such a call may wait for a draw', () => {
-  test('is all of its time where no enforced limit needs the store, and nothing for shadows', () => {
+describe('waiting for draws', () => {
+  test('the time that a mixed call may wait for a draw is all of its time where no enforced limit needs the store, and nothing for shadows', () => {
     const rules = [rule('a', 'leased'), rule('b', 'local'), shadow('s')]
     const { here: decider, split: mixed } = mixedCallOf(rules, {
       a: granted,
@@ -261,7 +261,7 @@ describe('how long such a call may wait for a draw', () => {
     expect(decider.waits).toEqual([WAIT_MS, WAIT_MS, 0])
   })
 
-  test('is nothing beside a limit that the store decides: two trips would add up', () => {
+  test('the time that a mixed call may wait for a draw is nothing beside a limit that the store decides: two trips would add up', () => {
     const { here: decider, split: mixed } = mixedCallOf([rule('a', 'leased'), rule('b', 'exact')], {
       a: undefined,
     })
@@ -270,7 +270,7 @@ describe('how long such a call may wait for a draw', () => {
     expect(idsOf(mixed)).toEqual([['a', 'b']])
   })
 
-  test('is nothing beside a limit that is not known here yet', () => {
+  test('the time that a mixed call may wait for a draw is nothing beside a limit that is not known here yet', () => {
     const { here: decider, split: mixed } = mixedCallOf(
       [rule('a', 'leased'), rule('b', 'leased')],
       { a: granted },
@@ -281,13 +281,13 @@ describe('how long such a call may wait for a draw', () => {
   })
 })
 
-describe('a refusal here of a call with a limit that charges refusals', () => {
+describe('refusals that must be charged', () => {
   const charging = {
     ...rule('c', 'exact'),
     limits: [{ max: 9, window: '1h', onRefusal: 'charge' }],
   }
 
-  test('is left to the store with all of the call, and nothing stays granted here', () => {
+  test('a refusal that must be charged is left to the store with the whole call, and nothing stays granted on this node', () => {
     const rules = [rule('a', 'leased'), rule('b', 'leased'), charging, shadow('s')]
     const { here: decider, split: mixed } = mixedCallOf(rules, {
       a: granted,
@@ -301,7 +301,7 @@ describe('a refusal here of a call with a limit that charges refusals', () => {
     expect(mixed.merge([[stored, stored, stored]])).toEqual([[stored, stored, stored], [granted]])
   })
 
-  test('leaves what only nodes count decided here', () => {
+  test('a refusal that the store must charge leaves split limits decided on this node', () => {
     const rules = [rule('a', 'split'), rule('b', 'leased'), charging]
     const { here: decider, split: mixed } = mixedCallOf(rules, { a: granted, b: refused })
     void mixed.begin(WAIT_MS)
@@ -312,7 +312,7 @@ describe('a refusal here of a call with a limit that charges refusals', () => {
     expect(decider.putBacks).toEqual(['a'])
   })
 
-  test('is final where only nodes count: the store would grant it', () => {
+  test('a refusal by a split limit is final, because the store would grant it', () => {
     const { split: mixed } = mixedCallOf([rule('a', 'split'), charging], { a: refused })
     void mixed.begin(WAIT_MS)
     expect([mixed.isRefused, mixed.rest]).toEqual([true, undefined])

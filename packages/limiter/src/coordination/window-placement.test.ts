@@ -24,15 +24,15 @@ const estimateOf = (
 const place = (sinceEdgeUs: number, uncertaintyUs: number, limit = windowed) =>
   placeInWindow(estimateOf(EDGE_US + sinceEdgeUs, uncertaintyUs), limit) - EDGE_US
 
-describe('a unit that a node places itself', () => {
-  test('belongs to the store’s time while that is known well enough', () => {
+describe('placeInWindow', () => {
+  test('a unit placed by a node belongs to the store’s time while that is known well enough', () => {
     for (const sinceEdge of [0, 1, 50_000, 999_999]) {
       expect(place(sinceEdge, TOLERANCE_US)).toBe(sinceEdge)
       expect(place(sinceEdge, 0)).toBe(sinceEdge)
     }
   })
 
-  test('belongs to the earlier window as near to its end as the time may be off', () => {
+  test('a unit placed by a node belongs to the earlier window as near to its end as the time may be off', () => {
     expect(place(0, 150_000)).toBe(-150_000)
     expect(place(149_999, 150_000)).toBe(-1)
     expect(place(150_000, 150_000)).toBe(150_000)
@@ -40,34 +40,34 @@ describe('a unit that a node places itself', () => {
     expect(place(-1, 150_000)).toBe(-1)
   })
 
-  test('belongs to the last window, and to none before it, however far off the time may be', () => {
+  test('a unit placed by a node belongs to the last window, and to none before it, however far off the time may be', () => {
     expect(place(300_000, 5 * SECOND_US)).toBe(-700_000)
     expect(place(0, 5 * SECOND_US)).toBe(-SECOND_US)
   })
 
   test.each(['token-bucket', 'gcra', 'leaky-bucket', 'sliding-window-log'] as const)(
-    'belongs to the plain time where it is of a %s, which has no edges',
+    'a unit placed by a node belongs to the plain time where it is of a %s, which has no edges',
     (algorithm) => {
       expect(place(0, 500_000, limitOf(algorithm))).toBe(0)
     },
   )
 
-  test('belongs to the plain time where the store has never told its own', () => {
+  test('a unit placed by a node belongs to the plain time before the store has reported its own', () => {
     expect(place(0, Infinity)).toBe(0)
     expect(place(1.5, Infinity)).toBe(1)
   })
 
-  test('is treated with care at once where the tolerance is 0', () => {
+  test('a unit placed by a node is treated with care at once where the tolerance is 0', () => {
     expect(placeInWindow(estimateOf(EDGE_US, 1, 0), windowed)).toBe(EDGE_US - 1)
     expect(placeInWindow(estimateOf(EDGE_US, 0, 0), windowed)).toBe(EDGE_US)
   })
 
-  test('never lies before time began', () => {
+  test('a unit placed by a node never lies before time began', () => {
     expect(placeInWindow(estimateOf(10, 150_000), windowed)).toBe(10)
   })
 })
 
-describe('wherever the store’s time may lie', () => {
+describe('for all store times', () => {
   const limits = fc
     .record({
       algorithm: fc.constantFrom('fixed-window' as const, 'sliding-window-counter' as const),

@@ -15,7 +15,7 @@ function compiled(limit: object | string) {
 const shareOf = (limit: object | string, factor: number, nodes: number, canWait = true): Limit =>
   new FallbackShares().get(compiled(limit), factor, nodes, canWait)
 
-describe('a share', () => {
+describe('FallbackShares', () => {
   test.each([
     ['5/hour', 1, 20, 1],
     ['5/hour', 1, 2, 3],
@@ -25,11 +25,11 @@ describe('a share', () => {
     ['10/hour', 10, 3, 34],
     ['1000/hour', 1, 1, 1000],
     ['0/hour', 1, 7, 0],
-  ])('of %s with a factor of %d on %d nodes is %d', (limit, factor, nodes, max) => {
+  ])('a share of %s with a factor of %d on %d nodes is %d', (limit, factor, nodes, max) => {
     expect(shareOf(limit, factor, nodes)).toMatchObject({ max, capacity: max })
   })
 
-  test('is of burst and queue alike, and keeps algorithm, window and waits', () => {
+  test('a share is of burst and queue alike, and keeps algorithm, window and waits', () => {
     const bucket = { max: 100, window: '1m', burst: 31, wait: '2s' }
     expect(shareOf(bucket, 1, 10)).toMatchObject({
       algorithm: 'token-bucket',
@@ -46,18 +46,18 @@ describe('a share', () => {
     })
   })
 
-  test('for a way in that cannot wait lends as much, and makes nobody wait', () => {
+  test('a share for calls that cannot be delayed lends as much, and delays no call', () => {
     const bucket = { max: 100, window: '1m', wait: '2s' }
     const { borrowable: lent } = shareOf(bucket, 1, 10)
     expect(lent).toBeGreaterThan(0)
     expect(shareOf(bucket, 1, 10, false)).toMatchObject({ maxWaitUs: 0, borrowable: lent })
   })
 
-  test('charges no refusal', () => {
+  test('a share charges no refusal', () => {
     expect(shareOf({ max: 9, window: '1s', onRefusal: 'charge' }, 1, 2).onRefusal).toBe('none')
   })
 
-  test('that cannot be counted exactly is a fixed window of as much', () => {
+  test('a share that cannot be counted exactly is a fixed window of as much', () => {
     const fine = { max: 366 * 86_400_000, window: '366d', burst: 10_000_000 }
     expect(shareOf(fine, 1, 1).algorithm).toBe('token-bucket')
     expect(shareOf(fine, 1, 7)).toMatchObject({
@@ -67,7 +67,7 @@ describe('a share', () => {
     })
   })
 
-  test('of a limit too large for its factor is a window of the most that can be counted', () => {
+  test('a share of a limit too large for its factor is a window of the most that can be counted', () => {
     expect(shareOf({ max: 999_999_999_999_999, window: '366d', burst: 1 }, 10, 1)).toMatchObject({
       algorithm: 'fixed-window',
       max: 999_999_999_999_999,
@@ -77,7 +77,7 @@ describe('a share', () => {
     ).toMatchObject({ algorithm: 'fixed-window', max: 27_000 })
   })
 
-  test('is made once for each size of the fleet', () => {
+  test('a share is made once for each size of the fleet', () => {
     const shares = new FallbackShares()
     const of = compiled('100/second')
     const first = shares.get(of, 1, 3, true)
@@ -85,7 +85,7 @@ describe('a share', () => {
     expect(shares.get(of, 1, 4, true).max).toBe(25)
   })
 
-  test('of any limit is exact, at least 1, and n of them at most factor * max + n - 1', () => {
+  test('a share of any limit is exact, at least 1, and n of them at most factor * max + n - 1', () => {
     const spec = fc.record({
       algorithm: fc.constantFrom<LimitSpec['algorithm'][]>('token-bucket', 'fixed-window', 'gcra'),
       max: fc.integer({ min: 1, max: 1_000_000 }),

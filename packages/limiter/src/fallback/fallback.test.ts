@@ -23,8 +23,8 @@ async function silent(rules: object[] | string) {
   return made
 }
 
-describe('a rule whose store is silent', () => {
-  test('and is open admits, with the numbers of a counter that nobody used', async () => {
+describe('fallback by posture', () => {
+  test('a rule that fails open admits, with the numbers of an unused counter', async () => {
     const { limiter } = await silent(perUser([window(3)], { posture: 'open' }))
     for (let i = 0; i < 5; i++) {
       const decision = await limiter.check(user('u1', 2))
@@ -40,7 +40,7 @@ describe('a rule whose store is silent', () => {
     }
   })
 
-  test('says nothing of a rule named constructor that the store answered', async () => {
+  test('a rule named constructor that the store answered is not reported as decided by posture', async () => {
     const rules = [
       { id: 'constructor', by: ['user'], limits: [window(4)] },
       { id: 'silent', by: ['user'], limits: [window(4)] },
@@ -57,7 +57,7 @@ describe('a rule whose store is silent', () => {
     expect(shares[1]?.[1]).toBeLessThan(0)
   })
 
-  test('and is closed refuses, and says to come back in a second', async () => {
+  test('a rule that fails closed refuses, to be retried in a second', async () => {
     const { limiter } = await silent(perUser([window(3)], { posture: 'closed' }))
     expect(await limiter.check(user('u1'))).toMatchObject({
       allowed: false,
@@ -68,7 +68,7 @@ describe('a rule whose store is silent', () => {
     })
   })
 
-  test('and is local with a factor above 1 grants more than the limit, up to that factor of it', async () => {
+  test('a rule that fails local with a factor above 1 grants up to that factor of its limit', async () => {
     const { limiter, store } = await silent(perUser([window(10)], { posture: { local: 2.5 } }))
     store.nodes = 2
     const decisions: Decision[] = []
@@ -81,7 +81,7 @@ describe('a rule whose store is silent', () => {
     expect(decisions.every(({ limit }) => limit === 10)).toBe(true)
   })
 
-  test('and is generous refuses what the limit itself could never hold', async () => {
+  test('a rule with a factor above 1 still refuses a cost above its capacity', async () => {
     const { limiter } = await silent(perUser([window(10)], { posture: { local: 10 } }))
     expect(await limiter.check(user('u1', 11))).toMatchObject({
       allowed: false,
@@ -89,7 +89,7 @@ describe('a rule whose store is silent', () => {
     })
   })
 
-  test('and was generous is charged down to empty once the store answers', async () => {
+  test('a rule with a factor above 1 is charged down to empty once the store answers', async () => {
     const { limiter, store } = await silent(perUser([window(10)], { posture: { local: 3 } }))
     for (let i = 0; i < 30; i++) expect((await limiter.check(user('u1'))).allowed).toBe(true)
     store.recover()
@@ -97,7 +97,7 @@ describe('a rule whose store is silent', () => {
     expect(await limiter.peek(user('u1'))).toMatchObject({ allowed: false, remaining: 0 })
   })
 
-  test('and is local grants its share, by its own algorithm and the store’s clock', async () => {
+  test('a rule that fails local grants its share, by its own algorithm and the store’s clock', async () => {
     const { limiter, store, clock } = await silent(perUser(['6/minute']))
     store.nodes = 3
     const decisions = [await limiter.check(user('u1')), await limiter.check(user('u1'))]
@@ -118,7 +118,7 @@ describe('a rule whose store is silent', () => {
     expect((await limiter.check(user('u2'))).remaining).toBe(1)
   })
 
-  test('says which posture answered, in JSON too; another decision says nothing of it', async () => {
+  test('a decision by posture names the posture, in JSON too; other decisions do not', async () => {
     const rules = [
       { id: 'a', by: ['user'], limits: [window(3), '9/minute'], posture: 'open' },
       { id: 'b', by: ['user'], limits: [window(3)] },
@@ -144,7 +144,7 @@ describe('a rule whose store is silent', () => {
   })
 
   test.each(['open', 'closed', 'local'])(
-    'and is %s refuses a cost that its limit never holds, for good',
+    'a rule that fails %s refuses a cost above its capacity for good',
     async (posture) => {
       const { limiter } = await silent(perUser([window(3)], { posture }))
       expect(await limiter.check(user('u1', 4))).toMatchObject({
@@ -160,13 +160,16 @@ describe('a rule whose store is silent', () => {
     },
   )
 
-  test.each(['open', 'closed', 'local'])('and is %s lets a cost of 0 pass', async (posture) => {
-    const { limiter } = await silent(perUser([window(1)], { posture }))
-    await limiter.check(user('u1'))
-    expect((await limiter.check(user('u1', 0))).allowed).toBe(true)
-  })
+  test.each(['open', 'closed', 'local'])(
+    'a rule that fails %s admits a cost of 0',
+    async (posture) => {
+      const { limiter } = await silent(perUser([window(1)], { posture }))
+      await limiter.check(user('u1'))
+      expect((await limiter.check(user('u1', 0))).allowed).toBe(true)
+    },
+  )
 
-  test('refuses a cost that only the whole limit holds until the store is asked again', async () => {
+  test('a rule whose store does not answer refuses a cost that only the whole limit holds until the store is called again', async () => {
     const { limiter, store } = await silent(perUser([window(10)]))
     store.nodes = 5
     expect(await limiter.check(user('u1', 5))).toMatchObject({
@@ -177,7 +180,7 @@ describe('a rule whose store is silent', () => {
     expect((await limiter.check(user('u1', 2))).allowed).toBe(true)
   })
 
-  test('delays as its share does', async () => {
+  test('a rule whose store does not answer delays as its share does', async () => {
     const leaky = { algorithm: 'leaky-bucket', max: 10, window: '1s' }
     const { limiter, store } = await silent(perUser([leaky]))
     store.nodes = 5
@@ -186,7 +189,7 @@ describe('a rule whose store is silent', () => {
     expect((await limiter.check(user('u1'), { canWait: false })).allowed).toBe(false)
   })
 
-  test('gives no receipt for what no store has taken', async () => {
+  test('a rule whose store does not answer gives no receipt for what no store has taken', async () => {
     const { limiter } = await silent(perUser([window(3)]))
     const decision = await limiter.check(user('u1'), { receipt: true })
     expect(decision.allowed).toBe(true)
@@ -196,14 +199,14 @@ describe('a rule whose store is silent', () => {
   test.each([
     ['rejects', new Error('connection lost')],
     ['says that it failed', new SluiceError('STORE_FAILED', 'no answer')],
-  ])('is answered for by its posture when the store %s', async (_, error) => {
+  ])('a rule is decided by its posture when the store %s', async (_, error) => {
     const { limiter, store } = await scripted(perUser([window(1)]))
     store.script.error = error
     expect((await limiter.check(user('u1'))).source).toBe('posture')
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: false, reason: 'posture' })
   })
 
-  test('is not, when the store says that it was misused, or throws in the asking', async () => {
+  test('a store that reports misuse, or throws, does not cause a fallback', async () => {
     const { limiter, store } = await scripted(perUser([window(1)]))
     store.script.error = new SluiceError('LIMITER_CLOSED', 'closed')
     await expect(limiter.check(user('u1'))).rejects.toMatchObject({ code: 'LIMITER_CLOSED' })
@@ -214,8 +217,8 @@ describe('a rule whose store is silent', () => {
   })
 })
 
-describe('the share of a limit', () => {
-  test('is not handed out again when the store comes and goes', async () => {
+describe('local shares', () => {
+  test('the share of a limit is not handed out again when the store comes and goes', async () => {
     const { limiter, store } = await silent(perUser([window(4)]))
     store.nodes = 2
     let admitted = 0
@@ -234,20 +237,23 @@ describe('the share of a limit', () => {
     [100, 7, 1],
     [100, 7, 0.3],
     [1000, 3, 0.5],
-  ])('%d on %d nodes with a factor of %d is kept by the fleet', async (max, nodes, factor) => {
-    let admitted = 0
-    for (let node = 0; node < nodes; node++) {
-      const { limiter, store } = await silent(
-        perUser([window(max)], { posture: { local: factor } }),
-      )
-      store.nodes = nodes
-      while ((await limiter.check(user('u1'))).allowed) admitted += 1
-    }
-    expect(admitted).toBeGreaterThanOrEqual(Math.min(factor * max, nodes))
-    expect(admitted).toBeLessThanOrEqual(factor * max + nodes - 1)
-  })
+  ])(
+    'the share of a limit %d on %d nodes with a factor of %d is kept by the fleet',
+    async (max, nodes, factor) => {
+      let admitted = 0
+      for (let node = 0; node < nodes; node++) {
+        const { limiter, store } = await silent(
+          perUser([window(max)], { posture: { local: factor } }),
+        )
+        store.nodes = nodes
+        while ((await limiter.check(user('u1'))).allowed) admitted += 1
+      }
+      expect(admitted).toBeGreaterThanOrEqual(Math.min(factor * max, nodes))
+      expect(admitted).toBeLessThanOrEqual(factor * max + nodes - 1)
+    },
+  )
 
-  test('is kept in a bounded number of counters', async () => {
+  test('the share of a limit is kept in a bounded number of counters', async () => {
     const store = new ScriptedStore()
     const limiter = createLimiter({ rules: perUser([window(1)]), store, localCounters: 100 })
     await limiter.ready()
@@ -260,14 +266,14 @@ describe('the share of a limit', () => {
   })
 })
 
-describe('a call with several rules', () => {
+describe('fallback of calls with several rules', () => {
   const two = (a: object = {}, b: object = {}) => [
     { id: 'a', by: ['user'], limits: [window(10)], ...a },
     { id: 'b', by: ['ip'], limits: [window(10)], ...b },
   ]
   const both = call({ user: 'u1', ip: '192.0.2.1' })
 
-  test('that one refuses by posture takes nothing of the shares of the others', async () => {
+  test('a call that one rule refuses by posture takes nothing from the shares of the others', async () => {
     const { limiter, store } = await silent(two({}, { limits: [window(1)] }))
     for (let i = 0; i < 5; i++) await limiter.check(both)
     store.script.peekError = new Error('gone')
@@ -279,7 +285,7 @@ describe('a call with several rules', () => {
     expect((await closed.limiter.peek(both)).policies()[0]?.remaining).toBe(10)
   })
 
-  test('keeps the outcomes that the store gave, and gives back what it granted if it is refused', async () => {
+  test('a call with several rules keeps the outcomes that the store gave, and gives back what it granted if it is refused', async () => {
     const { limiter, store } = await scripted(two({}, { posture: 'closed' }))
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'not-run')
     const refused = await limiter.check(both)
@@ -291,7 +297,7 @@ describe('a call with several rules', () => {
     expect((await limiter.peek(both)).policies()[0]?.remaining).toBe(10)
   })
 
-  test('is refused as over where a limit that the store answered for refuses', async () => {
+  test('a call with several rules is refused as over where a limit that the store answered for refuses', async () => {
     const { limiter, store } = await scripted(two({ limits: [window(1)] }))
     await limiter.check(both)
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'not-run')
@@ -303,7 +309,7 @@ describe('a call with several rules', () => {
     })
   })
 
-  test('lets a limit that charges for refusals keep what it took', async () => {
+  test('a call with several rules lets a limit that charges for refusals keep what it took', async () => {
     const charging = { limits: [window(10, { onRefusal: 'charge' })] }
     const { limiter, store } = await scripted(two(charging, { posture: 'closed' }))
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'not-run')
@@ -313,7 +319,7 @@ describe('a call with several rules', () => {
     expect((await limiter.peek(both)).policies()[0]?.remaining).toBe(9)
   })
 
-  test('counts a give-back that failed', async () => {
+  test('a failed return is counted', async () => {
     const { limiter, store } = await scripted(two({}, { posture: 'closed' }))
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'not-run')
     store.script.verbError = new Error('gone')

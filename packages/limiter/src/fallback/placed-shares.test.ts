@@ -41,14 +41,14 @@ const window = (max: number, seconds = 60) => ({
   window: `${seconds}s`,
 })
 
-describe('the share of a window', () => {
-  test('opens at the edge while the store’s time is known well', () => {
+describe('shares near the edge of a window', () => {
+  test('the share of a window opens at the edge while the store’s time is known well', () => {
     const { at, node } = start(window(1))
     node.uncertaintyUs = 100_000
     expect([at(-1).allowed, at(-1).allowed, at(0).allowed]).toEqual([true, false, true])
   })
 
-  test('opens late where the time may be off by more, and what is spent before is of the last', () => {
+  test('the share of a window opens late where the time may be off by more, and what is spent before is of the last', () => {
     const { at, node } = start(window(2))
     node.uncertaintyUs = 300_000
     expect(at(-1).allowed).toBe(true)
@@ -60,7 +60,7 @@ describe('the share of a window', () => {
     expect([far.allowed, far.spendings[0]?.at]).toEqual([true, EDGE_US + 300_000])
   })
 
-  test('is returned to the window that it was taken from', () => {
+  test('the share of a window is returned to the window that it was taken from', () => {
     const { at, node, answers } = start(window(1))
     node.uncertaintyUs = 300_000
     const [spending] = at(100).spendings
@@ -70,10 +70,10 @@ describe('the share of a window', () => {
   })
 })
 
-describe('shares of several limits of a call', () => {
+describe('shares of several limits', () => {
   const bucket = { algorithm: 'token-bucket', max: 60, burst: 2, window: '60s' }
 
-  test('are each taken at their own time', () => {
+  test('shares of several limits of a call are each taken at their own time', () => {
     const { at, node } = start(window(5), bucket)
     node.uncertaintyUs = 2 * SECOND_US
     const { spendings } = at(500)
@@ -82,7 +82,7 @@ describe('shares of several limits of a call', () => {
     ])
   })
 
-  test('are all taken or none, whichever of them refuses', () => {
+  test('shares of several limits of a call are all taken or none, whichever of them refuses', () => {
     const tight = start(window(1), bucket)
     tight.node.uncertaintyUs = SECOND_US
     expect([tight.at(0), tight.at(1), tight.at(2)].map(({ allowed }) => allowed)).toEqual([
@@ -103,7 +103,7 @@ describe('shares of several limits of a call', () => {
     expect(left?.map(({ remaining }) => remaining)).toEqual([7, 0])
   })
 
-  test('are looked at without taking anything', () => {
+  test('shares of several limits of a call are peeked at without taking anything', () => {
     const { at, node, answers, plan } = start(window(1), bucket)
     node.uncertaintyUs = SECOND_US
     for (let i = 0; i < 3; i++) expect(answers.peek(plan).allowed).toBe(true)

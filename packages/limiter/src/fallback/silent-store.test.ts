@@ -23,7 +23,7 @@ async function silent(rules: object[] | string) {
   return made
 }
 
-describe('a shadow rule whose store is silent', () => {
+describe('shadow rules during an outage', () => {
   const rules = [
     { id: 'real', by: ['user'], limits: [window(100)] },
     { id: 'trial', by: ['user'], limits: [window(0)], mode: 'shadow', posture: 'closed' },
@@ -31,16 +31,19 @@ describe('a shadow rule whose store is silent', () => {
   ]
   const both = call({ user: 'u1', ip: '192.0.2.1' })
 
-  test.each(['not-run', 'ran', 'lost'] as const)('refuses nothing when all is %s', async (fate) => {
-    const { limiter, store } = await scripted(rules)
-    store.all(fate)
-    for (let i = 0; i < 5; i++) {
-      const { allowed, shadow, delayMs } = await limiter.check(both)
-      expect([allowed, shadow, delayMs]).toEqual([true, [], 0])
-    }
-  })
+  test.each(['not-run', 'ran', 'lost'] as const)(
+    'a shadow rule whose store does not answer refuses nothing (%s)',
+    async (fate) => {
+      const { limiter, store } = await scripted(rules)
+      store.all(fate)
+      for (let i = 0; i < 5; i++) {
+        const { allowed, shadow, delayMs } = await limiter.check(both)
+        expect([allowed, shadow, delayMs]).toEqual([true, [], 0])
+      }
+    },
+  )
 
-  test('alone leaves the decision to the store', async () => {
+  test('a shadow rule alone leaves the decision to the store', async () => {
     const { limiter, store } = await scripted(rules)
     store.script.fate = (g) => (g === 1 ? 'lost' : 'answer')
     await limiter.check(both)
@@ -50,7 +53,7 @@ describe('a shadow rule whose store is silent', () => {
     expect(degraded(decision)).toEqual([])
   })
 
-  test('is given back what it took of a call that was refused', async () => {
+  test('a shadow rule gets back what a refused call took', async () => {
     const closed = [{ ...rules[0], posture: 'closed' }, ...rules.slice(1)]
     const { limiter, store } = await scripted(closed)
     store.script.fate = (g) => (g === 0 ? 'not-run' : 'answer')
@@ -59,7 +62,7 @@ describe('a shadow rule whose store is silent', () => {
   })
 })
 
-describe('while the store is gone', () => {
+describe('during an outage of the store', () => {
   const gone = async () => {
     const made = await silent(perUser([window(3)]))
     made.store.script.peekError = new Error('gone')
@@ -67,7 +70,7 @@ describe('while the store is gone', () => {
     return made
   }
 
-  test('peek answers as check would, and spends nothing', async () => {
+  test('peek decides as check would during an outage, and charges nothing', async () => {
     const { limiter } = await gone()
     for (let i = 0; i < 5; i++) {
       expect(await limiter.peek(user('u1'))).toMatchObject({
@@ -80,7 +83,7 @@ describe('while the store is gone', () => {
     expect(await limiter.peek(user('u1'))).toMatchObject({ allowed: false, reason: 'posture' })
   })
 
-  test('what is left of a limit is not known then, whatever the posture answered', async () => {
+  test('the share left of a limit is unknown during an outage, whatever the posture', async () => {
     const { limiter } = await gone()
     const decision = await limiter.check(user('u1'))
     const seen: [string, number][] = []
@@ -88,7 +91,7 @@ describe('while the store is gone', () => {
     expect(seen).toEqual([['per-user', -1]])
   })
 
-  test('limits and explain say what the postures say, and that they do', async () => {
+  test('limits and explain report the decisions of the postures as such', async () => {
     const { limiter } = await gone()
     await limiter.check(user('u1'))
     expect(await limiter.limits(user('u1'))).toMatchObject([{ rule: 'per-user', remaining: 2 }])
@@ -118,7 +121,7 @@ describe('while the store is gone', () => {
     expect((await limiter.peek(user('u1'))).remaining).toBe(3)
   })
 
-  test('a refund that may have been done is not done again', async () => {
+  test('a refund that may have run is not repeated', async () => {
     const { limiter, store } = await scripted(perUser([window(3)]))
     const { receipt = '' } = await limiter.check(user('u1'), { receipt: true })
     await limiter.check(user('u1'))
@@ -143,7 +146,7 @@ describe('while the store is gone', () => {
   })
 })
 
-test('a store without clock, fleet or key of its own is answered for by the wall clock', async () => {
+test('a store without a clock, fleet and secret falls back by the wall clock', async () => {
   const far = new ScriptedStore()
   far.all('not-run')
   const store: Store = {

@@ -15,15 +15,15 @@ function filled(n: number) {
   return meters
 }
 
-describe('counters that are remembered', () => {
-  test('are at most two generations, and the eldest go first', () => {
+describe('LeasedCounters', () => {
+  test('leased counters are at most two generations, and the eldest go first', () => {
     const meters = filled(1000)
     expect(meters.size).toBeLessThanOrEqual(20)
     expect(meters.find(keyOf(999))?.key.lo).toBe(999)
     expect(meters.find(keyOf(0))).toBeUndefined()
   })
 
-  test('stay while they are asked for', () => {
+  test('leased counters stay while they are asked for', () => {
     const meters = filled(10)
     for (let lo = 10; lo < 1000; lo++) {
       meters.add(counterOf(lo), 0)
@@ -32,7 +32,7 @@ describe('counters that are remembered', () => {
     }
   })
 
-  test('stay while something of them is held', () => {
+  test('leased counters stay while something of them is held', () => {
     const meters = filled(10)
     const busy = meters.find(keyOf(4))
     if (busy !== undefined) busy.giving = 1
@@ -40,14 +40,14 @@ describe('counters that are remembered', () => {
     expect(meters.find(keyOf(4))).toBe(busy)
   })
 
-  test('are no more though all of the elder generation is asked for again', () => {
+  test('leased counters are no more though all of the elder generation is asked for again', () => {
     const meters = filled(20)
     for (let lo = 0; lo < 20; lo++) meters.find(keyOf(lo))
     for (let lo = 20; lo < 40; lo++) meters.add(counterOf(lo), 0)
     expect(meters.size).toBeLessThanOrEqual(20)
   })
 
-  test('are forgotten when they are old, where others come', () => {
+  test('leased counters are forgotten when they are old, where others come', () => {
     const meters = filled(1)
     meters.add(counterOf(1), 10_000)
     meters.add(counterOf(2), 20_000)
@@ -55,7 +55,7 @@ describe('counters that are remembered', () => {
     expect(meters.find(keyOf(1))).toBeDefined()
   })
 
-  test('are told apart by the upper half of their keys, in either generation', () => {
+  test('leased counters are told apart by the upper half of their keys, in either generation', () => {
     const meters = new LeasedCounters(10)
     for (const hi of [1, 2, 3]) meters.add(counterOf(7, hi), 0)
     for (const hi of [1, 2, 3, 4]) meters.add(counterOf(8, hi), 10_000)
@@ -67,8 +67,8 @@ describe('counters that are remembered', () => {
   })
 })
 
-describe('what a counter spent lately', () => {
-  test('is what was spent within a lease time, of the time before by its share', () => {
+describe('spentLately', () => {
+  test('the recent usage of a counter is what was spent within a lease time, of the time before by its share', () => {
     const counter = counterOf(1)
     counter.recordSpent(10, 0)
     counter.recordSpent(6, 1999)
@@ -80,7 +80,7 @@ describe('what a counter spent lately', () => {
     expect(counter.spentLately(9000)).toBe(0)
   })
 
-  test('does not count what was put back, and is never less than nothing', () => {
+  test('the recent usage of a counter does not count what was put back, and is never less than nothing', () => {
     const counter = counterOf(1)
     counter.recordSpent(3, 0)
     counter.unrecordSpent(2)

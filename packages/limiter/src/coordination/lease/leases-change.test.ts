@@ -41,8 +41,8 @@ function drawing(calls = 1) {
   return { node, waiting: Promise.all(waiting) }
 }
 
-describe('what is put back', () => {
-  test('can be spent again from the same lease', async () => {
+describe('units put back', () => {
+  test('a unit that is put back can be spent again from the same lease', async () => {
     const { node } = await leased()
     const outcome = outcomeOf(node.take(costing(perHour, 10)))
     node.leases.putBack(costing(perHour, 10), outcome)
@@ -51,7 +51,7 @@ describe('what is put back', () => {
     expect(node.given()).toEqual([])
   })
 
-  test('after the end of its lease goes to the store, under the time of its draw', async () => {
+  test('a unit that is put back after the end of its lease goes to the store, under the time of its draw', async () => {
     const { node, first } = await leased()
     node.freeze(2000)
     node.leases.putBack(perHour, first)
@@ -60,7 +60,7 @@ describe('what is put back', () => {
     expect(node.stats).toMatchObject({ spent: 0, givenBack: 1, held: 10 })
   })
 
-  test('after its lease was given back goes to the store as well', async () => {
+  test('a unit that is put back after its lease was given back goes to the store as well', async () => {
     const { node, first } = await leased()
     await node.pass(600)
     node.leases.putBack(perHour, first)
@@ -69,7 +69,7 @@ describe('what is put back', () => {
     expect(node.used(perHour)).toBe(10)
   })
 
-  test('after another draw goes to the store, not into the newer lease', async () => {
+  test('a unit that is put back after another draw goes to the store, not into the newer lease', async () => {
     const { node, first } = await leased()
     await node.pass(5)
     const large = outcomeOf(await takeAndWait(node, costing(perHour, 20)))
@@ -83,7 +83,7 @@ describe('what is put back', () => {
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('beyond what may be held here goes to the store', async () => {
+  test('a unit that is put back beyond what may be held here goes to the store', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     const first = outcomeOf(await takeAndWait(node, perHour))
@@ -94,7 +94,7 @@ describe('what is put back', () => {
     expect(node.stats).toMatchObject({ held: 50, givenBack: 1, spent: 0 })
   })
 
-  test('does not count as spent, so that no more is drawn for it', async () => {
+  test('a unit that is put back does not count as spent, so that no more is drawn for it', async () => {
     const { node, first } = await leased()
     node.leases.putBack(perHour, first)
     await node.take(costing(perHour, 20))
@@ -102,15 +102,15 @@ describe('what is put back', () => {
     expect(node.draws()[1]?.amount).toBe(20)
   })
 
-  test('of a refusal, or of an outcome made elsewhere, is nothing', async () => {
+  test('putting back a refusal, or an outcome of another decider, does nothing', async () => {
     const { node, first } = await leased()
     node.leases.putBack(perHour, { ...first })
     expect(node.stats).toMatchObject({ spent: 1, held: 10 })
   })
 })
 
-describe('units of two draws', () => {
-  test('stay apart: each is spent and given back under its own time and end', async () => {
+describe('leases of several draws', () => {
+  test('units of two draws stay apart: each is spent and given back under its own time and end', async () => {
     const { node, first } = await leased()
     await node.pass(400)
     outcomeOf(node.take(perHour))
@@ -129,7 +129,7 @@ describe('units of two draws', () => {
     expect(outcomeOf(node.take(perHour)).at).toBe(second.at)
   })
 
-  test('of more than four draws are not held: the oldest goes back', async () => {
+  test('units of two draws of more than four draws are not held: the oldest goes back', async () => {
     const { node } = await leased()
     for (let i = 0; i < 5; i++) {
       await node.pass(1)
@@ -144,7 +144,7 @@ describe('units of two draws', () => {
   })
 })
 
-describe('an answer that comes late', () => {
+describe('late answers to draws', () => {
   async function late(afterMs = 25, { isLetPass = false } = {}) {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
@@ -156,7 +156,7 @@ describe('an answer that comes late', () => {
     return node
   }
 
-  test('is a lease from its sending on, of no more than may be held', async () => {
+  test('a late grant is a lease from its sending on, of no more than may be held', async () => {
     const node = await late()
     node.store.comeLate()
     await settled()
@@ -166,7 +166,7 @@ describe('an answer that comes late', () => {
     expect(node.take(perHour)).toBeInstanceOf(Promise)
   })
 
-  test('goes back if its lease is over', async () => {
+  test('a late grant is returned if its lease has expired', async () => {
     const node = await late(2000)
     node.store.comeLate()
     await settled()
@@ -174,7 +174,7 @@ describe('an answer that comes late', () => {
     expect(node.used(perHour)).toBe(100)
   })
 
-  test('has nothing for a call that was let pass meanwhile: its units are spent', async () => {
+  test('a late grant spends the units of a call that was admitted meanwhile', async () => {
     const node = await late(25, { isLetPass: true })
     node.store.comeLate()
     await settled()
@@ -183,7 +183,7 @@ describe('an answer that comes late', () => {
     expect(node.used(perHour)).toBe(101)
   })
 
-  test('does not give back what was let pass, if its lease is over or another is in force', async () => {
+  test('a late grant does not return admitted units, even if its lease has expired or another limit is active', async () => {
     for (const afterMs of [2000, 25]) {
       const node = await late(afterMs, { isLetPass: true })
       if (afterMs < 2000) void node.take(takeOf(window(500)))
@@ -194,7 +194,7 @@ describe('an answer that comes late', () => {
     }
   })
 
-  test('that granted less than was let pass is spent whole', async () => {
+  test('a late grant of less than was admitted is spent whole', async () => {
     const take = takeOf(window(100))
     const node = new LeasingNode()
     node.spendByStore(take, 97)
@@ -205,7 +205,7 @@ describe('an answer that comes late', () => {
     expect(node.stats).toMatchObject({ drawn: 3, held: 0, spent: 3, givenBack: 0 })
   })
 
-  test('goes back if as much was drawn since', async () => {
+  test('a late grant is returned if as much was drawn since', async () => {
     const node = await late()
     expect(await node.take(perHour)).toMatchObject({ granted: 1 })
     node.store.comeLate()
@@ -213,7 +213,7 @@ describe('an answer that comes late', () => {
     expect(node.stats).toMatchObject({ drawn: 102, held: 50, givenBack: 51, spent: 1 })
   })
 
-  test('is dropped if the counter was reset since', async () => {
+  test('a late grant is dropped if the counter was reset since', async () => {
     const node = await late()
     node.leases.forget(perHour.key)
     node.store.comeLate()
@@ -222,7 +222,7 @@ describe('an answer that comes late', () => {
     expect(node.stats).toMatchObject({ drawn: 51, held: 0, lost: 51 })
   })
 
-  test('goes back if the counter is leased by another limit since', async () => {
+  test('a late grant is returned if the counter is leased by another limit since', async () => {
     const node = await late()
     void node.take(takeOf(window(500)))
     await settled()
@@ -234,7 +234,7 @@ describe('an answer that comes late', () => {
   test.each([
     ['goes back', false],
     ['is dropped, if any was reset', true],
-  ])('of a counter that is no longer remembered %s', async (_, isReset) => {
+  ])('a late grant to a dropped counter %s', async (_, isReset) => {
     const node = await late()
     for (let i = 0; i <= 100_000; i++) {
       const key = { hi: i, lo: i, partition: 0 }
@@ -248,7 +248,7 @@ describe('an answer that comes late', () => {
     expect(node.stats).toMatchObject({ drawn: 51, held: 0, counters: 0 })
   })
 
-  test('counts once, and also if it comes before the silence is told', async () => {
+  test('a late answer counts once, also if it comes before the draw is settled as unanswered', async () => {
     const { node, waiting } = drawing()
     node.store.all('ran')
     const { options } = node.store.requests[0] ?? {}
@@ -265,7 +265,7 @@ describe('an answer that comes late', () => {
     expect(node.stats).toMatchObject({ drawn: 8, held: 7, spent: 1 })
   })
 
-  test('that granted nothing is nothing', async () => {
+  test('a late answer that granted nothing changes nothing', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('lost')
@@ -275,8 +275,8 @@ describe('an answer that comes late', () => {
   })
 })
 
-describe('other rules', () => {
-  test('are not served from a lease of the old ones, which goes back when it is idle', async () => {
+describe('rule changes', () => {
+  test('calls under other rules are not served from a lease of the old ones, which is returned when idle', async () => {
     const { node, first } = await leased()
     expect(node.take(perHourAnew)).toBeUndefined()
     await node.pass(450)
@@ -290,7 +290,7 @@ describe('other rules', () => {
     expect(node.take(perHour)).toBeUndefined()
   })
 
-  test('let those have what they drew that began under the old ones', async () => {
+  test('calls that began under the old rules get what they drew', async () => {
     const { node, waiting } = drawing(3)
     // One draw at a time: until the old one is answered there is no other.
     expect(node.take(perHourAnew)).toBeUndefined()
@@ -302,7 +302,7 @@ describe('other rules', () => {
     expect(node.used(perHour)).toBe(13)
   })
 
-  test('of one caller leave the leases of all others alone', async () => {
+  test('other limits of one caller leave the leases of all others alone', async () => {
     const { node } = await leased()
     const another = { ...perHour, key: takeOf(window(1000), { user: 'u2' }).key }
     node.spendByStore(another, 10)
@@ -313,8 +313,8 @@ describe('other rules', () => {
   })
 })
 
-describe('a reset', () => {
-  test('drops what is held, and gives nothing back', async () => {
+describe('reset', () => {
+  test('a reset drops what is held, and gives nothing back', async () => {
     const { node, first } = await leased()
     node.leases.forget(perHour.key)
     expect(node.stats).toMatchObject({ held: 0, lost: 10, counters: 0 })
@@ -324,7 +324,7 @@ describe('a reset', () => {
     expect(node.stats).toMatchObject({ drawn: 11, spent: 0, lost: 11 })
   })
 
-  test('drops what a draw under way will grant, and the store decides who waited', async () => {
+  test('a reset drops what a running draw will grant, and the store decides who waited', async () => {
     const { node, waiting } = drawing(2)
     node.leases.forget(perHour.key)
     expect(await waiting).toEqual(['store', 'store'])
@@ -334,13 +334,13 @@ describe('a reset', () => {
     expect(node.stats).toMatchObject({ drawn: 11, spent: 0, lost: 11, held: 0 })
   })
 
-  test('of a counter that is not known here is nothing', async () => {
+  test('a reset of a counter that is not known here does nothing', async () => {
     const { node } = await leased()
     node.leases.forget(takeOf('9/hour', { user: 'u2' }).key)
     outcomeOf(node.take(perHour))
   })
 
-  test('ends what was known of an empty counter', async () => {
+  test('a reset ends what was known of an empty counter', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1000)
     await node.take(perHour)
@@ -351,8 +351,8 @@ describe('a reset', () => {
   })
 })
 
-describe('a close', () => {
-  test('gives everything back, waits for that, and nothing is decided here any more', async () => {
+describe('close', () => {
+  test('closing gives everything back, waits for that, and nothing is decided on this node any more', async () => {
     const { node } = await leased()
     await node.leases.close()
     expect(node.stats).toMatchObject({ spent: 1, givenBack: 10, held: 0 })
@@ -362,7 +362,7 @@ describe('a close', () => {
     await node.leases.close()
   })
 
-  test('waits for a draw under way, and gives it back', async () => {
+  test('closing waits for a running draw, and gives it back', async () => {
     const { node, waiting } = drawing()
     let isClosed = false
     const closing = node.leases.close().then(() => {
@@ -377,14 +377,14 @@ describe('a close', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('ends also where the store does not answer', async () => {
+  test('closing ends also where the store does not answer', async () => {
     const { node } = await leased()
     node.store.script.verbError = new Error('gone')
     await node.leases.close()
     expect(node.stats).toMatchObject({ lost: 10, held: 0 })
   })
 
-  test('learns nothing afterwards', async () => {
+  test('closing learns nothing afterwards', async () => {
     const node = new LeasingNode()
     await node.leases.close()
     node.spendByStore(perHour, 10)

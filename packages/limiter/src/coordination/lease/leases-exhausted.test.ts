@@ -1,4 +1,4 @@
-/** Calls that a counter refuses here because it could not give all that a draw asked for. */
+/** Calls that a counter refuses on this node because it could not give all that a draw asked for. */
 import { describe, expect, test } from 'vitest'
 import { settled } from '../../scripted-store.test-helper.js'
 import { takeAndWait, costing, outcomeOf, LeasingNode, takeOf } from './leases.test-helper.js'
@@ -27,8 +27,8 @@ async function nearlyExhausted() {
   return { node, take }
 }
 
-describe('a counter that could not give all', () => {
-  test('still has what only a larger call was refused', async () => {
+describe('exhausted counters', () => {
+  test('an exhausted counter still grants a smaller call than the refused one', async () => {
     const take = takeOf(window(100))
     const node = new LeasingNode()
     node.spendByStore(take, 80)
@@ -39,7 +39,7 @@ describe('a counter that could not give all', () => {
     expect(await node.take(take)).toMatchObject({ granted: 1 })
   })
 
-  test('refuses here, until the units that may lie stranded are there again', async () => {
+  test('an exhausted counter refuses on this node, until maxStranded units are available again', async () => {
     const { node, first } = await exhausted()
     expect(first).toMatchObject({ granted: 0, retryAfterMs: 50 })
     const refusal = outcomeOf(node.take(bucket))
@@ -57,7 +57,7 @@ describe('a counter that could not give all', () => {
     expect(node.stats).toMatchObject({ drawn: 50, spent: 1, held: 49 })
   })
 
-  test('is asked again at once where other calls only hold its units', async () => {
+  test('an exhausted counter is drawn from again at once where other calls only hold its units', async () => {
     const take = takeOf(window(1000))
     const node = new LeasingNode()
     node.spendByStore(take, 1000)
@@ -75,7 +75,7 @@ describe('a counter that could not give all', () => {
     expect(await node.take(take)).toMatchObject({ granted: 1 })
   })
 
-  test('is asked again after a lease time, or a second, whatever its state says', async () => {
+  test('an exhausted counter is drawn from again after a lease time, or a second, whatever its state says', async () => {
     const short = takeOf(window(1000, '2s'))
     const long = takeOf(window(1000))
     for (const [take, ms] of [
@@ -90,13 +90,13 @@ describe('a counter that could not give all', () => {
     }
   })
 
-  test('serves what its lease still holds', async () => {
+  test('an exhausted counter serves what its lease still holds', async () => {
     const { node, take } = await nearlyExhausted()
     expect(outcomeOf(node.take(costing(take, 25)))).toMatchObject({ granted: 0 })
     expect(outcomeOf(node.take(costing(take, 15)))).toMatchObject({ granted: 15 })
   })
 
-  test('is asked for a call that may be made to wait', async () => {
+  test('an exhausted counter is drawn from for a call that may be delayed', async () => {
     const waiting = takeOf({ max: 1000, window: '1s', wait: '2s' })
     const { node } = await exhausted(waiting)
     expect(node.take(waiting)).toBeUndefined()
@@ -104,7 +104,7 @@ describe('a counter that could not give all', () => {
     expect(outcomeOf(node.take({ ...waiting, limit: immediate })).granted).toBe(0)
   })
 
-  test('that is hardly spent any more is asked as by an exact rule', async () => {
+  test('an exhausted counter that is hardly used any more is decided by the store', async () => {
     const take = takeOf(window(1000, '250ms'))
     const { node } = await exhausted(take)
     await node.pass(130)
@@ -112,8 +112,8 @@ describe('a counter that could not give all', () => {
   })
 })
 
-describe('that it could not give all is forgotten', () => {
-  test('as soon as this node gives something back to it', async () => {
+describe('end of an exhaustion', () => {
+  test('an exhaustion ends as soon as this node returns units to the counter', async () => {
     const { node, take } = await nearlyExhausted()
     const large = costing(take, 25)
     await node.pass(450)
@@ -126,7 +126,7 @@ describe('that it could not give all is forgotten', () => {
     expect(node.take(take)).toBeInstanceOf(Promise)
   })
 
-  test('when the store has heard of it too, whatever was told in between', async () => {
+  test('an exhaustion ends when the store has confirmed a return, whatever it answered in between', async () => {
     const { node, take } = await nearlyExhausted()
     let arrive = () => {}
     const give = node.store.give.bind(node.store)
@@ -146,7 +146,7 @@ describe('that it could not give all is forgotten', () => {
     expect(await takeAndWait(node, take)).toMatchObject({ granted: 1 })
   })
 
-  test('when somebody gives back by a receipt, or resets it', async () => {
+  test('an exhaustion ends with a refund by receipt, or a reset', async () => {
     for (const end of ['invalidate', 'forget'] as const) {
       const { node } = await exhausted()
       expect(outcomeOf(node.take(bucket)).granted).toBe(0)
@@ -156,7 +156,7 @@ describe('that it could not give all is forgotten', () => {
     }
   })
 
-  test('by calls of another limit, which are not refused for it', async () => {
+  test('an exhaustion does not refuse calls of another limit', async () => {
     const { node } = await exhausted()
     await node.pass(20)
     const other = takeOf({ max: 900, window: '1s' })
@@ -165,7 +165,7 @@ describe('that it could not give all is forgotten', () => {
   })
 })
 
-describe('a call that heard late of a short grant', () => {
+describe('late short grants', () => {
   const slow = takeOf({ max: 1000, window: '100s' })
 
   /** Both wait for one draw, of which nothing is granted, and which is answered after so long. */
@@ -179,18 +179,18 @@ describe('a call that heard late of a short grant', () => {
     return Promise.all(calls)
   }
 
-  test('asks the store if that has room by now: it is neither refused nor let pass', async () => {
+  test('a call that learned late of a short grant goes to the store if that may have room by now', async () => {
     expect(await answersAfter(1100, [600, 10])).toMatchObject([{ granted: 0 }, 'store'])
   })
 
-  test('is refused before, and told to come again in a millisecond at the earliest', async () => {
+  test('a call that learned late of a short grant is refused before, and told to come again in a millisecond at the earliest', async () => {
     const answers = await answersAfter(999.5, [600, 10])
     expect(answers).toMatchObject([{ granted: 0 }, { granted: 0, retryAfterMs: 1 }])
   })
 })
 
-describe('what such a counter says to those who only look', () => {
-  test('is the refusal that a call would get, and the state it comes from', async () => {
+describe('peeking at an exhausted counter', () => {
+  test('the peek of an exhausted counter is the refusal that a call would get, and the state it comes from', async () => {
     const { node } = await exhausted()
     await node.pass(20)
     const peeked = node.leases.peek(bucket)
@@ -200,7 +200,7 @@ describe('what such a counter says to those who only look', () => {
     expect(node.leases.peek(bucket)).toBeUndefined()
   })
 
-  test('is nothing where the store would be asked, or a lease serves', async () => {
+  test('the peek of an exhausted counter is nothing where the store would be asked, or a lease serves', async () => {
     const { node, take } = await nearlyExhausted()
     expect(node.leases.peek(costing(take, 19))).toBeUndefined()
     expect(node.leases.peek(costing(take, 20))).toMatchObject({ granted: 0 })
@@ -210,7 +210,7 @@ describe('what such a counter says to those who only look', () => {
     expect(node.leases.peek(other)).toBeUndefined()
   })
 
-  test('is nothing once it is hardly spent any more, as an exact rule asks', async () => {
+  test('the peek of an exhausted counter is nothing once it is hardly spent any more, as an exact rule asks', async () => {
     const take = takeOf(window(100, '4s'))
     const node = new LeasingNode()
     await node.pass(2000)

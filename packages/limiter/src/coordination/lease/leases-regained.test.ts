@@ -13,14 +13,14 @@ async function leased(used: number) {
 }
 
 describe('unspent units of a bucket', () => {
-  test('are given back while it cannot have been full since they were drawn', async () => {
+  test('unspent units of a bucket are given back while it cannot have been full since they were drawn', async () => {
     const { node } = await leased(60)
     await node.pass(300)
     expect(node.given()).toEqual([5])
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('are not, once it may have been: others would spend them twice', async () => {
+  test('unspent units of a bucket are not returned once it may have been full: they would be spent twice', async () => {
     // 8 + 6 units are regained within 140 ms, and the lease is in use for so long.
     const { node } = await leased(8)
     for (let i = 0; i < 3; i++) {
@@ -33,7 +33,7 @@ describe('unspent units of a bucket', () => {
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('are not either after a sleep that only the wall clock noticed', async () => {
+  test('unspent units of a bucket are not returned after a sleep that only the wall clock noticed', async () => {
     const { node } = await leased(60)
     node.suspend(1000)
     await node.pass(50)
@@ -41,7 +41,7 @@ describe('unspent units of a bucket', () => {
     expect(node.stats).toMatchObject({ held: 0, givenBack: 5, lost: 0 })
   })
 
-  test('admit no cycle of draw and refill more than the bucket alone does', async () => {
+  test('unspent units of a bucket admit no cycle of draw and refill more than the bucket alone does', async () => {
     const node = new LeasingNode()
     let admitted = 0
     for (let cycle = 0; cycle < 20; cycle++) {

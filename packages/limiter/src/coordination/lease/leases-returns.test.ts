@@ -16,8 +16,8 @@ async function leased(take = takeOf(window(1000))) {
   return { node, take }
 }
 
-describe('unspent units', () => {
-  test('of a store that does not answer wait until it does', async () => {
+describe('LeaseReturns', () => {
+  test('unspent units wait until the store answers', async () => {
     const { node, take } = await leased()
     node.isAnswering = false
     await node.pass(3000)
@@ -31,7 +31,7 @@ describe('unspent units', () => {
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('that certainly did not arrive are given again', async () => {
+  test('unspent units that certainly did not arrive are given again', async () => {
     const { node, take } = await leased()
     node.store.script.verbError = failing('not-run')
     await node.pass(1000)
@@ -43,7 +43,7 @@ describe('unspent units', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('that may have arrived are not', async () => {
+  test('unspent units whose return may have run are not returned again', async () => {
     const { node } = await leased()
     node.store.script.verbError = failing('unknown')
     await node.pass(1000)
@@ -53,7 +53,7 @@ describe('unspent units', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 10 })
   })
 
-  test('of a window that is over are given to nobody', async () => {
+  test('unspent units of a window that is over are not returned', async () => {
     const { node } = await leased(takeOf(window(1000, '4s')))
     node.isAnswering = false
     await node.pass(5000)
@@ -63,7 +63,7 @@ describe('unspent units', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 0, givenBack: 10 })
   })
 
-  test('of a window that is over wait for no store that nobody asks', async () => {
+  test('unspent units of a window that is over do not wait for the store', async () => {
     const { node } = await leased(takeOf(window(1000, '4s')))
     node.isAnswering = false
     await node.pass(5000)
@@ -71,7 +71,7 @@ describe('unspent units', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('of a counter that is reset meanwhile are forgotten', async () => {
+  test('unspent units of a counter that is reset meanwhile are forgotten', async () => {
     const { node, take } = await leased()
     node.isAnswering = false
     await node.pass(1000)
@@ -82,7 +82,7 @@ describe('unspent units', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 10 })
   })
 
-  test('that did not arrive at a counter which was reset meanwhile are forgotten too', async () => {
+  test('unspent units that did not arrive at a counter which was reset meanwhile are forgotten too', async () => {
     const { node, take } = await leased()
     let fail = () => {}
     node.store.give = () =>
@@ -97,7 +97,7 @@ describe('unspent units', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('count against what may be held, for as long as the store lacks them', async () => {
+  test('unspent units count against what may be held, for as long as the store lacks them', async () => {
     const { node, take } = await leased(takeOf(window(200)))
     expect(node.stats.held).toBe(10)
     node.isAnswering = false
@@ -107,7 +107,7 @@ describe('unspent units', () => {
     expect(node.draws().at(-1)).toMatchObject({ amount: 1 })
   })
 
-  test('are tried once more when the node ends', async () => {
+  test('unspent units are tried once more when the node ends', async () => {
     const { node } = await leased()
     node.isAnswering = false
     await node.pass(1000)
@@ -116,7 +116,7 @@ describe('unspent units', () => {
     expect(node.stats).toMatchObject({ held: 0, givenBack: 10 })
   })
 
-  test('that then do not arrive are lost, and nobody waits for them', async () => {
+  test('unspent units that cannot be returned on close are lost, and close does not wait for them', async () => {
     const { node } = await leased()
     node.store.script.verbError = failing('not-run')
     await node.leases.close()

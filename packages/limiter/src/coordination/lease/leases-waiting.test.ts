@@ -22,8 +22,8 @@ function drawing(take = perHour, spent = 8) {
   return node
 }
 
-describe('calls that wait', () => {
-  test('share one draw, and are served in their order', async () => {
+describe('calls that wait for a draw', () => {
+  test('calls that wait for a draw share one draw, and are served in their order', async () => {
     const node = drawing()
     const order: number[] = []
     const costs = [1, 1, 2, 1]
@@ -41,7 +41,7 @@ describe('calls that wait', () => {
     expect(node.stats).toMatchObject({ drawn: 9, spent: 5, held: 4 })
   })
 
-  test('join a draw that will do for them; the store decides others at once', async () => {
+  test('calls that wait for a draw join a draw that will do for them; the store decides others at once', async () => {
     const node = drawing()
     void node.take(perHour)
     const joined = node.take(costing(perHour, 5))
@@ -56,7 +56,7 @@ describe('calls that wait', () => {
     expect(node.draws()).toHaveLength(1)
   })
 
-  test('join no draw that has more time than they have', () => {
+  test('calls that wait for a draw join no draw that has more time than they have', () => {
     const node = drawing()
     void node.take(perHour, 15)
     expect(node.take(perHour, 14)).toBeUndefined()
@@ -65,7 +65,7 @@ describe('calls that wait', () => {
     expect(node.take(perHour, 40)).toBeInstanceOf(Promise)
   })
 
-  test('wait for one draw, never for a second', async () => {
+  test('calls that wait for a draw wait for one draw, never for a second', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 96)
     const calls = [1, 2, 3].map((cost) => takeAndWait(node, costing(take, cost)))
@@ -76,7 +76,7 @@ describe('calls that wait', () => {
     expect(node.draws()).toMatchObject([{ amount: 1 + 5 }])
   })
 
-  test('are refused if a short grant does not reach them', async () => {
+  test('calls that wait for a draw are refused if a short grant does not reach them', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 97)
     const calls = [1, 1, 3, 1].map((cost) => takeAndWait(node, costing(take, cost)))
@@ -91,7 +91,7 @@ describe('calls that wait', () => {
     expect(node.stats).toMatchObject({ draws: 1, drawn: 3, spent: 3, held: 0 })
   })
 
-  test('leave no more behind than was asked to be held, or the store would lack it', async () => {
+  test('calls that wait for a draw leave no more behind than was asked to be held, or the store would lack it', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 85)
     const calls = [6, 2].map((cost) => takeAndWait(node, costing(take, cost)))
@@ -102,13 +102,13 @@ describe('calls that wait', () => {
   })
 })
 
-describe('calls that waited in vain', () => {
+describe('calls that waited for an unanswered draw', () => {
   test.each([
     ['not-run', 'not-run'],
     ['ran', 'unknown'],
     ['lost', 'unknown'],
   ] as const)(
-    'hear what is known of their draw (%s), and the next one draws again',
+    'calls that waited in vain for a draw learn its fate (%s), and the next call draws again',
     async (fate, silence) => {
       const node = new LeasingNode()
       node.spendByStore(perHour, 10)
@@ -125,7 +125,7 @@ describe('calls that waited in vain', () => {
     },
   )
 
-  test('take any failure of the store for a silence in which it may have run', async () => {
+  test('calls that waited in vain treat any failure of the store as a draw that may have run', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.script.error = new Error('misuse')
@@ -142,21 +142,24 @@ describe('calls that waited in vain', () => {
     ['no group', []],
     ['no take', [[]]],
     ['null for a take', [[null]]],
-  ])('do so too where the answer cannot be read: %s', async (_, answer) => {
-    const node = new LeasingNode()
-    node.spendByStore(perHour, 10)
-    const take = node.store.take.bind(node.store)
-    node.store.take = async () => answer as unknown as Groups<Answer>
-    const calls = await Promise.all([1, 2].map(() => takeAndWait(node, perHour)))
-    expect(calls).toMatchObject([{ silence: 'unknown' }, { silence: 'unknown' }])
-    // The draw is over: nobody joins it, and closing does not wait for it.
-    node.store.take = take
-    expect(await takeAndWait(node, perHour)).toMatchObject({ granted: 1 })
-    await node.leases.close()
-    expect(node.stats).toMatchObject({ draws: 2, held: 0, counters: 0 })
-  })
+  ])(
+    'calls that waited in vain for a draw are decided without it if the answer cannot be read: %s',
+    async (_, answer) => {
+      const node = new LeasingNode()
+      node.spendByStore(perHour, 10)
+      const take = node.store.take.bind(node.store)
+      node.store.take = async () => answer as unknown as Groups<Answer>
+      const calls = await Promise.all([1, 2].map(() => takeAndWait(node, perHour)))
+      expect(calls).toMatchObject([{ silence: 'unknown' }, { silence: 'unknown' }])
+      // The draw is over: nobody joins it, and closing does not wait for it.
+      node.store.take = take
+      expect(await takeAndWait(node, perHour)).toMatchObject({ granted: 1 })
+      await node.leases.close()
+      expect(node.stats).toMatchObject({ draws: 2, held: 0, counters: 0 })
+    },
+  )
 
-  test('and were let pass have spent its units, should it have run', async () => {
+  test('calls that were admitted without their draw have spent its units, should it have run', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('ran')

@@ -218,8 +218,8 @@ class Caller {
   }
 }
 
-describe('whatever is asked, refused, silent or late', () => {
-  test('the books balance, and nothing is spent after an end or beyond what was drawn', async () => {
+describe('for all sequences of calls, refusals and lost or late answers', () => {
+  test('every drawn unit is accounted for, and nothing is spent after expiry or beyond what was drawn', async () => {
     await fc.assert(
       fc.asyncProperty(
         limitOf(algorithm),
@@ -273,7 +273,7 @@ describe('whatever is asked, refused, silent or late', () => {
     )
   })
 
-  test('what is held is never more than may lie stranded', async () => {
+  test('held units never exceed maxStranded', async () => {
     await fc.assert(
       fc.asyncProperty(limitOf(algorithm), maxStranded, clocked, async (limit, stranded, steps) => {
         const caller = new Caller(limit, stranded)
@@ -288,7 +288,7 @@ describe('whatever is asked, refused, silent or late', () => {
     )
   })
 
-  test('resets and gives that fail lose units, and never make any', async () => {
+  test('resets and failed returns lose units, and never create any', async () => {
     await fc.assert(
       fc.asyncProperty(limitOf(algorithm), maxStranded, faulty, async (limit, stranded, steps) => {
         const caller = new Caller(limit, stranded)

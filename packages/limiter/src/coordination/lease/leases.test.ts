@@ -17,8 +17,8 @@ async function leased(take = perHour, units = 10) {
   return { node, first, take }
 }
 
-describe('how much is drawn', () => {
-  test('nothing while fewer than eight units are spent here in the time of a lease', async () => {
+describe('size of a draw', () => {
+  test('nothing is drawn while fewer than eight units are spent within a lease time', async () => {
     const node = new LeasingNode()
     expect(node.take(perHour)).toBeUndefined()
     node.spendByStore(perHour, 7)
@@ -33,7 +33,7 @@ describe('how much is drawn', () => {
     expect(node.store.requests[0]?.options).toMatchObject({ deadlineMs: 20, states: true })
   })
 
-  test('nothing for a caller so slow that its lease would be idle before two were spent', async () => {
+  test('nothing is drawn for a caller so slow that its lease would be idle before two units were spent', async () => {
     const node = new LeasingNode()
     for (let call = 0; call < 20; call++) {
       const answer = node.take(perHour)
@@ -44,14 +44,14 @@ describe('how much is drawn', () => {
     expect(node.stats).toMatchObject({ draws: 0, givenBack: 0 })
   })
 
-  test('within the time that the call has which sends it', () => {
+  test('a draw has the deadline of the call that sends it', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     void node.take(perHour, 4.2)
     expect(node.store.requests[0]?.options?.deadlineMs).toBe(5)
   })
 
-  test('for others by a call that may not wait, which the store decides itself', async () => {
+  test('a call that may not wait draws for others, and is decided by the store', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     expect(node.take(perHour, 0)).toBeUndefined()
@@ -64,20 +64,20 @@ describe('how much is drawn', () => {
     expect(node.stats).toMatchObject({ drawn: 10, spent: 1, held: 9 })
   })
 
-  test('not for others where fewer than two units could be held', async () => {
+  test('a call that may not wait draws nothing if fewer than two units could be held', async () => {
     const { node } = await leased(perHour, 10)
     expect(node.take(costing(perHour, 30), 0)).toBeUndefined()
     expect(node.draws()).toHaveLength(1)
   })
 
-  test('nothing that the store refused counts as spent', () => {
+  test('units that the store refused do not count as spent', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1001)
     node.leases.learn(perHour, 'not-run')
     expect(node.take(perHour)).toBeUndefined()
   })
 
-  test('what was spent within the last lease time, and no more than the rate says', async () => {
+  test('a draw asks for what was spent within the last lease time, and no more', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 20)
     await node.pass(1000)
@@ -88,7 +88,7 @@ describe('how much is drawn', () => {
     expect(node.draws()).toMatchObject([{ amount: 1 + 18 }])
   })
 
-  test('nothing once nothing was spent for two lease times', async () => {
+  test('nothing is drawn once nothing was spent for two lease times', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 20)
     await node.pass(4000)
@@ -111,7 +111,7 @@ describe('how much is drawn', () => {
     expect(node.draws()[0]?.amount).toBe(most === undefined ? undefined : most + 1)
   })
 
-  test('less when the fleet grows, and what is held beyond that goes back', async () => {
+  test('a draw is smaller when the fleet grows, and excess units are returned', async () => {
     const { node } = await leased(perHour, 100)
     expect(node.stats.held).toBe(50)
     node.fleet = 5
@@ -123,7 +123,7 @@ describe('how much is drawn', () => {
     expect(node.draws().at(-1)?.amount).toBe(1 + 10)
   })
 
-  test('less while units are on their way back', async () => {
+  test('a draw is smaller while units are being returned', async () => {
     const { node } = await leased(perHour, 100)
     node.store.give = () => new Promise(() => {})
     node.freeze(2000)
@@ -132,7 +132,7 @@ describe('how much is drawn', () => {
     expect(node.stats.held).toBe(50)
   })
 
-  test('a cost larger than that is drawn beside it, and waits for no other call', async () => {
+  test('a cost above the lease size is drawn in addition, and waits for no other call', async () => {
     const { node } = await leased(perHour, 10)
     const large = await node.take(costing(perHour, 30))
     // What is held of the first draw counts: both together are no more than may lie stranded.
@@ -141,14 +141,14 @@ describe('how much is drawn', () => {
     expect(node.stats).toMatchObject({ drawn: 11 + 31, spent: 31, held: 11 })
   })
 
-  test('a cost of 0, or above what the limit ever holds, is the store’s to decide', async () => {
+  test('a cost of 0, or above the capacity, is decided by the store', async () => {
     const { node } = await leased()
     expect(node.take(costing(perHour, 0))).toBeUndefined()
     expect(node.take(costing(perHour, 1001))).toBeUndefined()
     expect(node.draws()).toHaveLength(1)
   })
 
-  test('a limit that holds too little for it is exact', () => {
+  test('a limit too small for leases is exact', () => {
     const node = new LeasingNode()
     const pacing = takeOf({ algorithm: 'gcra', max: 1000, window: '1s' })
     for (let i = 0; i < 9; i++) {
@@ -158,7 +158,7 @@ describe('how much is drawn', () => {
     expect(node.take(pacing)).toBeUndefined()
   })
 
-  test('drawn without waiting, also for calls that may', async () => {
+  test('units are drawn by the limit without delays, also for calls that may be delayed', async () => {
     const take = takeOf({ max: 1000, window: '1m', wait: '5s' })
     const node = new LeasingNode()
     node.spendByStore(take, 10)
@@ -168,8 +168,8 @@ describe('how much is drawn', () => {
   })
 })
 
-describe('a spending', () => {
-  test('asks nobody, and says what the draw was told', async () => {
+describe('spending from a lease', () => {
+  test('a call served from a lease does not reach the store, and reports what the draw was told', async () => {
     const { node, first } = await leased()
     const { at, resetAfterMs } = node.store.inner.sync.peek([[perHour]])[0]?.[0] ?? {}
     expect(first).toMatchObject({ granted: 1, remaining: 989, retryAfterMs: 0, delayMs: 0 })
@@ -188,14 +188,14 @@ describe('a spending', () => {
     expect(node.stats).toMatchObject({ draws: 1, drawn: 11, spent: 4, held: 7, counters: 1 })
   })
 
-  test('says no reset before now', async () => {
+  test('a call served from a lease reports no reset in the past', async () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     await node.pass(60)
     expect(outcomeOf(node.take(take)).resetAfterMs).toBe(0)
   })
 
-  test('of another counter, or by another limit of the same, is not served', async () => {
+  test('a call of another counter, or by another limit of the same, is not served from a lease', async () => {
     const { node } = await leased()
     expect(node.take(takeOf(window(1000), { user: 'u2' }))).toBeUndefined()
     // The same counter, as a caller of another tier has it.
@@ -204,7 +204,7 @@ describe('a spending', () => {
     expect(node.stats.spent).toBe(1)
   })
 
-  test('by another limit is served once nothing of the first is held', async () => {
+  test('a call by another limit is served from a lease once nothing of the first is held', async () => {
     const { node } = await leased()
     const lower = takeOf(window(100))
     await node.pass(700)
@@ -214,7 +214,7 @@ describe('a spending', () => {
     expect(node.draws()[1]).toMatchObject({ limit: { max: 100 }, amount: 1 + 5 })
   })
 
-  test('never meets a counter whose key has the same lower half', async () => {
+  test('a call served from a lease never meets a counter whose key has the same lower half', async () => {
     const { node } = await leased()
     const { hi, lo, partition } = perHour.key
     const other = { ...perHour, key: { hi: hi ^ 1, lo, partition } }
@@ -227,14 +227,14 @@ describe('a spending', () => {
   })
 })
 
-describe('the end of a lease', () => {
+describe('expiry of a lease', () => {
   const ends = (node: LeasingNode) => {
     const answer = node.take(perHour)
     expect(answer).toBeInstanceOf(Promise)
     return answer
   }
 
-  test('comes two seconds after its draw was sent, by the clock that never steps', async () => {
+  test('the end of a lease comes two seconds after its draw was sent, by the clock that never steps', async () => {
     const { node } = await leased()
     node.wallAheadMs = -60_000
     node.freeze(1999)
@@ -244,7 +244,7 @@ describe('the end of a lease', () => {
     expect(node.given()).toEqual([9])
   })
 
-  test('comes as soon by the wall clock, while the other stands still', async () => {
+  test('the end of a lease comes as soon by the wall clock, while the other stands still', async () => {
     const { node } = await leased()
     node.suspend(1999)
     outcomeOf(node.take(perHour))
@@ -253,21 +253,21 @@ describe('the end of a lease', () => {
     expect(node.given()).toEqual([9])
   })
 
-  test('is not put off by a wall clock that steps back', async () => {
+  test('the end of a lease is not put off by a wall clock that steps back', async () => {
     const { node } = await leased()
     node.wallAheadMs = -3_600_000
     node.freeze(2000)
     await ends(node)
   })
 
-  test('comes at once with a wall clock that steps ahead', async () => {
+  test('the end of a lease comes at once with a wall clock that steps ahead', async () => {
     const { node } = await leased()
     node.wallAheadMs = 2000
     await ends(node)
     expect(node.given()).toEqual([10])
   })
 
-  test('counts from the sending, not from the answer', async () => {
+  test('the end of a lease counts from the sending, not from the answer', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
@@ -281,7 +281,7 @@ describe('the end of a lease', () => {
     await ends(node)
   })
 
-  test('of a short window is a quarter of it', async () => {
+  test('the end of a lease of a short window is a quarter of it', async () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     node.freeze(249)
@@ -291,7 +291,7 @@ describe('the end of a lease', () => {
   })
 
   test.each(['fixed-window', 'sliding-window-counter'])(
-    'of a %s is that of its window, seen from the sending',
+    'the end of a lease of a %s is that of its window, seen from the sending',
     async (algorithm) => {
       const take = takeOf({ algorithm, max: 1000, window: '10s' })
       const node = new LeasingNode()
@@ -310,7 +310,7 @@ describe('the end of a lease', () => {
     },
   )
 
-  test('is noticed by a sweep where no call comes', async () => {
+  test('the end of a lease is noticed by a sweep where no call comes', async () => {
     const { node } = await leased()
     for (let i = 0; i < 10; i++) {
       await node.pass(199)
@@ -322,7 +322,7 @@ describe('the end of a lease', () => {
     expect(node.draws()).toHaveLength(more)
   })
 
-  test('before its answer came gives all of it back, and the store decides who waited', async () => {
+  test('the end of a lease before its answer came gives all of it back, and the store decides who waited', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
@@ -335,7 +335,7 @@ describe('the end of a lease', () => {
     expect(node.used(perHour)).toBe(10)
   })
 
-  test('leaves a paused node nothing to spend', async () => {
+  test('the end of a lease leaves a paused node nothing to spend', async () => {
     const { node } = await leased()
     node.freeze(5000)
     expect(node.take(perHour)).toBeUndefined()
@@ -344,8 +344,8 @@ describe('the end of a lease', () => {
   })
 })
 
-describe('what is not spent', () => {
-  test('goes back when nobody asks for a quarter of the lease time, under its draw time', async () => {
+describe('return of unspent units', () => {
+  test('an unspent unit is returned after a quarter of the lease time without use, under its draw time', async () => {
     const { node } = await leased()
     await node.pass(450)
     const { at } = outcomeOf(node.take(perHour))
@@ -357,20 +357,20 @@ describe('what is not spent', () => {
     expect(node.stats).toMatchObject({ spent: 2, givenBack: 9, held: 0, counters: 0 })
   })
 
-  test('leaves no timer behind once it is back', async () => {
+  test('a unit that is not spent leaves no timer behind once it is back', async () => {
     const { node } = await leased()
     expect(node.timers).toBe(1)
     await node.pass(600)
     expect(node.timers).toBe(0)
   })
 
-  test('is told before and after, so that no refusal of it is remembered', async () => {
+  test('a return is announced before and after, so that no refusal of the counter is remembered', async () => {
     const { node } = await leased()
     await node.pass(600)
     expect(node.invalidated).toEqual([perHour.key.lo, perHour.key.lo])
   })
 
-  test('is given back once where it may have arrived: what nobody confirms is lost', async () => {
+  test('an unspent unit is returned once: what the store does not confirm is lost', async () => {
     const { node } = await leased()
     node.store.script.verbError = Object.assign(new Error('cut'), { silence: 'unknown' })
     await node.pass(5000)

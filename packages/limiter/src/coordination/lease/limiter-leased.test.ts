@@ -40,15 +40,15 @@ class Answers {
   }
 }
 
-describe('a leased rule in shadow', () => {
-  test('whose draw is silent leaves the enforced rule to the store', async () => {
+describe('leased shadow rules', () => {
+  test('a leased rule in shadow whose draw is not answered leaves the enforced rule to the store', async () => {
     const node = await nodeOf(both('leased', { mode: 'shadow' }))
     await node.warmUp()
     node.cutOff(500)
     expect(await node.check()).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('is never waited for, however many there are', async () => {
+  test('a leased rule in shadow is never waited for, however many there are', async () => {
     const shadows = [1, 2, 3, 4].map((i) => ({
       id: `s${i}`,
       by: ['user'],
@@ -66,7 +66,7 @@ describe('a leased rule in shadow', () => {
     expect(await check).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('of a candidate adds no time to that of its rule, whose store is silent', async () => {
+  test('a leased candidate adds no time to that of its rule whose store does not answer', async () => {
     const node = await nodeOf(leased(1000, { candidate: { limits: [window(900)] } }))
     await node.warmUp()
     const answers = new Answers(node, Infinity)
@@ -77,8 +77,8 @@ describe('a leased rule in shadow', () => {
   })
 })
 
-describe('a leased rule beside an exact one', () => {
-  test('whose draw would be silent does not take the answer from the other', async () => {
+describe('leased and exact rules together', () => {
+  test('an unanswered draw of a leased rule does not take the answer from an exact one beside it', async () => {
     for (const coordination of ['exact', 'leased']) {
       const node = await nodeOf(both(coordination, { posture: 'open' }))
       await node.warmUp()
@@ -87,7 +87,7 @@ describe('a leased rule beside an exact one', () => {
     }
   })
 
-  test('costs one trip: what no lease serves goes to the store with the rest', async () => {
+  test('a leased rule beside an exact one costs one trip: what no lease serves goes to the store with the rest', async () => {
     const node = await nodeOf(both('leased'))
     await node.warmUp()
     node.store.isHeld = true
@@ -100,15 +100,15 @@ describe('a leased rule beside an exact one', () => {
   })
 })
 
-describe('the time of a call', () => {
-  test('is that of its draw, where its rule has less than the store', async () => {
+describe('deadlines of leased calls', () => {
+  test('the deadline of a call is that of its draw, where its rule has less than the store', async () => {
     const node = await nodeOf(leased(1000, { deadline: '5ms' }))
     await node.warmUp()
     await node.check()
     expect(node.store.requests.map(({ options }) => options?.deadlineMs)).toEqual([5])
   })
 
-  test('is that of its draw, where its rule has more', async () => {
+  test('the deadline of a call is that of its draw, where its rule has more', async () => {
     const node = await nodeOf(leased(1000, { deadline: '200ms', posture: 'closed' }))
     node.answerIn(50)
     const decisions = await node.many(50)
@@ -116,7 +116,7 @@ describe('the time of a call', () => {
     expect(decisions.at(-1)?.source).toBe('lease')
   })
 
-  test('is never spent on two draws: none is left to its posture by a store in time', async () => {
+  test('the deadline of a call is never spent on two draws: a store that answers in time causes no fallback', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(10)
     await node.pass(600)
@@ -132,8 +132,8 @@ describe('the time of a call', () => {
   })
 })
 
-describe('calls that passed while a draw was silent', () => {
-  test('are not reported where it may have run, as by an exact rule', async () => {
+describe('calls admitted during an unanswered draw', () => {
+  test('calls that were admitted during an unanswered draw are not reported where it may have run, as by an exact rule', async () => {
     for (const coordination of ['exact', 'leased']) {
       const node = await nodeOf(leased(1000, { coordination }))
       await node.warmUp()
@@ -147,7 +147,7 @@ describe('calls that passed while a draw was silent', () => {
     }
   })
 
-  test('are counted once when its answer comes late', async () => {
+  test('calls that were admitted during an unanswered draw are counted once when its answer comes late', async () => {
     const node = await nodeOf(leased(1000))
     await node.warmUp()
     node.store.all('ran')
@@ -160,7 +160,7 @@ describe('calls that passed while a draw was silent', () => {
     expect(await node.used()).toBe(16)
   })
 
-  test('are reported where it certainly did not run, once draws are answered again', async () => {
+  test('calls that were admitted during an unanswered draw are reported where it certainly did not run, once draws are answered again', async () => {
     const node = await nodeOf([
       { id: 'hot', by: [], limits: [window(100_000)], coordination: 'leased' },
     ])
@@ -182,7 +182,7 @@ describe('calls that passed while a draw was silent', () => {
     expect(node.store.charges).toMatchObject([{ amount: 3 }])
   })
 
-  test('are all decided, though its answer cannot be read', async () => {
+  test('calls that were admitted during an unanswered draw are all decided, though its answer cannot be read', async () => {
     const node = await nodeOf(leased(1000))
     await node.warmUp()
     const take = node.store.take.bind(node.store)
@@ -195,8 +195,8 @@ describe('calls that passed while a draw was silent', () => {
   })
 })
 
-describe('a caller at its limit', () => {
-  test('passes as soon as a call of it is refunded here', async () => {
+describe('callers at their limit', () => {
+  test('a caller at its limit passes as soon as a call of it is refunded on this node', async () => {
     const node = await nodeOf(leased(1000))
     const { receipt = '' } = await node.limiter.check(user('u1', 300), { receipt: true })
     await node.many(750)
@@ -205,7 +205,7 @@ describe('a caller at its limit', () => {
     expect((await node.check()).allowed).toBe(true)
   })
 
-  test('is told the same whether it asks or only looks', async () => {
+  test('a caller at its limit gets the same answer from check and peek', async () => {
     const bucket = { max: 1000, window: '10s' }
     const node = await nodeOf(perUser([bucket], { coordination: 'leased' }))
     await node.many(1005)
@@ -220,7 +220,7 @@ describe('a caller at its limit', () => {
     expect(await node.limiter.peek(user('u1', 0))).toMatchObject({ allowed: true, remaining: 30 })
   })
 
-  test('is charged by a limit that charges refusals, as beside an exact rule', async () => {
+  test('a caller at its limit is charged by a limit that charges refusals, as beside an exact rule', async () => {
     const left: (number | undefined)[] = []
     for (const coordination of ['exact', 'leased']) {
       const { limiter } = await nodeOf([
@@ -234,7 +234,7 @@ describe('a caller at its limit', () => {
     expect(left).toEqual([20, 20])
   })
 
-  test('of a split rule gets no more from the store, which never counted it', async () => {
+  test('a caller at the limit of a split rule gets no more from the store, which never counted it', async () => {
     const { limiter } = await nodeOf([
       { id: 'a', by: ['user'], limits: [window(10)], coordination: 'split' },
       { id: 'b', by: ['ip'], limits: [window(200, { onRefusal: 'charge' })] },
@@ -247,8 +247,8 @@ describe('a caller at its limit', () => {
   })
 })
 
-describe('a leased rule', () => {
-  test('asks the store no more often than an exact one for a caller that is slow', async () => {
+describe('leased rules', () => {
+  test('a leased rule calls the store no more often than an exact one for a caller that is slow', async () => {
     for (const everyMs of [1000, 600, 450]) {
       const node = await nodeOf(leased(10_000))
       for (let i = 0; i < 50; i++) {
@@ -259,7 +259,7 @@ describe('a leased rule', () => {
     }
   })
 
-  test('keeps the leases of all others when one caller gets limits of its own', async () => {
+  test('a leased rule keeps the leases of all others when one caller gets limits of its own', async () => {
     const node = await nodeOf(leased(1000))
     for (let u = 0; u < 20; u++) await node.many(12, `u${u}`)
     const { held } = node.stats()
@@ -270,7 +270,7 @@ describe('a leased rule', () => {
     expect((await node.check('u2')).source).toBe('lease')
   })
 
-  test('that is closed while calls wait for its draw has the store decide them', async () => {
+  test('a leased rule that is closed while calls wait for its draw has the store decide them', async () => {
     const node = await nodeOf(leased(1000))
     await node.warmUp()
     node.store.isHeld = true

@@ -3,7 +3,7 @@ import { CounterMap } from './counter-map.js'
 
 const thing = (hi: number, lo: number) => ({ key: { hi, lo, partition: 0 } })
 
-test('things of keys that share a half are told apart, and leave one by one', () => {
+test('entries of keys that share a half are distinguished and deleted one by one', () => {
   const things = new CounterMap()
   const all = [thing(1, 7), thing(2, 7), thing(3, 7), thing(1, 8)]
   for (const each of all) things.add(each)

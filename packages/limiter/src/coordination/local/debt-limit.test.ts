@@ -6,7 +6,7 @@ import { compiled } from '../fleet.test-helper.js'
 const debtLimitOf = (limit: object | string, nodes: number, syncEveryMs = 100) =>
   new DebtLimits().get(compiled(limit, syncEveryMs), nodes)
 
-describe('a bucket whose counts are merged', () => {
+describe('debt of buckets', () => {
   test.each([
     ['100/second', 10, 100, 100],
     ['100/second', 20, 100, 200],
@@ -17,33 +17,36 @@ describe('a bucket whose counts are merged', () => {
     [{ max: 100, window: '1s', burst: 7 }, 1, 250, 25],
     [{ max: 3, window: '1s', burst: 1 }, 1, 100, 1],
     ['5/second', 20, 100, 20],
-  ])('%j on %d nodes, merged every %d ms, owes at most %d', (limit, nodes, everyMs, debt) => {
-    const owing = debtLimitOf(limit, nodes, everyMs)
-    expect(owing.debt).toBe(debt)
-    expect(owing.limit.borrowable).toBe(debt)
-    const own = compiled(limit).limit
-    expect(owing.limit).toMatchObject({
-      algorithm: own.algorithm,
-      name: own.name,
-      max: own.max,
-      windowUs: own.windowUs,
-      capacity: own.capacity,
-    })
-  })
+  ])(
+    'a bucket whose counts are merged %j on %d nodes, merged every %d ms, owes at most %d',
+    (limit, nodes, everyMs, debt) => {
+      const owing = debtLimitOf(limit, nodes, everyMs)
+      expect(owing.debt).toBe(debt)
+      expect(owing.limit.borrowable).toBe(debt)
+      const own = compiled(limit).limit
+      expect(owing.limit).toMatchObject({
+        algorithm: own.algorithm,
+        name: own.name,
+        max: own.max,
+        windowUs: own.windowUs,
+        capacity: own.capacity,
+      })
+    },
+  )
 
-  test('owes what waiting lends as well, and makes nobody wait who cannot', () => {
+  test('a bucket whose counts are merged also owes what waiting lends, and delays no call that cannot wait', () => {
     const owing = debtLimitOf({ max: 100, window: '1s', wait: '500ms' }, 1)
     expect(owing.debt).toBe(50 + 100)
     expect(owing.limit.maxWaitUs).toBe(500_000)
     expect(owing.immediate).toMatchObject({ maxWaitUs: 0, borrowable: 150 })
   })
 
-  test('says how long it takes to pay back', () => {
+  test('a bucket whose counts are merged knows how long it takes to regain its debt', () => {
     expect(debtLimitOf('100/second', 20).debtUs).toBe(2_000_000)
     expect(debtLimitOf({ algorithm: 'gcra', max: 100, window: '1s' }, 3).debtUs).toBe(300_000)
   })
 
-  test('does not forget what it owes when a call comes', () => {
+  test('a bucket whose counts are merged does not forget what it owes when a call comes', () => {
     const { limit, debt } = debtLimitOf('100/second', 10)
     const state: Bucket = { at: 0, used: 200, part: 0 }
     expect(algorithmOf(limit).charge(state, limit, 50, 0, 0, debt)).toEqual(state)
@@ -53,7 +56,7 @@ describe('a bucket whose counts are merged', () => {
     expect(algorithmOf(own).take(state, own, 1, 0).retryAfterMs).toBe(10)
   })
 
-  test('owes the most that can be counted where that is less', () => {
+  test('a bucket whose counts are merged owes the most that can be counted where that is less', () => {
     const fine = { max: 366 * 86_400_000 + 1, window: '366d', burst: 60_000 }
     const own = compiled(fine)
     const owing = debtLimitOf(fine, 1000, 60_000)
@@ -62,14 +65,14 @@ describe('a bucket whose counts are merged', () => {
     expect(owing.limit.capacity).toBe(own.limit.capacity)
   })
 
-  test('owes nothing where not even that can be counted, and decides by its own limit', () => {
+  test('a bucket whose counts are merged owes nothing where not even that can be counted, and decides by its own limit', () => {
     const own = compiled({ max: 366 * 86_400_000 + 1, window: '366d', burst: 71_208 })
     const owing = new DebtLimits().get(own, 1000)
     expect(owing.limit).toBe(own.limit)
     expect(owing.debt).toBe(0)
   })
 
-  test('of nothing is itself', () => {
+  test('a bucket of 0 is its own debt limit', () => {
     const own = compiled('0/second')
     const owing = new DebtLimits().get(own, 5)
     expect(owing.limit).toBe(own.limit)
@@ -77,15 +80,15 @@ describe('a bucket whose counts are merged', () => {
   })
 })
 
-describe('a window whose counts are merged', () => {
-  test('counts what all nodes can spend of it, under its own limit', () => {
+describe('debt of windows', () => {
+  test('a window whose counts are merged counts what all nodes can spend of it, under its own limit', () => {
     const own = compiled({ algorithm: 'fixed-window', max: 100, window: '1m' })
     const owing = new DebtLimits().get(own, 7)
     expect(owing.limit).toBe(own.limit)
     expect(owing).toMatchObject({ debt: 700, debtUs: 0 })
   })
 
-  test('counts no further than numbers go', () => {
+  test('a window whose counts are merged counts no further than numbers go', () => {
     const huge = { algorithm: 'fixed-window', max: 999_999_999_999_999, window: '1d' }
     expect(debtLimitOf(huge, 1000).debt).toBe(999_999_999_999_999)
   })

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { START_US, settled, startLocal as start, takeOf, window100 } from '../fleet.test-helper.js'
 import { LOCAL_COUNTERS_MAX } from './local-counts.js'
 
-describe('a caller', () => {
-  test('that comes once costs one take and no read', async () => {
+describe('callers of a local rule', () => {
+  test('a caller that comes once costs one take and no read', async () => {
     const { local, of, learn, readsOf, time, store, stats } = start()
     const once = Array.from({ length: 20 }, (_, i) => i + 1)
     learn(0)
@@ -22,7 +22,7 @@ describe('a caller', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('that comes again before a round is decided here at once', async () => {
+  test('a caller that comes again before a round is decided on this node at once', async () => {
     const { learn, take, readsOf, time } = start()
     learn(1, 30)
     await time.advance(49)
@@ -31,7 +31,7 @@ describe('a caller', () => {
     expect(readsOf(1)).toBe(1)
   })
 
-  test('that comes again after a round asks the store again, and is read from then on', async () => {
+  test('a caller that comes again after a round asks the store again, and is read from then on', async () => {
     const { fleet, local, of, learn, take, readsOf, time, stats } = start(window100, { size: 2 })
     learn(1, 30)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 60, at: START_US, debt: 100 })
@@ -51,7 +51,7 @@ describe('a caller', () => {
     [60, 'among others'],
     [199, 'alone on its node'],
     [199, 'among others'],
-  ] as const)('that calls every %d ms, %s, stays known', async (everyMs, company) => {
+  ] as const)('a caller that calls every %d ms, %s, stays known', async (everyMs, company) => {
     const { fleet, of, local, learn, time } = start({ ...window100, max: 1000 })
     const reads: number[] = []
     let callMs = 7
@@ -67,7 +67,7 @@ describe('a caller', () => {
     expect(reads).toEqual([7, 7 + everyMs])
   })
 
-  test('whose second call the store does not answer is still not decided by old counts', async () => {
+  test('a caller whose second call the store does not answer is still not decided by old counts', async () => {
     const { fleet, local, of, learn, time, store } = start()
     learn()
     await time.advance(60)
@@ -78,7 +78,7 @@ describe('a caller', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('that no round has read is known again although the node is full', async () => {
+  test('a caller that no round has read is known again although the node is full', async () => {
     const { local, of, fleet, time, store } = start()
     const answer = store.takeNow([[takeOf(of)]], true)[0]?.[0]
     if (answer === undefined) throw new Error('no answer')
@@ -89,7 +89,7 @@ describe('a caller', () => {
     expect(local.stats.get('r')?.counters).toBe(LOCAL_COUNTERS_MAX)
   })
 
-  test('gets a refund in the store while no round has read its counter', async () => {
+  test('a caller gets a refund in the store while no round has read its counter', async () => {
     const { local, of, learn, time, count } = start()
     const { key, limit } = takeOf(of)
     learn(1, 30)

@@ -14,11 +14,11 @@ import type { LocalCounts } from './local-counts.js'
 const isKnown = ({ local }: { readonly local: LocalCounts }, of: CompiledLimit, name = 1) =>
   local.peek(takeOf(of, 1, name)) !== undefined
 
-describe('what is put back', () => {
+describe('units put back', () => {
   const putBack = (world: ReturnType<typeof start>, outcome: NodeOutcome, amount = 1) =>
     world.local.putBack(takeOf(world.of, amount), outcome)
 
-  test('before it was reported is not reported', async () => {
+  test('a unit that is put back before it was reported is not reported', async () => {
     const world = start()
     world.learn()
     world.take(3)
@@ -29,7 +29,7 @@ describe('what is put back', () => {
     expect(world.store.gives).toEqual([])
   })
 
-  test('after it was reported is given back to the store, into its window', async () => {
+  test('a unit that is put back after it was reported is given back to the store, into its window', async () => {
     const world = start()
     world.learn()
     const outcome = world.take(10)
@@ -48,7 +48,7 @@ describe('what is put back', () => {
     ['certainly did not', 'not-run', 1, 0],
     ['may have', 'ran', 11, 0],
   ] as const)(
-    'while it is reported is given back if that ran: it %s',
+    'a unit that is put back while it is reported is given back if that ran: it %s',
     async (_, fault, counted, gives) => {
       const world = start()
       world.learn()
@@ -70,7 +70,7 @@ describe('what is put back', () => {
     },
   )
 
-  test('is taken from what is still pending first, and never twice', async () => {
+  test('a unit that is put back is taken from what is still pending first, and never twice', async () => {
     const world = start()
     world.learn()
     const outcome = world.take(10)
@@ -82,7 +82,7 @@ describe('what is put back', () => {
     expect(world.count()).toMatchObject({ count: 5 })
   })
 
-  test('does not reach a counter that was reset since', async () => {
+  test('a unit that is put back does not reach a counter that was reset since', async () => {
     const world = start()
     world.learn()
     const outcome = world.take(10)
@@ -95,14 +95,14 @@ describe('what is put back', () => {
     expect(world.store.gives).toEqual([])
   })
 
-  test('of a copy of an outcome is found by its key', () => {
+  test('a unit that is put back by a copy of an outcome is found by its key', () => {
     const world = start()
     world.learn()
     putBack(world, { ...world.take(10) }, 10)
     expect(world.take(0).remaining).toBe(99)
   })
 
-  test('by a receipt returns here where it is counted here, else to the store', async () => {
+  test('a refund by receipt goes to this node if it counts the units, else to the store', async () => {
     const { local, of, learn, take, time, store, count } = start()
     const { key, limit } = takeOf(of)
     expect(local.refund({ key, limit, amount: 3, at: START_US })).toBe(false)
@@ -118,27 +118,30 @@ describe('what is put back', () => {
   })
 })
 
-describe('a counter leaves', () => {
+describe('dropped counters', () => {
   test.each([
     [20, 200],
     [100, 200],
     [500, 1000],
-  ])('merged every %d ms, when nobody asked for %d ms', async (everyMs, idleMs) => {
-    const world = start(window100, { everyMs })
-    const { learn, take, time, stats, of } = world
-    learn()
-    take()
-    await time.advance(idleMs / 2)
-    take()
-    await time.advance(idleMs - 1)
-    expect(isKnown(world, of)).toBe(true)
-    await time.advance(everyMs / 2 + 1)
-    expect(isKnown(world, of)).toBe(false)
-    expect(stats()).toMatchObject({ counters: 0, reported: 2 })
-    expect(time.waiting).toBe(0)
-  })
+  ])(
+    'a counter is dropped merged every %d ms, when it was not used for %d ms',
+    async (everyMs, idleMs) => {
+      const world = start(window100, { everyMs })
+      const { learn, take, time, stats, of } = world
+      learn()
+      take()
+      await time.advance(idleMs / 2)
+      take()
+      await time.advance(idleMs - 1)
+      expect(isKnown(world, of)).toBe(true)
+      await time.advance(everyMs / 2 + 1)
+      expect(isKnown(world, of)).toBe(false)
+      expect(stats()).toMatchObject({ counters: 0, reported: 2 })
+      expect(time.waiting).toBe(0)
+    },
+  )
 
-  test('at the first call after that too, however late its rounds are', () => {
+  test('an idle counter is dropped at the next call too, however late its rounds are', () => {
     const { local, of, learn, time } = start()
     learn()
     time.nowMs += 5000
@@ -146,7 +149,7 @@ describe('a counter leaves', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('not while it has something to report', async () => {
+  test('a counter is not dropped while it has usage to report', async () => {
     const world = start()
     const { learn, take, time, store, of, count } = world
     learn()
@@ -160,7 +163,7 @@ describe('a counter leaves', () => {
     expect(isKnown(world, of)).toBe(false)
   })
 
-  test('when it is reset, with what is pending and what is under way', async () => {
+  test('a counter is dropped when it is reset, with its unreported and its running reports', async () => {
     const { local, of, learn, take, time, store, count, stats } = start()
     learn()
     take(10)
@@ -177,7 +180,7 @@ describe('a counter leaves', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('and is not learned from what was asked before the reset', async () => {
+  test('a dropped counter is not learned from a request sent before the reset', async () => {
     const { local, of, time, store } = start()
     const largeTake: PlannedTake = takeOf(of, 40)
     const answer = store.takeNow([[largeTake]], true)[0]?.[0]
@@ -187,7 +190,7 @@ describe('a counter leaves', () => {
     expect(local.take(largeTake)).toBeUndefined()
   })
 
-  test('when a call meets other limits, reported once more under those it was counted by', async () => {
+  test('a counter is dropped when a call meets other limits, and reported under the old ones', async () => {
     const { local, of, learn, take, time, store, stats, count } = start()
     const other = compiled({ ...window100, window: '1h' })
     learn(1)
@@ -207,7 +210,7 @@ describe('a counter leaves', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('not when its limit is compiled again, or for another caller: it goes on', async () => {
+  test('a counter is not dropped when its limit is compiled again', async () => {
     const { local, of, learn, take, store } = start()
     learn(1)
     take(10)
@@ -217,7 +220,7 @@ describe('a counter leaves', () => {
     expect(store.charges).toEqual([])
   })
 
-  test('when a call meets other limits, and what then does not run is not tried again', async () => {
+  test('a counter dropped for other limits does not retry a failed report', async () => {
     const { local, learn, take, time, store, stats } = start()
     learn()
     take(10)
@@ -229,7 +232,7 @@ describe('a counter leaves', () => {
     expect(stats()).toMatchObject({ unreported: 10 })
   })
 
-  test('in the middle of a round, and nothing of it is reported twice', async () => {
+  test('a counter dropped in the middle of a round is reported once', async () => {
     const { local, of, learn, take, time, store, count } = start()
     learn()
     const early = take(10)
@@ -245,8 +248,8 @@ describe('a counter leaves', () => {
   })
 })
 
-describe('closing', () => {
-  test('reports what is left, once, after the round that is under way', async () => {
+describe('close', () => {
+  test('closing reports what is left, once, after the running round', async () => {
     const { local, of, learn, take, time, store, count } = start()
     learn()
     take(10)
@@ -265,7 +268,7 @@ describe('closing', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('of a node whose store is gone ends all the same', async () => {
+  test('closing of a node whose store is gone ends all the same', async () => {
     const { local, learn, take, store, stats, time } = start()
     learn()
     take(10)

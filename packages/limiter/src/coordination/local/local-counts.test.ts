@@ -9,15 +9,15 @@ import {
 } from '../fleet.test-helper.js'
 import { LOCAL_COUNTERS_MAX } from './local-counts.js'
 
-describe('a counter', () => {
-  test('that is not known is left to the store, whose answer makes it known', () => {
+describe('LocalCounts', () => {
+  test('a local counter that is unknown is left to the store, whose answer makes it known', () => {
     const { local, of, fleet, take } = start()
     expect(local.take(takeOf(of))).toBeUndefined()
     fleet.call(0, takeOf(of, 30))
     expect(take(20)).toMatchObject({ granted: 20, remaining: 50, retryAfterMs: 0, delayMs: 0 })
   })
 
-  test('is not learned from silence, nor from an answer without a state', () => {
+  test('a local counter is not learned from a missing answer, nor from an answer without a state', () => {
     const { local, of } = start()
     local.learn(takeOf(of), 'unknown', 0)
     local.learn(takeOf(of), 'not-run', 0)
@@ -33,14 +33,14 @@ describe('a counter', () => {
     expect(local.take(takeOf(of))).toBeUndefined()
   })
 
-  test('that nobody ever counted is known as such', () => {
+  test('a local counter without a state in the store is known as unused', () => {
     const { fleet, of, local, take } = start()
     fleet.call(0, takeOf(of, 0))
     expect(local.peek(takeOf(of))).toMatchObject({ remaining: 100, state: undefined })
     expect(take(100).granted).toBe(100)
   })
 
-  test('that is known is not overwritten by a straggler', () => {
+  test('a local counter is not overwritten by a late answer', () => {
     const { fleet, of, local, store, take } = start()
     const straggler = store.takeNow([[takeOf(of)]], true)[0]?.[0]
     fleet.call(0, takeOf(of, 10))
@@ -49,7 +49,7 @@ describe('a counter', () => {
     expect(local.peek(takeOf(of))).toMatchObject({ remaining: 39 })
   })
 
-  test('counts what its other first calls took, whose answers come after the first', () => {
+  test('a local counter counts what its other first calls took, whose answers come after the first', () => {
     const { of, local, store, take } = start()
     const answers = [10, 20, 30].map((amount) => store.takeNow([[takeOf(of, amount)]], true))
     const [first, ...more] = answers.map(([row]) => row?.[0])
@@ -60,7 +60,7 @@ describe('a counter', () => {
     expect(take(0)).toMatchObject({ remaining: 100 - 60 - 5 })
   })
 
-  test('counts them while its own spending is reported, and nothing twice', async () => {
+  test('a local counter counts late first answers while its usage is being reported, and nothing twice', async () => {
     const { of, fleet, local, store, time, take } = start()
     fleet.call(0, takeOf(of, 10))
     take(50)
@@ -78,7 +78,7 @@ describe('a counter', () => {
     expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
   })
 
-  test('counts a report under way once where their answers include it', async () => {
+  test('a local counter counts a running report once if late first answers include it', async () => {
     const { of, fleet, local, store, time, take } = start()
     fleet.call(0, takeOf(of, 10))
     take(50)
@@ -91,7 +91,7 @@ describe('a counter', () => {
     expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
   })
 
-  test('does not go back to them once a round has read it', async () => {
+  test('a local counter ignores late first answers once a round has read it', async () => {
     const { of, fleet, local, store, time, take } = start()
     fleet.call(0, takeOf(of, 10))
     take(0)
@@ -102,7 +102,7 @@ describe('a counter', () => {
     expect(take(0)).toMatchObject({ remaining: 90 })
   })
 
-  test('refuses what does not fit, and a refusal takes nothing', async () => {
+  test('a local counter refuses what does not fit, and a refusal takes nothing', async () => {
     const { take, learn, time, store } = start()
     learn()
     expect(take(100)).toMatchObject({ granted: 0, remaining: 99, retryAfterMs: 60_000 })
@@ -112,7 +112,7 @@ describe('a counter', () => {
     expect(store.charges.map(({ amount }) => amount)).toEqual([99])
   })
 
-  test('decides an amount of 0 here too, which changes nothing', async () => {
+  test('a local counter decides an amount of 0 here too, which changes nothing', async () => {
     const { take, learn, time, store } = start()
     learn(1, 100)
     expect(take(0)).toMatchObject({ granted: 0, remaining: 0, retryAfterMs: 0 })
@@ -120,7 +120,7 @@ describe('a counter', () => {
     expect(store.charges).toEqual([])
   })
 
-  test('says how long ago its state was asked for', async () => {
+  test('a local counter reports the age of its state', async () => {
     const { take, learn, time, store } = start()
     learn()
     await time.advance(40)
@@ -133,7 +133,7 @@ describe('a counter', () => {
     expect(take().staleMs).toBe(30)
   })
 
-  test('is one for calls that can wait and calls that cannot', () => {
+  test('a local counter is one for calls that can wait and calls that cannot', () => {
     const { local, of, fleet, take } = start({ max: 10, window: '1s', wait: '150ms' })
     fleet.call(0, takeOf(of, 10))
     expect(take(1)).toMatchObject({ granted: 1, delayMs: 100 })
@@ -142,7 +142,7 @@ describe('a counter', () => {
     expect(take(1)).toMatchObject({ granted: 0, retryAfterMs: 50 })
   })
 
-  test('goes on under another limit of the same algorithm and window', () => {
+  test('a local counter goes on under another limit of the same algorithm and window', () => {
     const { local, take, learn } = start()
     learn(1, 60)
     take(10)
@@ -150,7 +150,7 @@ describe('a counter', () => {
     expect(local.take(takeOf(larger))).toMatchObject({ granted: 1, remaining: 129 })
   })
 
-  test('of another algorithm is reported and left to the store', async () => {
+  test('a local counter of another algorithm is reported and left to the store', async () => {
     const { local, take, learn, count } = start()
     learn(1, 60)
     take(10)
@@ -159,7 +159,7 @@ describe('a counter', () => {
     expect(count()).toMatchObject({ count: 70 })
   })
 
-  test('is one of a bounded number: others are left to the store', () => {
+  test('a local counter is one of a bounded number: others are left to the store', () => {
     const { local, of, fleet } = start()
     const answer = fleet.at(0).store.takeNow([[takeOf(of)]], true)[0]?.[0]
     if (answer === undefined) throw new Error('no answer')
@@ -169,7 +169,7 @@ describe('a counter', () => {
     expect(local.stats.get('r')?.counters).toBe(LOCAL_COUNTERS_MAX)
   })
 
-  test('of a sliding window counts a full window for one that was more than full', async () => {
+  test('a local counter of a sliding window counts a full window for one that was more than full', async () => {
     const sliding = { algorithm: 'sliding-window-counter', max: 100, window: '10s' } as const
     const { fleet, of, learn, time, take, local } = start(sliding, { size: 3 })
     learn()
@@ -186,8 +186,8 @@ describe('a counter', () => {
   })
 })
 
-describe('a round', () => {
-  test('charges what was spent, for the window and with the debt of the fleet, and reads', async () => {
+describe('LocalSync', () => {
+  test('a round charges what was spent, for the window and with the debt of the fleet, and reads', async () => {
     const { fleet, of, learn, take, time, store, count } = start(window100, { size: 3 })
     learn()
     take(5)
@@ -204,7 +204,7 @@ describe('a round', () => {
     expect(take(0).remaining).toBe(68)
   })
 
-  test('charges each window for itself', async () => {
+  test('a round charges each window for itself', async () => {
     const { learn, take, time, store } = start({ ...window100, window: '1s' })
     await time.advance(970)
     learn()
@@ -219,7 +219,7 @@ describe('a round', () => {
     expect(store.reads.length).toBe(1)
   })
 
-  test('takes what was spent since the cut on top of what it read', async () => {
+  test('a round adds usage since the report to the state that it read', async () => {
     const { fleet, of, learn, take, time, store } = start()
     learn()
     take(10)
@@ -233,7 +233,7 @@ describe('a round', () => {
     expect(store.charges.map(({ amount }) => amount)).toEqual([10, 7])
   })
 
-  test('whose read is silent keeps what is known, and reports all the same', async () => {
+  test('a round whose read is not answered keeps the known state, and still reports', async () => {
     const { fleet, of, learn, take, time, count } = start()
     learn()
     const { store } = fleet.at(0)
@@ -252,7 +252,7 @@ describe('a round', () => {
     expect(take(0)).toMatchObject({ remaining: 59, staleMs: 0 })
   })
 
-  test('reports again what did not run, and not what may have run', async () => {
+  test('a round reports again what did not run, and not what may have run', async () => {
     const { learn, take, time, store, count, stats } = start()
     learn()
     store.chargeFault = 'not-run'
@@ -270,7 +270,7 @@ describe('a round', () => {
     expect(stats()).toMatchObject({ reported: 2, unreported: 15 })
   })
 
-  test('drops what is older than the last window', async () => {
+  test('a round drops what is older than the last window', async () => {
     const { learn, take, time, store, stats } = start({ ...window100, window: '1s' })
     learn()
     store.fault = 'not-run'
@@ -282,7 +282,7 @@ describe('a round', () => {
     expect(stats()).toMatchObject({ reported: 0, unreported: 7 })
   })
 
-  test('reads in chunks, and every counter', async () => {
+  test('a round reads in chunks, and every counter', async () => {
     const { of, fleet, time, store, take } = start()
     for (let i = 0; i < 700; i++) fleet.call(0, takeOf(of, 1, i))
     for (let i = 0; i < 700; i++) take(i % 7 === 0 ? 3 : 0, i)
@@ -292,7 +292,7 @@ describe('a round', () => {
     expect(take(0, 693)).toMatchObject({ remaining: 96, staleMs: 0 })
   })
 
-  test('is made twice in each interval of its own', async () => {
+  test('a round is made twice in each interval of its own', async () => {
     const { fleet, local, readsOf, time } = start()
     const rules = [compiled(window100, 100), compiled(window100, 300)]
     const callAll = () => {
@@ -307,7 +307,7 @@ describe('a round', () => {
     expect(local.stats.get('r')?.counters).toBe(2)
   })
 
-  test('measures what it reported to a counter that was full', async () => {
+  test('a round measures what it reported to a full counter', async () => {
     const { fleet, of, learn, take, time, stats } = start(window100, { size: 2 })
     learn()
     take(60)
@@ -318,7 +318,7 @@ describe('a round', () => {
     expect(stats()).toMatchObject({ overAdmitted: 31 })
   })
 
-  test('measures the same of a bucket', async () => {
+  test('a round measures over-admission of a bucket', async () => {
     const { fleet, of, learn, take, time, stats, local } = start('100/minute', { size: 2 })
     learn()
     take(60)

@@ -100,8 +100,8 @@ function mostOf(admitted: readonly Decided[], nodes: number, max: number): numbe
 const overAdmitted = (fleet: Fleet): number =>
   fleet.nodes.reduce((units, { local }) => units + (local.stats.get('r')?.overAdmitted ?? 0), 0)
 
-describe('a fleet that merges counts', () => {
-  test('of 10 at 20 times a rate of 100/s admits it and what is offered in one interval', async () => {
+describe('fleets that merge counts', () => {
+  test('a fleet of 10 that merges counts at 20 times a rate of 100/s admits it and what is offered in one interval', async () => {
     const fleet = new Fleet(10)
     const of = compiled('100/second')
     const admitted = await admit(fleet, of, even(2000, 20, 10))
@@ -114,7 +114,7 @@ describe('a fleet that merges counts', () => {
     [2, 45, 108],
     [10, 63, 140],
   ])(
-    'of 10 at 100 a minute, 1,000 calls a second and %d ms to the store admits %d too much, once, where %d may be',
+    'a fleet of 10 that merges counts at 100 a minute, 1,000 calls a second and %d ms to the store admits %d too much, once, where %d may be',
     async (delayMs, tooMuch, most) => {
       const fleet = new Fleet(10)
       for (const { store } of fleet.nodes) store.delayMs = delayMs
@@ -132,7 +132,7 @@ describe('a fleet that merges counts', () => {
     },
   )
 
-  test('of 50 pays back more than one burst: 10/s stays 10/s', async () => {
+  test('a fleet of 50 that merges counts pays back more than one burst: 10/s stays 10/s', async () => {
     const fleet = new Fleet(50)
     const of = compiled('10/second')
     const admitted = await admit(fleet, of, even(1000, 20, 50))
@@ -143,20 +143,23 @@ describe('a fleet that merges counts', () => {
   test.each([
     [6, 3],
     [20, 5],
-  ])('of %d keeps a rate of %d/s, smaller than the fleet', async (nodes, rate) => {
-    const fleet = new Fleet(nodes)
-    const admitted = await admit(fleet, compiled(`${rate}/second`), even(1000, 60, nodes))
-    expect(admitted.length).toBeLessThanOrEqual(rate + 60 * rate + 2 * nodes)
-  })
+  ])(
+    'a fleet of %d that merges counts keeps a rate of %d/s, smaller than the fleet',
+    async (nodes, rate) => {
+      const fleet = new Fleet(nodes)
+      const admitted = await admit(fleet, compiled(`${rate}/second`), even(1000, 60, nodes))
+      expect(admitted.length).toBeLessThanOrEqual(rate + 60 * rate + 2 * nodes)
+    },
+  )
 
-  test('keeps a rate whose burst is regained long before it is reported', async () => {
+  test('a fleet that merges counts keeps a rate whose burst is regained long before it is reported', async () => {
     const fleet = new Fleet(5)
     const of = compiled({ algorithm: 'gcra', max: 100, window: '1s' })
     const admitted = await admit(fleet, of, even(1000, 10, 5))
     expect(admitted.length).toBeLessThanOrEqual(1001 + 100)
   })
 
-  test('does not forget what it owes when a node asks the store that rarely asks', async () => {
+  test('a fleet that merges counts keeps its debt when a node calls the store that rarely does', async () => {
     const fleet = new Fleet(10)
     const of = compiled('100/second')
     const busy = even(2000, 20, 9)
@@ -166,7 +169,7 @@ describe('a fleet that merges counts', () => {
     expect(admitted.length).toBeLessThanOrEqual(2100 + 200)
   })
 
-  test('does not avenge in the next window what was admitted too much in the last', async () => {
+  test('a fleet that merges counts does not carry over-admission into the next window', async () => {
     const fleet = new Fleet(10)
     const of = compiled({ algorithm: 'sliding-window-counter', max: 100, window: '10s' })
     await admit(fleet, of, even(1000, 1, 10))
@@ -177,7 +180,7 @@ describe('a fleet that merges counts', () => {
     expect(sum(await admit(fleet, of, later))).toBeGreaterThanOrEqual(50)
   })
 
-  test('of one node decides as the store would have', async () => {
+  test('a fleet of one node that merges counts decides as the store would have', async () => {
     const calls = even(37, 20, 1).map((call, i) => ({ ...call, units: (i % 3) + 1 }))
     for (const limit of ['50/second', { algorithm: 'gcra', max: 60, window: '1s', burst: 4 }]) {
       const of = compiled(limit)
@@ -195,14 +198,14 @@ describe('a fleet that merges counts', () => {
   })
 })
 
-describe('a partition of 10 s', () => {
+describe('partitions', () => {
   const cutOff = (fleet: Fleet, fault: 'not-run' | 'lost') => (call: Call) => {
     const isCut = call.atMs >= 5000 && call.atMs < 15_000
     for (const { store } of fleet.nodes.slice(5)) store.fault = isCut ? fault : undefined
   }
 
   test.each(['not-run', 'lost'] as const)(
-    '(%s) silences nobody for longer than the debt',
+    'a partition of 10 s (%s) blocks no caller for longer than the debt',
     async (fault) => {
       const fleet = new Fleet(10)
       const of = compiled('100/second')
@@ -216,23 +219,26 @@ describe('a partition of 10 s', () => {
     },
   )
 
-  test.each(['not-run', 'lost'] as const)('(%s) charges no window twice', async (fault) => {
-    const fleet = new Fleet(10)
-    const of = compiled({ algorithm: 'fixed-window', max: 100, window: '1s' })
-    const admitted = await admit(fleet, of, even(500, 20, 10), cutOff(fleet, fault))
-    const windowOf = (us: number) => Math.floor(us / 1_000_000)
-    const charged = new Map<number, number>()
-    for (const { at, amount } of fleet.nodes.flatMap(({ store }) => store.ran)) {
-      charged.set(windowOf(at), (charged.get(windowOf(at)) ?? 0) + amount)
-    }
-    for (const [window, units] of charged) {
-      const spent = admitted.filter(({ atMs }) => windowOf(START_US + atMs * 1000) === window)
-      expect(units).toBeLessThanOrEqual(spent.length)
-    }
-  })
+  test.each(['not-run', 'lost'] as const)(
+    'a partition of 10 s (%s) charges no window twice',
+    async (fault) => {
+      const fleet = new Fleet(10)
+      const of = compiled({ algorithm: 'fixed-window', max: 100, window: '1s' })
+      const admitted = await admit(fleet, of, even(500, 20, 10), cutOff(fleet, fault))
+      const windowOf = (us: number) => Math.floor(us / 1_000_000)
+      const charged = new Map<number, number>()
+      for (const { at, amount } of fleet.nodes.flatMap(({ store }) => store.ran)) {
+        charged.set(windowOf(at), (charged.get(windowOf(at)) ?? 0) + amount)
+      }
+      for (const [window, units] of charged) {
+        const spent = admitted.filter(({ atMs }) => windowOf(START_US + atMs * 1000) === window)
+        expect(units).toBeLessThanOrEqual(spent.length)
+      }
+    },
+  )
 })
 
-describe('whatever is called', () => {
+describe('for all sequences of calls', () => {
   const traffic = (nodes: number) =>
     fc
       .array(

@@ -3,8 +3,8 @@ import { UnreportedUsage } from './unreported-usage.js'
 
 const WINDOW = 1000
 
-describe('what is pending', () => {
-  test('is one sum for each window, at the time of its last unit', () => {
+describe('UnreportedUsage', () => {
+  test('unreported usage is one sum for each window, at the time of its last unit', () => {
     const pending = new UnreportedUsage(WINDOW)
     pending.add(2, 5100)
     pending.add(3, 5900)
@@ -16,7 +16,7 @@ describe('what is pending', () => {
     ])
   })
 
-  test('is of now, all of it, when the clock steps back by more than a window', () => {
+  test('unreported usage moves to now when the clock steps back by more than a window', () => {
     const pending = new UnreportedUsage(1000)
     pending.spend(2, 8000)
     pending.spend(3, 9000)
@@ -26,7 +26,7 @@ describe('what is pending', () => {
     expect(pending.usages).toEqual([{ amount: 9, at: 2000 }])
   })
 
-  test('of the window before the last is dropped and told', () => {
+  test('unreported usage of the window before the last is dropped and returned', () => {
     const pending = new UnreportedUsage(WINDOW)
     expect(pending.add(2, 5000)).toBe(0)
     expect(pending.add(3, 6000)).toBe(0)
@@ -36,7 +36,7 @@ describe('what is pending', () => {
     expect(pending.usages).toEqual([{ amount: 5, at: 9000 }])
   })
 
-  test('may still be spent in the last window after the new one began', () => {
+  test('unreported usage may still be spent in the last window after the new one began', () => {
     const pending = new UnreportedUsage(WINDOW)
     pending.add(1, 6000)
     pending.add(2, 5999)
@@ -46,7 +46,7 @@ describe('what is pending', () => {
     ])
   })
 
-  test('expires as time goes by', () => {
+  test('unreported usage expires as time goes by', () => {
     const pending = new UnreportedUsage(WINDOW)
     pending.add(2, 5000)
     expect(pending.expire(6999)).toBe(0)
@@ -61,7 +61,7 @@ describe('what is pending', () => {
     ['of the newer window', 9, 6100, 5],
     ['not of another window', 1, 4900, 0],
     ['not of a window to come', 1, 7000, 0],
-  ])('takes back %s', (_, amount, at, found) => {
+  ])('unreported usage takes back %s', (_, amount, at, found) => {
     const pending = new UnreportedUsage(WINDOW)
     pending.add(3, 5000)
     pending.add(5, 6000)
@@ -70,7 +70,7 @@ describe('what is pending', () => {
     expect(left).toBe(8 - found)
   })
 
-  test('is cut whole, and begins anew', () => {
+  test('unreported usage is drained whole, and starts over', () => {
     const pending = new UnreportedUsage(WINDOW)
     pending.add(3, 5000)
     expect(pending.drain()).toEqual([{ amount: 3, at: 5000 }])

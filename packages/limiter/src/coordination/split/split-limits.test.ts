@@ -30,7 +30,7 @@ function drain(node: SplitLimits, of: CompiledLimit): number {
   return granted
 }
 
-describe('the part of a node', () => {
+describe('nodeUnits', () => {
   test.each([
     [10, 1, [10]],
     [10, 3, [3, 3, 4]],
@@ -38,11 +38,11 @@ describe('the part of a node', () => {
     [1, 4, [0, 0, 0, 1]],
     [0, 2, [0, 0]],
     [999_999_999_999_999, 2, [499_999_999_999_999, 500_000_000_000_000]],
-  ])('of %d on %d nodes is one of %j', (units, nodes, parts) => {
+  ])('the part of a node of %d on %d nodes is one of %j', (units, nodes, parts) => {
     expect(parts.map((_, place) => nodeUnits(units, nodes, place))).toEqual(parts)
   })
 
-  test('is at most one unit more or less than any other, and all sum to the limit', () => {
+  test('the part of a node is at most one unit more or less than any other, and all sum to the limit', () => {
     const units = fc.integer({ min: 0, max: 999_999_999_999_999 })
     fc.assert(
       fc.property(units, fc.integer({ min: 1, max: 200 }), (whole, nodes) => {
@@ -54,14 +54,14 @@ describe('the part of a node', () => {
   })
 })
 
-describe('a split limit', () => {
+describe('SplitLimits', () => {
   test.each([
     ['100/second'],
     [{ algorithm: 'fixed-window', max: 100, window: '1m' }],
     [{ algorithm: 'sliding-window-counter', max: 100, window: '1m' }],
     [{ algorithm: 'sliding-window-log', max: 100, window: '1m' }],
     [{ max: 60, window: '1m', burst: 100 }],
-  ])('%j is granted by all nodes together exactly, without the store', (limit) => {
+  ])('a split limit %j is granted by all nodes together exactly, without the store', (limit) => {
     const { nodes, fleet } = splitFleet(7)
     const of = compiled(limit)
     expect(nodes.reduce((sum, node) => sum + drain(node, of), 0)).toBe(100)
@@ -69,7 +69,7 @@ describe('a split limit', () => {
     expect(fleet.shared.stats().counters).toBe(0)
   })
 
-  test('splits the rate of a bucket as well', async () => {
+  test('a split limit splits the rate of a bucket as well', async () => {
     const { at, fleet } = splitFleet(4)
     const of = compiled('100/second')
     expect(drain(at(0), of)).toBe(25)
@@ -77,7 +77,7 @@ describe('a split limit', () => {
     expect(drain(at(0), of)).toBe(5)
   })
 
-  test('whose burst is smaller than the fleet still admits its rate', async () => {
+  test('a split limit whose burst is smaller than the fleet still admits its rate', async () => {
     const { nodes, fleet } = splitFleet(4)
     const of = compiled({ algorithm: 'gcra', max: 100, window: '1s' })
     const granted = () => nodes.map((node) => drain(node, of))
@@ -86,7 +86,7 @@ describe('a split limit', () => {
     expect(granted()).toEqual([1, 1, 1, 1])
   })
 
-  test('goes on with the same counter when the fleet changes', () => {
+  test('a split limit goes on with the same counter when the fleet changes', () => {
     const { at, fleet, places } = splitFleet(4)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     expect(drain(at(0), of)).toBe(2)
@@ -98,7 +98,7 @@ describe('a split limit', () => {
     expect(drain(at(0), of)).toBe(0)
   })
 
-  test('of which nothing is a node’s refuses for a window, as the fleet may change', () => {
+  test('a split limit of which a node owns nothing refuses for a window, because the fleet may change', () => {
     const { at, places } = splitFleet(4)
     const of = compiled({ algorithm: 'fixed-window', max: 1, window: '1m' })
     expect(at(0).take(takeOf(of))).toMatchObject({ granted: 0, retryAfterMs: 60_000, remaining: 0 })
@@ -109,7 +109,7 @@ describe('a split limit', () => {
     expect(grantedOf(at(0), takeOf(of))).toBe(1)
   })
 
-  test('says never only of what the whole limit cannot hold', () => {
+  test('a split limit refuses for good only a cost above the capacity of the whole limit', () => {
     const { at } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     expect(at(0).take(takeOf(of, 6))?.retryAfterMs).toBe(60_000)
@@ -118,12 +118,12 @@ describe('a split limit', () => {
     expect(at(0).take(takeOf(none))?.retryAfterMs).toBeNull()
   })
 
-  test('is never stale', () => {
+  test('a split limit is never stale', () => {
     const { at } = splitFleet(2)
     expect(at(0).take(takeOf(compiled('10/second')))?.staleMs).toBe(0)
   })
 
-  test('makes calls wait where its limit does, and where they can', () => {
+  test('a split limit makes calls wait where its limit does, and where they can', () => {
     const { at } = splitFleet(2)
     const of = compiled({ max: 4, window: '1s', wait: '600ms' })
     expect(drain(at(0), of)).toBe(3)
@@ -132,7 +132,7 @@ describe('a split limit', () => {
     expect([1, 2, 3].map(() => grantedOf(again(0), immediate))).toEqual([1, 1, 0])
   })
 
-  test('takes back what a call was granted that is refused elsewhere', () => {
+  test('a split limit takes back what a call was granted that is refused elsewhere', () => {
     const { at } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     const take = takeOf(of, 5)
@@ -142,7 +142,7 @@ describe('a split limit', () => {
     expect(at(0).peek(take)).toMatchObject({ remaining: 5, state: { count: 0 } })
   })
 
-  test('is refunded here, into the window it came from', async () => {
+  test('a split limit is refunded on this node, to the window that the units came from', async () => {
     const { at, fleet } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     const take = takeOf(of, 5)
@@ -156,7 +156,7 @@ describe('a split limit', () => {
     expect(at(0).peek(take)).toMatchObject({ remaining: 4 })
   })
 
-  test('is counted anew after a reset, and goes on when rules change', () => {
+  test('a split limit is counted anew after a reset, and goes on when rules change', () => {
     const { at } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     expect(drain(at(0), of)).toBe(5)
@@ -165,7 +165,7 @@ describe('a split limit', () => {
     expect(drain(at(0), of)).toBe(5)
   })
 
-  test('counts a unit where its limit places it', () => {
+  test('a split limit counts a unit where its limit places it', () => {
     const { fleet } = splitFleet(1)
     const parts = fleet.nodes[0]?.deps
     if (parts === undefined) throw new Error('no node')
@@ -180,7 +180,7 @@ describe('a split limit', () => {
     expect(at('1h')).toBe(fleet.time.nowUs())
   })
 
-  test('decides nothing after it is closed', async () => {
+  test('a split limit decides nothing after it is closed', async () => {
     const { at } = splitFleet(2)
     await at(0).close()
     expect(at(0).take(takeOf(compiled('10/second')))).toBeUndefined()

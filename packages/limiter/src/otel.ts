@@ -1,6 +1,6 @@
 /**
- * Decisions as spans of OpenTelemetry. Only whoever imports this file needs its API package; the
- * SDK, and where spans go, is theirs.
+ * Records decisions as OpenTelemetry spans. Only programs that import this module need the API
+ * package; the SDK and exporters are theirs.
  */
 import {
   type Attributes,
@@ -20,15 +20,17 @@ import type { ResetOptions } from './refund.js'
 import type { RulesInput } from './rule-set.js'
 
 export interface TraceOptions {
-  /** @default that of the registered SDK, under the name `@sluice/limiter` */
+  /** The tracer to use. @default `@sluice/limiter` of the registered SDK */
   readonly tracer?: Tracer | undefined
 }
 
 const SPAN_NAME = 'sluice.check'
 
 /**
- * The same limiter, whose decisions (`check`, `checkSync`, `decide` and `peek`) are spans. A
- * decision that is made at once still is.
+ * Wraps a limiter so that `check`, `checkSync`, `decide` and `peek` record spans. Synchronous
+ * decisions stay synchronous.
+ *
+ * @example const traced = traceLimiter(createLimiter({ rules }))
  */
 export function traceLimiter(limiter: Limiter, options: TraceOptions = {}): Limiter {
   return new TracedLimiter(limiter, options.tracer ?? trace.getTracer('@sluice/limiter'))
@@ -36,13 +38,13 @@ export function traceLimiter(limiter: Limiter, options: TraceOptions = {}): Limi
 
 export interface DecisionSpan {
   readonly tracer: Tracer
-  /** Whose child the span is. */
+  /** The parent of the span. */
   readonly parent: Context
-  /** Beside those of the decision. */
+  /** Added to the attributes of the decision. */
   readonly attributes?: Attributes | undefined
 }
 
-/** Decides within a span, which ends with the decision. */
+/** Decides within a span that ends with the decision. */
 export function traceDecision(
   decisionSpan: DecisionSpan,
   decide: () => Decision | Promise<Decision>,
@@ -57,7 +59,7 @@ export function traceDecision(
   }
 }
 
-/** What a span says of a decision: what was decided, and nothing of who asked. */
+/** The span attributes of a decision; nothing about the caller. */
 export function decisionAttributes(decision: Decision): Attributes {
   const { rule, limitName, limit, remaining, retryAfterMs, staleMs, shadow } = decision
   return {
@@ -75,7 +77,7 @@ export function decisionAttributes(decision: Decision): Attributes {
   }
 }
 
-/** Undefined: nobody will see it, so that nothing need be told. */
+/** Undefined if the span is not recorded. */
 function startSpan({ tracer, parent, attributes = {} }: DecisionSpan): Span | undefined {
   const span = tracer.startSpan(SPAN_NAME, { kind: SpanKind.INTERNAL, attributes }, parent)
   return span.isRecording() ? span : undefined
@@ -95,7 +97,7 @@ async function endLater(span: Span, decision: Promise<Decision>): Promise<Decisi
   }
 }
 
-/** By its code alone: the message of an error may show what a caller sent. */
+/** Records only the error code: the message may contain input of a caller. */
 function fail(span: Span, error: unknown): unknown {
   const code = codeOf(error)
   span.recordException({ code })

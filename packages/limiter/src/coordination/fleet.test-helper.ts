@@ -1,4 +1,4 @@
-/** Nodes that merge their counts over one store, in virtual time. */
+/** A fleet of nodes with `coordination: local` over one store, in virtual time. */
 import {
   type CompiledLimit,
   compileRules,
@@ -36,7 +36,7 @@ class VirtualTime implements Scheduler {
     return () => this.#waiting.delete(entry)
   }
 
-  /** Lets time pass, and what follows at each moment happen. */
+  /** Advances time and runs what becomes due at each moment. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.nowMs + ms
     for (;;) {
@@ -52,15 +52,15 @@ class VirtualTime implements Scheduler {
   }
 }
 
-/** Until every promise that could go on has gone on. */
+/** Resolves after all pending promise callbacks have run. */
 export function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve))
 }
 
-/** `lost`: nothing ran and nobody knows. `ran`: it ran, and nobody knows. */
+/** `lost`: nothing ran, and the fate is unknown. `ran`: it ran, and the fate is unknown. */
 type Fault = 'not-run' | 'lost' | 'ran' | undefined
 
-/** One node's way to the store that all share. */
+/** The connection of one node to the shared store, with faults and delay. */
 class NodeStore implements Store {
   /** As they were sent, and as they ran. */
   readonly charges: Charge[] = []
@@ -69,7 +69,7 @@ class NodeStore implements Store {
   readonly reads: Groups<Take>[] = []
   fault: Fault
   chargeFault: Fault
-  /** One way. */
+  /** Delay in one direction. */
   delayMs = 0
   readonly #shared: ReturnType<typeof memoryStore>
   readonly #time: VirtualTime
@@ -154,7 +154,7 @@ export interface FleetNode {
   readonly store: NodeStore
   readonly local: LocalCounts
   readonly deps: CoordinationDeps
-  /** Who was given something back. */
+  /** Keys that were invalidated. */
   readonly gaveBack: CounterKey[]
 }
 
@@ -162,7 +162,7 @@ export class Fleet {
   readonly time = new VirtualTime()
   readonly shared = memoryStore({ clock: { now: () => this.time.nowUs() } })
   readonly nodes: readonly FleetNode[]
-  /** As the nodes see it. */
+  /** The fleet size that nodes see. */
   size: number
 
   constructor(size: number) {
@@ -176,7 +176,7 @@ export class Fleet {
     return node
   }
 
-  /** Decides a call as a limiter does: here, else by the store. Returns what it granted. */
+  /** Decides a call as a limiter does: on the node, else by the store. */
   call(place: number, take: PlannedTake): Outcome | undefined {
     const { local, store } = this.at(place)
     const onNode = local.take(take)
@@ -189,7 +189,7 @@ export class Fleet {
     return answer
   }
 
-  /** The same over the node's way to the store, which takes its time. */
+  /** The same over a connection with delay. */
   async ask(place: number, take: PlannedTake): Promise<Outcome | undefined> {
     const { local, store } = this.at(place)
     if (store.delayMs === 0) return this.call(place, take)
@@ -205,7 +205,7 @@ export class Fleet {
     return answer
   }
 
-  /** What the store has of a counter. */
+  /** The state of a counter in the store. */
   state(take: PlannedTake): unknown {
     return this.shared.sync.peek([[take]])[0]?.[0]?.state
   }
@@ -232,7 +232,7 @@ export class Fleet {
 
 export const window100 = { algorithm: 'fixed-window', max: 100, window: '1m' } as const
 
-/** One node of a fleet, and what a test does with it. */
+/** Starts a fleet and returns its first node with helpers. */
 export function startLocal(limit: object | string = window100, { size = 1, everyMs = 100 } = {}) {
   const fleet = new Fleet(size)
   const of = compiled(limit, everyMs)
@@ -242,7 +242,7 @@ export function startLocal(limit: object | string = window100, { size = 1, every
     if (outcome === undefined) throw new Error('not decided here')
     return outcome
   }
-  /** Asks the store for a counter, once, so that it is known here. */
+  /** Lets the store decide a call once, so that the node knows the counter. */
   const learn = (name = 1, amount = 1) => void fleet.call(0, takeOf(of, amount, name))
   const stats = () => local.stats.get('r')
   const count = (name = 1) => fleet.state(takeOf(of, 1, name))

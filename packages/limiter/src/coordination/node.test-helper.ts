@@ -1,4 +1,4 @@
-/** A limiter over a scripted store, with coordinated rules and all the time a test gives it. */
+/** A limiter with coordinated rules over a scripted store, in time that a test moves. */
 import { createLimiter, type Decision, type Limiter } from '../index.js'
 import { perUser, user } from '../limiter.test-helper.js'
 import { FakeScheduler } from '../redis/connection/channel.test-helper.js'
@@ -39,21 +39,21 @@ export class Node {
     return this.limiter.check(user(name, cost))
   }
 
-  /** So many calls, one after the other. */
+  /** Checks `count` calls in sequence. */
   async many(count: number, name = 'u1'): Promise<Decision[]> {
     const decisions: Decision[] = []
     for (let i = 0; i < count; i++) decisions.push(await this.check(name))
     return decisions
   }
 
-  /** Calls enough that leases are drawn, and time enough that they are given back. */
+  /** Makes enough calls to draw leases, and waits until they are returned. */
   async warmUp(): Promise<void> {
     await this.many(10)
     await this.pass(600)
     this.store.requests.length = 0
   }
 
-  /** What the store counts for the only limit. */
+  /** The count of the only limit in the store. */
   async used(name = 'u1'): Promise<number> {
     const { limiter } = this
     const inspected = await limiter.inspect('per-user', user(name))
@@ -65,7 +65,9 @@ export class Node {
     return this.limiter.stats?.coordination.get(rule) ?? emptyStats()
   }
 
-  /** The store takes so long, and is silent if that is more than it has. Clocks move with it. */
+  /**
+   * Delays the store's answers by `ms`; beyond the deadline it does not answer. Clocks advance too.
+   */
   answerIn(ms: number): void {
     const take = this.store.take.bind(this.store)
     this.store.take = async (groups, options) => {
@@ -76,7 +78,7 @@ export class Node {
     }
   }
 
-  /** The shard that has the limits with this max is gone; all others answer. */
+  /** Makes the shard of limits with this max stop answering; all others answer. */
   cutOff(max: number): void {
     const take = this.store.take.bind(this.store)
     this.store.take = async (groups, options) => {

@@ -1,4 +1,4 @@
-/** What the cases of the suite are written with. */
+/** Helpers for the cases of the conformance suite. */
 import assert from 'node:assert/strict'
 import {
   type CounterKey,
@@ -13,7 +13,7 @@ import type { ManualClock } from './manual-clock.js'
 
 export interface StoreUnderTest {
   readonly store: Store
-  /** The store's own clock: moving it moves the store's time. */
+  /** The clock that the store reads; moving it moves the store's time. */
   readonly clock: ManualClock
 }
 
@@ -35,7 +35,7 @@ export const fixedWindow = (max: number, more: Partial<LimitSpec> = {}): Limit =
 export const tokenBucket = (max: number, more: Partial<LimitSpec> = {}): Limit =>
   defineLimit({ algorithm: 'token-bucket', max, windowMs: 60_000, ...more })
 
-/** Keys of one partition, so that a sharded store may keep a call whole. */
+/** Keys of one partition, so that a sharded store can decide a call in one place. */
 export function key(n: number): CounterKey {
   return { hi: Math.imul(n, 0x9e3779b1) | 0, lo: n | 0, partition: 5 }
 }
@@ -44,7 +44,7 @@ export function take(n: number, limit: Limit, amount = 1): Take {
   return { key: key(n), limit, amount }
 }
 
-/** What a store says to a call; one that is silent here has failed. */
+/** The outcomes of a call; fails if the store does not answer. */
 export async function outcomesOf(
   { store }: StoreUnderTest,
   groups: Groups<Take>,
@@ -58,13 +58,13 @@ export async function outcomesOf(
   )
 }
 
-/** What is left of a counter. */
+/** The remaining units of a counter. */
 export async function left({ store }: StoreUnderTest, n: number, limit: Limit): Promise<number> {
   const [[outcome] = []] = await store.peek([[take(n, limit, 0)]])
   return outcome?.remaining ?? Number.NaN
 }
 
-/** Whether one take of one counter went through. */
+/** Whether one take of one counter was granted. */
 export async function takes(
   under: StoreUnderTest,
   n: number,

@@ -1,4 +1,4 @@
-/** Groups: charged whole or not at all, and opened by the first. */
+/** Conformance cases of groups: charged whole or not at all, and opened by the first. */
 import assert from 'node:assert/strict'
 import { fixedWindow, left, outcomesOf, type StoreCase, take, takes } from './conformance-kit.js'
 

@@ -10,7 +10,7 @@ import { verbCases } from './verb-cases.js'
 
 export type { ConformanceCase, StoreUnderTest } from './conformance-kit.js'
 
-/** `makeStore` gives an empty store that takes its time from the clock it is given. */
+/** `makeStore` returns an empty store that reads its time from the clock returned with it. */
 export function storeConformance(makeStore: MakeStore): readonly ConformanceCase[] {
   return [...groupCases, ...verbCases, ...healthCases].map(({ name, run }) => ({
     name,

@@ -1,4 +1,4 @@
-/** The verbs, one by one, and what a store must not mix up. */
+/** Conformance cases of the single verbs, and of states that a store must keep apart. */
 import assert from 'node:assert/strict'
 import { defineLimit } from '@sluice/core'
 import {

@@ -1,7 +1,7 @@
-/** Counts the batches that each node of the store answered, and the slow ones among them. */
+/** Counts the batches that each store node answered, and the slow ones among them. */
 import { STORES_MAX } from './store-metrics.js'
 
-/** A batch that takes longer than this part of the deadline is slow, though it may be in time. */
+/** A batch that takes longer than this share of the deadline is slow, even if it is in time. */
 const SLOW_PART_OF_DEADLINE = 0.5
 
 export interface BatchCounts {

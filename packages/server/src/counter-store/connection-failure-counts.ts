@@ -1,10 +1,10 @@
-/** Counts the calls that met no connection, by node of the store. */
+/** Counts calls that failed because a store node was not connected. */
 import { STORES_MAX } from './store-metrics.js'
 
 export class ConnectionFailureCounts {
   readonly #counts = new Map<string, number>()
 
-  /** `address`: empty where no node is known. */
+  /** `address` is empty if no node is known. */
   record(address: string): void {
     const count = this.#counts.get(address)
     if (count === undefined && this.#counts.size >= STORES_MAX) return

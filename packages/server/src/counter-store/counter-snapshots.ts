@@ -1,6 +1,6 @@
 /**
- * The counters of durable rules beside a memory store: written to the data directory every few
- * seconds and at the end, read at the start. What a crash loses is what the last seconds took.
+ * Saves the counters of durable rules of a memory store to the data directory every few seconds and
+ * at shutdown, and restores them at startup. A crash loses the usage of the last seconds.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,13 +16,13 @@ export interface CounterSnapshotsDeps {
   readonly dataDir: string
   readonly log: Log
   readonly clock: WallClock
-  /** Whether a rule in force asks for it. */
+  /** Whether an active rule is durable. */
   readonly hasDurable: () => boolean
 }
 
 const FILE = 'counters.snapshot'
 const EVERY_MS = 5000
-const UNUSABLE = 'counters of durable rules could not be restored; they begin empty'
+const UNUSABLE = 'durable counters: cannot be restored, starting empty'
 
 export class CounterSnapshots {
   readonly #deps: CounterSnapshotsDeps
@@ -41,18 +41,18 @@ export class CounterSnapshots {
       content: () => (hasDurable() ? store.snapshot() : undefined),
       onDone(failure) {
         if (failure === undefined || throttle.pass('save') === undefined) return
-        log.warn({ file, error: messageOf(failure) }, 'counters of durable rules not saved')
+        log.warn({ file, error: messageOf(failure) }, 'durable counters: not saved')
       },
     })
   }
 
-  /** A file that cannot be used is no reason not to start: budgets are then whole again. */
+  /** An unusable file does not prevent the start: budgets are then full again. */
   restore(): void {
     const { store, log } = this.#deps
     const file = this.#file
     try {
       const counters = store.restore(readFileSync(file))
-      log.info({ file, counters }, 'counters of durable rules restored')
+      log.info({ file, counters }, 'durable counters: restored')
     } catch (error) {
       const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
       if (!isMissing) log.warn({ file, error: String(error) }, UNUSABLE)
@@ -67,7 +67,7 @@ export class CounterSnapshots {
     return this.#periodicFile.save()
   }
 
-  /** With what the last calls took. */
+  /** Saves once more, with the usage of the last calls. */
   close(): Promise<void> {
     return this.#periodicFile.close()
   }

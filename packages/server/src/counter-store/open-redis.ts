@@ -1,6 +1,7 @@
 /**
- * Counters in Redis, and a start that does not depend on it: without Redis every rule answers by
- * its posture. What cannot be done without is the key of all hashes, so it is kept here as well.
+ * Opens the counter store in Redis. The node starts even if Redis is down: every rule then decides
+ * by its posture (what it does when the store does not answer). Only the key hash secret is
+ * indispensable, so a copy is kept in the data directory.
  */
 import { show, SluiceError } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
@@ -17,7 +18,7 @@ import { StoreOutageTimes } from './store-outage-times.js'
 import { registerStoreMetrics } from './store-metrics.js'
 import { createStoreObserver, type StoreDeps } from './store-observer.js'
 
-/** How long a start waits for Redis to answer. */
+/** How long the start waits for Redis. */
 const START_MS_MAX = 10_000
 const POLL_EVERY_MS = 1000
 const PROBLEM_SHOWN_MAX = 250
@@ -87,14 +88,14 @@ interface SecretDeps {
   readonly log: Log
   readonly name: string
   readonly dataDir: string
-  /** What was wrong with Redis last, as far as it is known. */
+  /** The last problem of Redis, if known. */
   readonly problem: () => string
 }
 
-/** Closes the store where there is no secret to be had. */
+/** Closes the store if no secret can be had. */
 async function secretOf(
   store: RedisStore,
-  /** Given, or told by Redis the last time. */
+  /** Configured, or read from Redis at the last run. */
   known: Uint8Array | undefined,
   deps: SecretDeps,
 ): Promise<Uint8Array> {
@@ -122,7 +123,7 @@ async function secretOf(
   }
 }
 
-/** The one that Redis agreed to, kept for the next start; a given one is that one. */
+/** The secret that Redis confirmed, saved for the next start. */
 async function agreedSecret(
   { remote }: RedisStore,
   known: Uint8Array | undefined,
@@ -137,27 +138,29 @@ function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
-/** It goes on trying, so a node that can do without the secret need not end. */
+/**
+ * Whether Redis refuses this node. The store keeps trying, so a node that has the secret can start.
+ */
 function isRefusal(error: unknown): boolean {
   return error instanceof SluiceError && error.code === 'STORE_REFUSED'
 }
 
 function secretMissing(name: string, problem: string): string {
   return (
-    `${name} could not be used within ${START_MS_MAX / 1000} s: ${problem}. It keeps the secret ` +
-    'of the key hash, which this node has not seen before; put that right, or set ' +
-    'SLUICE_KEY_SECRET to the same value on all nodes'
+    `${name} could not be used within ${START_MS_MAX / 1000} s: ${problem}. It keeps the key hash ` +
+    'secret, which this node has never read. Fix that, or set SLUICE_KEY_SECRET to the same value ' +
+    'on all nodes'
   )
 }
 
 function secretRefused(name: string, problem: string): string {
   return (
-    `${name} cannot be used: ${show(problem, PROBLEM_SHOWN_MAX)}. It keeps the secret of the key ` +
-    'hash, which this node has not seen before'
+    `${name} cannot be used: ${show(problem, PROBLEM_SHOWN_MAX)}. It keeps the key hash secret, ` +
+    'which this node has never read'
   )
 }
 
-/** Rejects where Redis answers and is never to be used. */
+/** Rejects if Redis answers but can never be used. */
 async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<boolean>((resolve) => {
@@ -170,30 +173,30 @@ async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
   }
 }
 
-/** What is found out when Redis answers at last, with calls under way. */
+/** Checks the secret when Redis answers after the start, while calls are being decided. */
 function followOnceReady(store: RedisStore, inUse: Uint8Array, deps: SecretDeps): void {
   const { log } = deps
   const follow = async () => {
-    // Also after it refused this node, when nobody waits for `ready` any more.
+    // Also resolves after Redis refused this node, when `ready` has already rejected.
     await store.remote.secret
     log.info({}, 'Redis answers')
     if (equalBytes(await agreedSecret(store, inUse, deps), inUse)) return
-    // Its counters would have other names than those of all other nodes.
+    // Its counters would have other names than on all other nodes.
     await store.close()
-    const problem = 'Redis keeps another secret of the key hash than this node was started with'
+    const problem = 'Redis keeps another key hash secret than this node was started with'
     log.error(
       { problem },
       'key secret differs from the one in Redis; this node uses postures until it is restarted',
     )
   }
   follow().catch((error: unknown) => {
-    // The server ended before Redis was there.
+    // The server was closed before Redis answered.
     if (error instanceof SluiceError && error.code === 'STORE_FAILED') return
     log.error({ problem: messageOf(error) }, 'Redis cannot be used; rules use their posture')
   })
 }
 
-/** Warns once each time that a rule became durable, or Redis forgetful. */
+/** Warns once whenever a rule is durable while Redis is not persistent. */
 function createLossWarning(
   limiter: Limiter,
   log: Log,

@@ -1,4 +1,4 @@
-/** Where counters live: in this process, or in a Redis that all nodes share. */
+/** Opens the counter store: in this process, or in a Redis that all nodes share. */
 import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
@@ -11,34 +11,38 @@ import type { StoreDeps } from './store-observer.js'
 
 export interface CounterStore {
   readonly store: Store
-  /** The key of all hashes. */
+  /** The key of all counter hashes. */
   readonly secret: Uint8Array
-  /** Where it is, for people; without its password. */
+  /** Its location, without a password. */
   readonly name: string
-  /** How it is, for people. */
+  /** Its state in words, for `/readyz` and the nodes page. */
   describe(): string
-  /** How long it took to answer, in seconds; undefined: it is in this process. */
+  /** Store latency in seconds; undefined for counters in this process. */
   readonly times: ReadableHistogram | undefined
-  /** The batches of each of its nodes; undefined: it is in this process. */
+  /** Batches by store node; undefined for counters in this process. */
   readonly batchLatency: BatchLatency | undefined
-  /** Calls that met no connection, by node of Redis; undefined: it is in this process. */
+  /**
+   * Calls that failed without a connection, by store node; undefined for counters in this process.
+   */
   connectionFailures(): ReadonlyMap<string, number> | undefined
-  /** Called as soon as a node of Redis is given up for a while; one listener at a time. */
+  /** Sets the listener that is called when the breaker of a store node opens. */
   onBreakerOpened(listener: (store: string) => void): void
-  /** Begins what has to be seen to while the limiter decides; what it returns ends that. */
+  /** Starts background work for the limiter; the returned function stops it. */
   startMaintenance(limiter: Limiter): () => Promise<void>
 }
 
-/** Rejects where nobody could be counted rightly: with another secret, on an unfit Redis. */
+/** Rejects if counting would be wrong: with another secret, or on an unfit Redis. */
 export function openStore(config: Config, deps: StoreDeps): Promise<CounterStore> {
   const { redis } = config
   if (redis !== undefined) return openRedis({ ...config, redis }, deps)
   return Promise.resolve(openMemory(config, deps))
 }
 
-/** Rules that many nodes share name secret attributes by a hash, which only one of them makes. */
+/**
+ * Rules shared by several nodes refer to secret attributes by a hash, which depends on the secret.
+ */
 const OWN_SECRET =
-  'the secret of the key hash is of this data directory alone: overrides for an api_key, and rules that name one, hold on no other node of the database. Set SLUICE_KEY_SECRET alike on all of them'
+  'key hash secret: used by this data directory only, so overrides for an api_key, and rules that name one, have no effect on other nodes of the database; set SLUICE_KEY_SECRET to the same value on all nodes'
 
 function openMemory(config: Config, deps: StoreDeps): CounterStore {
   const { log, registry } = deps

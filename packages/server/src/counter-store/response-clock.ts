@@ -1,10 +1,10 @@
-/** The clock of what responses say as an instant, such as `X-RateLimit-Reset`. */
+/** The clock for instants in responses, such as `X-RateLimit-Reset`. */
 import type { Store } from '@sluice/limiter'
 import type { WallClock } from '../lib/wall-clock.js'
 
 /**
- * Tells the store's time as well as it is known, because that is the time that counts and the same
- * on every node; the clock of this node where the store is in this process or has never answered.
+ * Returns the best estimate of the store's time, because that decides and is the same on every
+ * node; the clock of this node if the store is in this process or has never answered.
  */
 export function responseClock({ remote }: Pick<Store, 'remote'>, clock: WallClock): WallClock {
   if (remote === undefined) return clock

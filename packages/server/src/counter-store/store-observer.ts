@@ -1,4 +1,4 @@
-/** What Redis does to us, counted and told as it happens. */
+/** Turns events of the Redis store into metrics and log lines. */
 import { show } from '@sluice/core'
 import type { StoreObserver } from '@sluice/limiter/redis'
 import type { WallClock } from '../lib/wall-clock.js'
@@ -15,14 +15,14 @@ export interface StoreDeps {
   readonly registry: Registry
 }
 
-/** From 100 us, less than a round trip on one machine takes, to 1 s. */
+/** Buckets from 100 us, less than a round trip on one machine, to 1 s. */
 const SECONDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ]
-/** Redis has fewer, and what else may go wrong has a handful of names. */
+/** The most error codes with a series of their own; Redis has fewer. */
 const CODES_MAX = 64
 const PROBLEM_SHOWN_MAX = 1000
-/** These come with a new script, moving slots, a busy machine, or calls without a connection. */
+/** Expected with a new script, moving slots, a busy machine or a lost connection: not logged. */
 const ROUTINE: ReadonlySet<string> = new Set([
   'NOSCRIPT',
   'MOVED',
@@ -34,10 +34,10 @@ const ROUTINE: ReadonlySet<string> = new Set([
   'late',
 ])
 
-/** What it counts, and how long the store took, for whoever else wants to know. */
+/** An observer whose measurements others can read. */
 export interface CountingObserver extends StoreObserver {
   readonly times: ReadableHistogram
-  /** Begins to count at 0: an increase does not show what a series begins with. */
+  /** Starts the series of a node at 0, because an increase needs a first sample. */
   register(store: string): void
 }
 
@@ -45,17 +45,19 @@ export function createStoreObserver({ log, clock, registry }: StoreDeps): Counti
   const throttle = createThrottle(clock)
   const seconds = registry.histogram(
     'sluice_store_seconds',
-    'How long the store took to answer a batch.',
+    'Time the store took to answer a batch, in seconds.',
     SECONDS,
   )
   const errors = boundLabels(
-    registry.counter('sluice_store_errors_total', 'What the store did not do, and why.', ['code']),
+    registry.counter('sluice_store_errors_total', 'Store operations that failed, by error code.', [
+      'code',
+    ]),
     CODES_MAX,
   )
   const opened = boundLabels(
     registry.counter(
       'sluice_breaker_opened_total',
-      'How often a node of the store was given up for a while.',
+      'How often the circuit breaker of a store node opened.',
       ['store'],
     ),
     STORES_MAX,
@@ -63,7 +65,7 @@ export function createStoreObserver({ log, clock, registry }: StoreDeps): Counti
   const held = registry
     .counter(
       'sluice_held_refusals_total',
-      'Calls refused only by units that other calls held until the deadline.',
+      'Calls refused only because other calls held units until the deadline.',
     )
     .labels()
   return {

@@ -1,4 +1,4 @@
-/** A node with leases over a scripted store, whose clocks a test moves apart. */
+/** A leasing node over a scripted store, with clocks that a test can move apart. */
 import {
   compileRules,
   matchRules,
@@ -25,13 +25,13 @@ export type NodeAnswer = NodeOutcome | Promise<DrawResult> | undefined
 export class LeasingNode {
   readonly store = new ScriptedStore()
   readonly invalidated: number[] = []
-  /** How often the store was heard. */
+  /** How often the store answered. */
   storeAnswers = 0
-  /** Whether it is known to answer. */
+  /** Whether the store counts as answering. */
   isAnswering = true
   readonly leases: Leases
   fleet = 1
-  /** Beyond the time that passed for the store. */
+  /** How far the node's clocks are ahead of the store's. */
   monotonicAheadMs = 0
   wallAheadMs = 0
   #passedMs = 0
@@ -57,23 +57,23 @@ export class LeasingNode {
     return this.#timers.size
   }
 
-  /** Of the one rule of a test. */
+  /** Statistics of the only rule. */
   get stats(): CoordinationStats {
     return this.leases.stats.get('r') ?? emptyStats()
   }
 
-  /** Asks for a call that may wait as long as most. */
+  /** Takes for a call that may wait for the default deadline. */
   take(take: PlannedTake, waitMs = DEADLINE_MS): NodeAnswer {
     return this.leases.take(take, waitMs)
   }
 
-  /** All clocks move, and what is due at each moment happens. */
+  /** Advances all clocks and runs due timers. */
   async pass(ms: number): Promise<void> {
     const untilMs = this.#passedMs + ms
     for (;;) {
       const [next] = [...this.#timers].toSorted((a, b) => a.atMs - b.atMs)
       if (next === undefined || next.atMs > untilMs) break
-      // It may be overdue, where the process did not run.
+      // A timer may be overdue if the process was frozen.
       this.moveTo(Math.max(this.#passedMs, next.atMs))
       this.#timers.delete(next)
       next.run()
@@ -83,31 +83,31 @@ export class LeasingNode {
     await settled()
   }
 
-  /** All clocks move, but this process does not run. */
+  /** Advances all clocks without running timers. */
   freeze(ms: number): void {
     this.moveTo(this.#passedMs + ms)
   }
 
-  /** The same, and the clock that never steps stands still. */
+  /** The same, while the monotonic clock stands still. */
   suspend(ms: number): void {
     this.monotonicAheadMs -= ms
     this.freeze(ms)
   }
 
-  /** The store granted so many units by itself: what a lease may hold follows. */
+  /** Lets the store grant units, so that the node learns the rate. */
   spendByStore(take: PlannedTake, units: number): void {
     const [[answer] = []] = this.store.inner.sync.take([[{ ...take, amount: units }]])
     if (answer !== undefined) this.leases.learn(take, answer)
   }
 
-  /** Units that the store counts as used. */
+  /** Units that the store counts as used by the counter. */
   used({ key, compiled: of }: PlannedTake): number {
     const limit = of.immediate
     const [[peeked] = []] = this.store.inner.sync.peek([[{ key, limit, amount: 0 }]])
     return limit.capacity - (peeked?.remaining ?? 0)
   }
 
-  /** The draws so far, as they were asked. */
+  /** All draws so far. */
   draws(): readonly Take[] {
     return this.store.requests.flatMap(({ groups }) => groups.flat())
   }
@@ -156,7 +156,7 @@ export function costing(take: PlannedTake, amount: number): PlannedTake {
   return { ...take, amount }
 }
 
-/** Asks now, and tells whenever it is decided. */
+/** Takes and waits for the result. */
 export async function takeAndWait(
   node: LeasingNode,
   take: PlannedTake,
@@ -164,7 +164,7 @@ export async function takeAndWait(
   return node.take(take)
 }
 
-/** What was decided at once. */
+/** The outcome of a synchronous decision; throws otherwise. */
 export function outcomeOf(answer: NodeAnswer | DrawResult): NodeOutcome {
   if (
     answer === undefined ||
@@ -177,13 +177,13 @@ export function outcomeOf(answer: NodeAnswer | DrawResult): NodeOutcome {
   return answer
 }
 
-/** A draw that was not answered in time. */
+/** The unanswered draw; throws otherwise. */
 export function unansweredOf(answer: DrawResult | undefined): UnansweredDraw {
   if (typeof answer === 'object' && 'silence' in answer) return answer
   throw new Error('the store was not silent')
 }
 
-/** Whether it is known of every unit what became of it. */
+/** Whether every drawn unit is accounted for. */
 export function isBalanced({ drawn, spent, givenBack, lost, held }: CoordinationStats): boolean {
   return drawn === spent + givenBack + lost + held && held >= 0 && spent <= drawn
 }

@@ -89,7 +89,7 @@ describe('a start', () => {
     const unfit = await fetch(`${wrong.api}/readyz`)
     expect([unfit.status, await unfit.json()]).toMatchObject([
       200,
-      { store: 'redis: unfit, the log says why' },
+      { store: 'redis: unfit, see the log' },
     ])
     expect((await fetch(wrong.gateway)).status).toBe(200)
     await lasting.stop()
@@ -103,7 +103,7 @@ describe('a start', () => {
     })
     const storeOf = async () =>
       ((await (await fetch(`${api}/readyz`)).json()) as { readonly store: string }).store
-    expect(await storeOf()).toBe('redis: refuses this node, the log says why')
+    expect(await storeOf()).toBe('redis: refuses this node, see the log')
     expect((await fetch(gateway)).status).toBe(200)
     await waitFor(program, () => program.output().includes('"alert":"store-refused"'))
     expect(program.output()).toContain('"msg":"Redis refuses this node; every rule answers')

@@ -39,7 +39,7 @@ function open(rules = RULES) {
 
 const file = () => join(folder, 'data/counters.snapshot')
 
-test('counters of durable rules outlive a restart, and no others', async () => {
+test('only counters of durable rules survive a restart', async () => {
   const before = open()
   for (let i = 0; i < 3; i++) before.limiter.checkSync(CALL)
   await before.snapshots.close()
@@ -54,7 +54,7 @@ test('counters of durable rules outlive a restart, and no others', async () => {
   expect(after.lines).toMatchObject([{ level: 'info', counters: 1 }])
 })
 
-test('without a durable rule nothing is written', async () => {
+test('no file is written without a durable rule', async () => {
   const { limiter, snapshots } = open('rules: [{ id: lost, by: [user], limits: [9/hour] }]')
   limiter.checkSync(CALL)
   await snapshots.save()
@@ -62,13 +62,13 @@ test('without a durable rule nothing is written', async () => {
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('without a file there is nothing to say', () => {
+test('a missing file is not logged', () => {
   const { snapshots, lines } = open()
   snapshots.restore()
   expect(lines).toEqual([])
 })
 
-test('a damaged file is warned of, and counters begin empty', async () => {
+test('a damaged file is logged as a warning, and counters start empty', async () => {
   const before = open()
   before.limiter.checkSync(CALL)
   await before.snapshots.close()
@@ -98,7 +98,7 @@ test('a file is written only when something changed', async () => {
   expect(statSync(file()).ino).not.toBe(ino)
 })
 
-test('a folder that cannot be written to is warned of, once a second', async () => {
+test('a folder that cannot be written to is logged once a second', async () => {
   const { limiter, snapshots, lines } = open()
   writeFileSync(join(folder, 'data'), 'not a folder')
   limiter.checkSync(CALL)

@@ -25,17 +25,17 @@ async function warningsOf(env: Readonly<Record<string, string>>): Promise<string
 
 const SLUICE_DATABASE_URL = 'postgres://127.0.0.1/sluice'
 
-test('nodes that share rules but not the secret of their hashes are told', async () => {
+test('a warning is logged if nodes share rules but not the key hash secret', async () => {
   expect(await warningsOf({ SLUICE_DATABASE_URL })).toContain('SLUICE_KEY_SECRET')
 })
 
-test('nothing is said where they share it, or share no rules', async () => {
+test('no warning is logged if nodes share the secret, or share no rules', async () => {
   const SLUICE_KEY_SECRET = '0123456789abcdef0123456789abcdef'
   expect(await warningsOf({ SLUICE_DATABASE_URL, SLUICE_KEY_SECRET })).not.toContain('SECRET')
   expect(await warningsOf({})).not.toContain('SECRET')
 })
 
-test('the most counters that a configuration may ask for are opened, and one more is refused', async () => {
+test('the largest maxCounters is opened, and one more is refused', async () => {
   const parse = (maxCounters: number) =>
     parseConfig(`maxCounters: ${maxCounters}`, {
       file: '/etc/sluice.yaml',

@@ -33,7 +33,7 @@ test('batches are timed, errors and held refusals counted', () => {
   expect(valueOf(metrics, 'sluice_held_refusals_total')).toBe(1)
 })
 
-test('an error that keeps Redis from counting is told, once a second for a code', () => {
+test('an error that keeps Redis from counting is logged once a second per code', () => {
   const { observer, lines, advance } = setUp()
   for (let i = 0; i < 5; i++) observer.error('OOM', STORE)
   observer.error('READONLY', STORE)
@@ -51,7 +51,7 @@ test('an error that keeps Redis from counting is told, once a second for a code'
   expect(told()).toEqual([['warn', 'Redis error', 'OOM', 4]])
 })
 
-test('a breaker is a line each time it opens or closes, one a second for a node', () => {
+test('a breaker is logged when it opens or closes, once a second per node', () => {
   const { observer, lines, read, advance } = setUp()
   observer.breakerOpened(STORE)
   observer.breakerClosed(STORE)
@@ -69,7 +69,7 @@ test('a breaker is a line each time it opens or closes, one a second for a node'
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(3)
 })
 
-test('a breaker is counted from 0 on, so that an increase shows its first opening', () => {
+test('a breaker counter starts at 0, so that an increase shows its first opening', () => {
   const { observer, read } = setUp()
   observer.register(STORE)
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(0)
@@ -78,7 +78,7 @@ test('a breaker is counted from 0 on, so that an increase shows its first openin
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(1)
 })
 
-test('each problem is told, the same one once a second, on one line', () => {
+test('each problem is logged on one line, the same one once a second', () => {
   const { observer, lines } = setUp()
   for (let i = 0; i < 5; i++) observer.problem('memory is nearly full')
   observer.problem('snapshots are on\nand this is no second line')

@@ -53,7 +53,7 @@ test('the description says how many nodes do not answer, and since when the firs
 test('the description says that Redis refuses this node, or is unfit', () => {
   const { outages, become } = setUp()
   become('refused')
-  expect(outages.describe()).toBe('redis: refuses this node, the log says why')
+  expect(outages.describe()).toBe('redis: refuses this node, see the log')
   become('unfit')
-  expect(outages.describe()).toBe('redis: unfit, the log says why')
+  expect(outages.describe()).toBe('redis: unfit, see the log')
 })

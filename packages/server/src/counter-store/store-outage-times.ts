@@ -40,8 +40,8 @@ export class StoreOutageTimes {
   /** `redis: answering`, `redis: not answering since 2026-01-02T03:04:05.678Z`. */
   describe(): string {
     const { state, nodes } = this.poll()
-    if (state === 'unfit') return 'redis: unfit, the log says why'
-    if (state === 'refused') return 'redis: refuses this node, the log says why'
+    if (state === 'unfit') return 'redis: unfit, see the log'
+    if (state === 'refused') return 'redis: refuses this node, see the log'
     if (state === 'starting') return `redis: not answering since ${timeOf(this.#beganMs)}`
     const silent = this.#silentSince.size
     if (silent === 0 && this.#emptySince === undefined) return 'redis: answering'

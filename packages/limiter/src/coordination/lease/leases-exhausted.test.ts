@@ -1,4 +1,4 @@
-/** Calls that a counter refuses on this node because it could not give all that a draw asked for. */
+/** Calls refused on this node because a counter could not grant all that a draw asked for. */
 import { describe, expect, test } from 'vitest'
 import { settled } from '../../scripted-store.test-helper.js'
 import { takeAndWait, costing, outcomeOf, LeasingNode, takeOf } from './leases.test-helper.js'

@@ -34,7 +34,7 @@ function overFailing(secret?: Promise<Uint8Array>) {
 
 describe.each([
   ['a store that fails', undefined],
-  ['a store that has not told its secret', new Promise<Uint8Array>(() => {})],
+  ['a store that has not provided its secret', new Promise<Uint8Array>(() => {})],
 ])('over %s', (_, secret) => {
   test('a call whose limits are all empty is allowed without the store', async () => {
     const { store, limiter } = overFailing(secret)

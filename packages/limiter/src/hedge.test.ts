@@ -43,7 +43,7 @@ describe('hedging', () => {
       reason: 'within',
       remaining: 1,
     })
-    // What was granted is gone from the state, though the store has not heard of it.
+    // The grant is deducted from the state before the store confirms it.
     expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 0 })
   })
 

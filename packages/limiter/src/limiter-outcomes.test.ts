@@ -226,7 +226,7 @@ describe('limits of rules that count by route', () => {
     ],
     ['another user', { where: { user: 'ann' } }, []],
   ])(
-    'limits of rules that count by route are told for the routes that the rule can meet: for %s',
+    'limits of rules that count by route are listed for the routes that the rule can meet: for %s',
     async (_name, match, expected) => {
       const found = await shownLimits([{ ...byRoute, match }], { ip })
       expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))

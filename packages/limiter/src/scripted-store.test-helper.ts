@@ -1,6 +1,7 @@
 /**
- * A store elsewhere that does what a test says: it answers, is silent, runs in silence, answers in
- * part, late, or fails. What it holds is in a memory store, so that a test sees what was charged.
+ * A remote store that a test scripts: it answers completely, partly, late or not at all, runs
+ * without answering, or fails. Its counters are in a memory store, so that a test can see what was
+ * charged.
  */
 import type { Outcome, Take } from '@sluice/core'
 import type { Limiter, LimiterOptions } from './index.js'
@@ -9,17 +10,17 @@ import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from '
 import { type ManualClock, manualClock } from './testing/index.js'
 
 /**
- * What becomes of one take. `ran`: it was charged, nobody heard in time. `lost`: it was not, nobody
- * knows. Both are known when the late answer comes.
+ * The fate of one take. `ran`: charged, but not answered in time. `lost`: not charged and not
+ * answered. The late answer tells both apart.
  */
 export type Fate = 'answer' | 'not-run' | 'ran' | 'lost'
 
 export interface StoreScript {
-  /** By group and place. */
+  /** By group and index. */
   fate: (group: number, at: number) => Fate
-  /** Instead of all of it. */
+  /** Thrown instead of any answer. */
   error: Error | undefined
-  /** What gives, charges and resets do. */
+  /** The fate of gives, charges and resets. */
   verbError: Error | undefined
   peekError: Error | undefined
 }
@@ -37,9 +38,9 @@ export class ScriptedStore implements Store {
   readonly gives: Give[] = []
   readonly charges: Charge[] = []
   readonly #listeners: (() => void)[] = []
-  /** Answers that wait to come late. */
+  /** Late answers not delivered yet. */
   readonly #late: (() => void)[] = []
-  /** Takes that wait until `answer` is called, while it is set. */
+  /** While set, takes wait until `answer` is called. */
   isHeld = false
   readonly #held: (() => void)[] = []
   nodes = 1
@@ -63,7 +64,7 @@ export class ScriptedStore implements Store {
     }
   }
 
-  /** Every take has the same fate from now on. */
+  /** Gives every take the same fate from now on. */
   all(fate: Fate): void {
     this.script.fate = () => fate
   }
@@ -77,7 +78,7 @@ export class ScriptedStore implements Store {
     if (fates.every((row) => row.every((each) => each === 'answer'))) {
       return this.withStates(groups, this.inner.sync.take(groups), options?.states)
     }
-    // In parts, as a Cluster does: each take for itself.
+    // Each take by itself, as a Cluster does.
     const outcomes = groups.map((takes, g) =>
       takes.map((take, i) => {
         const mode = fates[g]?.[i]
@@ -115,18 +116,18 @@ export class ScriptedStore implements Store {
 
   async close(): Promise<void> {}
 
-  /** The late answers come. */
+  /** Delivers the late answers. */
   comeLate(): void {
     for (const late of this.#late.splice(0)) late()
   }
 
-  /** What was held is answered. */
+  /** Answers the takes that were held. */
   release(): void {
     this.isHeld = false
     for (const resume of this.#held.splice(0)) resume()
   }
 
-  /** The store answers again, and says so. */
+  /** Makes the store answer again and notify its listeners. */
   recover(): void {
     this.all('answer')
     Object.assign(this.script, { error: undefined, verbError: undefined, peekError: undefined })
@@ -154,7 +155,7 @@ function answerInTime(fate: Fate, outcome: Outcome | Silence): Answer {
   return fate === 'not-run' ? 'not-run' : 'unknown'
 }
 
-/** A limiter over such a store, with all that a test moves. */
+/** A limiter over a scripted store, with its clocks. */
 export async function scripted(
   rules: LimiterOptions['rules'],
   options: { readonly denyCacheMs?: number } = {},
@@ -165,13 +166,13 @@ export async function scripted(
   return { store, limiter, clock: store.clock }
 }
 
-/** The monotonic clock moves with the store's. */
+/** The monotonic clock follows the store's. */
 export function limiterOver(store: ScriptedStore, rules: LimiterOptions['rules']): Limiter {
   const monotonicMs = () => store.clock.now() / 1000
   return createLimiter({ rules, store, clock: store.clock, monotonicMs })
 }
 
-/** Lets everything that waits for a promise go on. */
+/** Resolves after all pending promise callbacks have run. */
 export async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) await Promise.resolve()
 }

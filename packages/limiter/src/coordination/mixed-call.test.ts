@@ -35,7 +35,7 @@ function silentDraw(silence: Silence) {
 
 type ScriptedAnswer = NodeOutcome | Promise<DrawResult> | undefined
 
-/** Answers each rule as it is told, and notes what is put back. */
+/** Answers each rule as scripted, and records what is put back. */
 class ScriptedDecider implements NodeDecider {
   readonly putBacks: string[] = []
   readonly takenRules: string[] = []

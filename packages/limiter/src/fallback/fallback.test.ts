@@ -53,7 +53,7 @@ describe('fallback by posture', () => {
     const shares: [string, number][] = []
     decision.eachCaller((rule, _by, _caller, _outcome, left) => shares.push([rule, left]))
     expect(shares[0]).toEqual(['constructor', 0.75])
-    // What is left of the other is not known, and is told as less than nothing.
+    // What is left of the other rule is unknown.
     expect(shares[1]?.[1]).toBeLessThan(0)
   })
 

@@ -8,7 +8,7 @@ const SECOND_US = 1_000_000
 /** An edge of every window that is used here. */
 const EDGE_US = 1_760_000_400 * SECOND_US
 
-/** Shares of the limits of a call that a node counts while the store is silent. */
+/** Shares of the limits of a call that a node counts while the store does not answer. */
 function start(...limits: readonly (string | object)[]) {
   const rules = [{ id: 'per-user', by: ['user'], limits }]
   const secret = { k0: 1, k1: 2, k2: 3, k3: 4 }

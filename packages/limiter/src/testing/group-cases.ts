@@ -38,7 +38,7 @@ export const groupCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'a refused group says what is left now',
+    name: 'a refused group reports what is left now',
     run: async (under) => {
       await takes(under, 2, one)
       const [outcomes = []] = await outcomesOf(under, [[take(1, ten, 4), take(2, one)]])
@@ -74,7 +74,7 @@ export const groupCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'further groups do not see each other, nor does the first see them',
+    name: 'further groups are independent of each other and of the first',
     run: async (under) => {
       await takes(under, 2, one)
       const answers = await outcomesOf(under, [[take(1, ten)], [take(2, one)], [take(3, ten)]])
@@ -93,7 +93,7 @@ export const groupCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'a further group that refuses charges such a limit too, unless the first kept it shut',
+    name: 'a further group that refuses charges such a limit too, unless the first group kept it closed',
     run: async (under) => {
       await takes(under, 2, one)
       await under.store.take([[take(1, ten)], [take(3, charging, 3), take(2, one)]])

@@ -1,5 +1,5 @@
 /**
- * The suite that every store passes, whoever wrote it. It needs no test runner of its own:
+ * The suite that every store must pass. It works with any test runner:
  *
  *     for (const { name, run } of storeConformance(makeStore)) test(name, run)
  */

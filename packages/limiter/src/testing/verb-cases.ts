@@ -20,7 +20,7 @@ const leaky = defineLimit({ algorithm: 'leaky-bucket', max: 10, windowMs: 10_000
 
 export const verbCases: readonly StoreCase[] = [
   {
-    name: 'counters of different keys are apart, whichever half of the key differs',
+    name: 'counters of different keys are separate, whichever half of the key differs',
     run: async (under) => {
       const keys = [key(1), { ...key(1), hi: key(1).hi ^ 1 }, { ...key(1), lo: key(1).lo ^ 1 }]
       for (const each of keys) {
@@ -40,7 +40,7 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'an outcome says the store’s time, and waiting retryAfterMs passes',
+    name: 'an outcome has the store’s time, and a call passes after retryAfterMs',
     run: async (under) => {
       await takes(under, 1, bucket, 10)
       const [[outcome] = []] = await outcomesOf(under, [[take(1, bucket, 2)]])
@@ -53,7 +53,7 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'peek changes nothing, and shows the state where that is asked for',
+    name: 'peek changes nothing, and returns states with `states`',
     run: async (under) => {
       await takes(under, 1, ten, 4)
       for (const amount of [6, 7]) {
@@ -65,8 +65,8 @@ export const verbCases: readonly StoreCase[] = [
         const [[plain] = []] = await under.store.peek(groups)
         assert.equal(plain?.retryAfterMs === 0, amount === 6)
       }
-      const [[nobody] = []] = await under.store.peek([[take(99, ten)]], { states: true })
-      assert.equal(nobody?.state, undefined)
+      const [[absent] = []] = await under.store.peek([[take(99, ten)]], { states: true })
+      assert.equal(absent?.state, undefined)
     },
   },
   {
@@ -96,7 +96,7 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'a give to a counter that is not there is no counter',
+    name: 'a give to a missing counter creates none',
     run: async (under) => {
       await under.store.give({ key: key(1), limit: ten, amount: 4 })
       const [[outcome] = []] = await under.store.peek([[take(1, ten)]], { states: true })
@@ -142,7 +142,7 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'a changed limit goes on with what was used',
+    name: 'a changed limit keeps what was used',
     run: async (under) => {
       await takes(under, 1, bucket, 10)
       assert.equal(await left(under, 1, tokenBucket(100)), 90)
@@ -161,7 +161,7 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'a state far ahead of the clock is moved to it, and that is kept though the call is refused',
+    name: 'a state far ahead of the clock is rebased to it, even if the call is refused',
     run: async (under) => {
       await takes(under, 1, ten, 10)
       under.clock.advance(-3_600_000)

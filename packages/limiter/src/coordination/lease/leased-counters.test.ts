@@ -55,7 +55,7 @@ describe('LeasedCounters', () => {
     expect(meters.find(keyOf(1))).toBeDefined()
   })
 
-  test('leased counters are told apart by the upper half of their keys, in either generation', () => {
+  test('leased counters are distinguished by the upper half of their keys, in either generation', () => {
     const meters = new LeasedCounters(10)
     for (const hi of [1, 2, 3]) meters.add(counterOf(7, hi), 0)
     for (const hi of [1, 2, 3, 4]) meters.add(counterOf(8, hi), 10_000)

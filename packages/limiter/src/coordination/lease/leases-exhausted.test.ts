@@ -183,7 +183,7 @@ describe('late short grants', () => {
     expect(await answersAfter(1100, [600, 10])).toMatchObject([{ granted: 0 }, 'store'])
   })
 
-  test('a call that learned late of a short grant is refused before, and told to come again in a millisecond at the earliest', async () => {
+  test('a call that learned late of a short grant is refused before, with a wait of at least a millisecond', async () => {
     const answers = await answersAfter(999.5, [600, 10])
     expect(answers).toMatchObject([{ granted: 0 }, { granted: 0, retryAfterMs: 1 }])
   })

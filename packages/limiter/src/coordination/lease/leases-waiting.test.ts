@@ -151,7 +151,7 @@ describe('calls that waited for an unanswered draw', () => {
       node.store.take = async () => answer as unknown as Groups<Answer>
       const calls = await Promise.all([1, 2].map(() => takeAndWait(node, perHour)))
       expect(calls).toMatchObject([{ silence: 'unknown' }, { silence: 'unknown' }])
-      // The draw is over: nobody joins it, and closing does not wait for it.
+      // The draw has ended: no call joins it, and closing does not wait for it.
       node.store.take = take
       expect(await takeAndWait(node, perHour)).toMatchObject({ granted: 1 })
       await node.leases.close()

@@ -23,7 +23,7 @@ const calls = fc.record({
   kind: fc.constant('calls' as const),
   user: fc.constantFrom('u1', 'u2'),
   costs: fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 1, maxLength: 12 }),
-  /** Whether another limit refuses them, and whether that is known at once or when told to. */
+  /** Whether another limit refuses the call, at once or later. */
   refused: fc.constantFrom<('no' | 'at-once' | 'later')[]>('no', 'no', 'no', 'at-once', 'later'),
   mayWait: fc.boolean(),
 })
@@ -208,7 +208,7 @@ class Caller {
     else this.#unrefused.push(putBack)
   }
 
-  /** By the store's own clock, which nobody else looks at. */
+  /** By the store's own clock, which nothing else reads. */
   private checkEnd({ compiled: of }: PlannedTake, at: number): void {
     const now = this.node.store.clock.now()
     const { algorithm: name, windowUs } = of.immediate

@@ -169,7 +169,7 @@ describe('size of a draw', () => {
 })
 
 describe('spending from a lease', () => {
-  test('a call served from a lease does not reach the store, and reports what the draw was told', async () => {
+  test('a call served from a lease does not reach the store, and reports the outcome of the draw', async () => {
     const { node, first } = await leased()
     const { at, resetAfterMs } = node.store.inner.sync.peek([[perHour]])[0]?.[0] ?? {}
     expect(first).toMatchObject({ granted: 1, remaining: 989, retryAfterMs: 0, delayMs: 0 })

@@ -216,7 +216,7 @@ describe('callers at their limit', () => {
     const same = { allowed, source, remaining, retryAfterMs, staleMs }
     expect(await node.limiter.peek(user('u1'))).toMatchObject(same)
     expect(await node.limiter.explain(user('u1'))).toMatchObject(same)
-    // A call without a cost is refused by nothing, and told what is there.
+    // A call with cost 0 is never refused, and shows what is left.
     expect(await node.limiter.peek(user('u1', 0))).toMatchObject({ allowed: true, remaining: 30 })
   })
 

@@ -15,7 +15,7 @@ describe('callers of a local rule', () => {
     expect(once.map(readsOf)).toEqual(once.map(() => 0))
     expect(readsOf(0)).toBe(Math.floor((20 * 33) / 50))
     expect(store.charges.every(({ key }) => key.hi === 0)).toBe(true)
-    // And each is remembered for as long as one that nobody asks for, no longer.
+    // Each is kept as long as an idle counter, no longer.
     expect(stats()?.counters).toBeLessThanOrEqual(1 + Math.ceil((200 + 50) / 33))
     await time.advance(300)
     expect(stats()).toMatchObject({ counters: 0, reported: 20 })

@@ -284,7 +284,7 @@ describe('for all sequences of calls', () => {
           const fleet = open(nodes, delayMs)
           const of = compiled({ algorithm, max: 1000, window: '1m' }, everyMs)
           const decided = await decide(fleet, of, calls)
-          // All of it is admitted, so that only what a node has heard of can lessen what remains.
+          // Every call is admitted, so that only learned usage can reduce what remains.
           expect(sum(decided)).toBe(sum(calls))
           for (const { atMs, outcome } of decided) {
             const heardUntilMs = atMs - heardMs(everyMs, delayMs)

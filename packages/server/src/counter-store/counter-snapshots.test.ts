@@ -78,7 +78,7 @@ test('a damaged file is logged as a warning, and counters start empty', async ()
   const after = open()
   after.snapshots.restore()
   expect(after.lines).toMatchObject([
-    { level: 'warn', msg: expect.stringContaining('they begin empty') as string },
+    { level: 'warn', msg: expect.stringContaining('starting empty') as string },
   ])
   expect(await after.left()).toEqual([
     ['kept', 5],

@@ -44,8 +44,8 @@ export async function readSet(
 }
 
 /**
- * Parses the rules of a large set again, one by one, so that calls are decided in between. They were
- * parsed in another thread, whose results this thread's parser does not have.
+ * Parses the rules of a large set again, one by one, so that calls are decided in between. They
+ * were parsed in another thread, whose results this thread's parser does not have.
  */
 async function warmParser(parser: RuleParser, read: SetReadResult): Promise<SetReadResult> {
   const slices = new CooperativeYield()

@@ -104,9 +104,9 @@ async function documentOf(input: unknown): Promise<unknown> {
 }
 
 /**
- * Removes overrides of a rule that no longer exists. A rule may have more overrides than one version
- * can change: it is removed first, and the rest of its overrides in further versions. Resolves to
- * the last of those versions, if any.
+ * Removes overrides of a rule that no longer exists. A rule may have more overrides than one
+ * version can change: it is removed first, and the rest of its overrides in further versions.
+ * Resolves to the last of those versions, if any.
  */
 async function sweep(commits: Commits, id: string, meta: Meta): Promise<number | undefined> {
   const leftOf = (catalog: RuleCatalog) => {

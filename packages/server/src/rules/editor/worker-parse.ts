@@ -1,6 +1,6 @@
 /**
- * Parses large sets, which take seconds and hundreds of megabytes: in a worker thread, so that calls
- * are decided meanwhile, and one at a time, to bound memory.
+ * Parses large sets, which take seconds and hundreds of megabytes: in a worker thread, so that
+ * calls are decided meanwhile, and one at a time, to bound memory.
  */
 import { Semaphore } from '../../lib/semaphore.js'
 import {

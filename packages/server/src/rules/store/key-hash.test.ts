@@ -13,6 +13,6 @@ test('the hash of a key is 64 hex digits that depend on the key and on the secre
   expect(hash).toBe(keyHash(one, sha256.toUpperCase()))
 })
 
-test('what whoever registers a key sends in its place is its SHA-256', () => {
+test('sha256Of is the SHA-256 that may be sent instead of a key', () => {
   expect(sha256Of('ünï')).toBe(createHash('sha256').update('ünï').digest('hex'))
 })

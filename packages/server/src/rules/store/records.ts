@@ -118,9 +118,9 @@ export const MAIN_ID = 'main'
 export const EMPTY_SET: SetDocument = { routes: [], strictPaths: false, order: [] }
 
 /**
- * Returns the unique id of an override's caller, readable and safe in a URL: `user=u1`, with several
- * attributes in the order of `by` and a comma between; `everybody` where a rule counts all calls
- * together.
+ * Returns the unique id of an override's caller, readable and safe in a URL: `user=u1`, with
+ * several attributes in the order of `by` and a comma between; `everybody` where a rule counts all
+ * calls together.
  */
 export function callerId(by: readonly string[], caller: Readonly<Record<string, string>>): string {
   if (by.length === 0) return 'everybody'

@@ -2,8 +2,8 @@
  * The contract of a rule store: records that change together in numbered versions. A store does not
  * validate rules: the editor does before it commits, and every node again when it reads.
  *
- * Versions count from 1 and never go back. A commit names the version that its changes were computed
- * from; if the store is at another version, nothing is written (optimistic concurrency).
+ * Versions count from 1 and never go back. A commit names the version that its changes were
+ * computed from; if the store is at another version, nothing is written (optimistic concurrency).
  */
 import type { Change, Kind, StoredKey, StoredRecord } from './records.js'
 
@@ -114,7 +114,9 @@ export interface StoreStatus {
 }
 
 export interface RuleStore {
-  /** For messages, without secrets: `files in .sluice/rules`, `postgres db.internal:5432/sluice`. */
+  /**
+   * For messages, without secrets: `files in .sluice/rules`, `postgres db.internal:5432/sluice`.
+   */
   readonly name: string
   /**
    * Reads the changes after `since`; everything, if `since` is undefined or removals since then are
@@ -124,15 +126,16 @@ export interface RuleStore {
    */
   read(since: Position | undefined): AsyncIterable<RecordChunk>
   /**
-   * Commits all changes or none, as the next version. Rejects with a `ConflictError` if the store is
-   * not at `base`. When it resolves, the version is durable. A change to an equal body counts too.
+   * Commits all changes or none, as the next version. Rejects with a `ConflictError` if the store
+   * is not at `base`. When it resolves, the version is durable. A change to an equal body counts
+   * too.
    */
   commit(commit: Commit): Promise<Position>
   history(query: HistoryQuery): Promise<readonly PastVersion[]>
   /**
    * Yields every change after a version, newest first, of one rule (with its candidate and
-   * overrides) or of all: what a rollback has to undo. Rejects with a `RangeError` if the version is
-   * unknown or no longer kept: see `StoreStatus.keptSince`.
+   * overrides) or of all: what a rollback has to undo. Rejects with a `RangeError` if the version
+   * is unknown or no longer kept: see `StoreStatus.keptSince`.
    */
   changesAfter(version: number, rule?: string): AsyncIterable<PastChange>
   keys(query: KeysQuery): Promise<readonly StoredKey[]>

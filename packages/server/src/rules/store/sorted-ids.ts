@@ -1,6 +1,6 @@
 /**
- * A sorted set of up to a million ids, in runs that are short enough to insert into, so that neither
- * a page nor a commit has to sort or move all of them.
+ * A sorted set of up to a million ids, in runs that are short enough to insert into, so that
+ * neither a page nor a commit has to sort or move all of them.
  */
 const RUN_LENGTH_MAX = 1024
 

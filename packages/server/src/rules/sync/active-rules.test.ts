@@ -5,7 +5,7 @@ import { createCatalog } from './rule-catalog.js'
 import { ActiveRules } from './active-rules.js'
 import { ruleOf, setOf } from './rule-store-follower.test-helper.js'
 
-test('what could not be read at all is put into force with the next news, whatever that is', async () => {
+test('rules that could not be read are activated with the next update, whatever it changes', async () => {
   const limiter = createLimiter({ rules: [] })
   const activeRules = new ActiveRules({ limiter, log: createMemoryLog().log })
   const catalog = createCatalog()

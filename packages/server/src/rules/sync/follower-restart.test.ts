@@ -46,46 +46,49 @@ async function filledStore() {
   return store
 }
 
-describe('a node that starts while the store is gone', () => {
-  test.each(['refused', 'silent'] as const)('(%s) has everything it had', async (fault) => {
-    const store = await filledStore()
-    const before = await start(store)
-    await commit(store, overrideOf('a', 'u2', 60), keyOf('k2', 'pro'))
-    await before.scheduler.advance(250)
-    await until(() => before.follower.version() === 4)
-    await before.follower.close()
+describe('a start while the store is unreachable', () => {
+  test.each(['refused', 'silent'] as const)(
+    'a node that starts while the store is unreachable (%s) has everything it had',
+    async (fault) => {
+      const store = await filledStore()
+      const before = await start(store)
+      await commit(store, overrideOf('a', 'u2', 60), keyOf('k2', 'pro'))
+      await before.scheduler.advance(250)
+      await until(() => before.follower.version() === 4)
+      await before.follower.close()
 
-    const node = await start(store, fault)
-    expect(node.follower.isReady()).toBe(true)
-    expect(node.follower.version()).toBe(4)
-    expect(node.follower.problem()).toContain('memory: ')
-    expect(await limitOf(node, 'u1')).toBe(50)
-    expect(await limitOf(node, 'u2')).toBe(60)
-    expect(await limitOf(node, 'u3')).toBe(10)
-    expect(node.keys.inUse).toEqual(before.keys.inUse)
-    expect(node.keys.secret).toBe(before.keys.secret)
-    expect(node.follower.catalog.tokens()).toEqual(before.follower.catalog.tokens())
-    await node.scheduler.advance(60_000)
-    expect(node.follower.ageSeconds()).toBeGreaterThanOrEqual(60)
+      const node = await start(store, fault)
+      expect(node.follower.isReady()).toBe(true)
+      expect(node.follower.version()).toBe(4)
+      expect(node.follower.problem()).toContain('memory: ')
+      expect(await limitOf(node, 'u1')).toBe(50)
+      expect(await limitOf(node, 'u2')).toBe(60)
+      expect(await limitOf(node, 'u3')).toBe(10)
+      expect(node.keys.inUse).toEqual(before.keys.inUse)
+      expect(node.keys.secret).toBe(before.keys.secret)
+      expect(node.follower.catalog.tokens()).toEqual(before.follower.catalog.tokens())
+      await node.scheduler.advance(60_000)
+      expect(node.follower.ageSeconds()).toBeGreaterThanOrEqual(60)
 
-    await commit(store, ruleOf('a', { limits: ['5/second'] }))
-    node.store.fault = 'none'
-    await node.scheduler.advance(fault === 'silent' ? 31_000 : 6000)
-    await until(() => node.follower.version() === 5)
-    expect(await limitOf(node, 'u3')).toBe(5)
-    expect(node.follower.ageSeconds()).toBe(0)
-    // Only what changed since travels.
-    expect(node.store.wholeReads).toBe(0)
-  })
+      await commit(store, ruleOf('a', { limits: ['5/second'] }))
+      node.store.fault = 'none'
+      await node.scheduler.advance(fault === 'silent' ? 31_000 : 6000)
+      await until(() => node.follower.version() === 5)
+      expect(await limitOf(node, 'u3')).toBe(5)
+      expect(node.follower.ageSeconds()).toBe(0)
+      // Only what changed since travels.
+      expect(node.store.wholeReads).toBe(0)
+    },
+  )
 
-  test('and finds no copy is not ready', async () => {
+  test('a node without store and without a copy is not ready', async () => {
     const node = await start(newStore(), 'refused')
     expect(node.follower.isReady()).toBe(false)
     expect(node.follower.version()).toBe(0)
   })
 })
 
-describe('whether a node had rules', () => {
+describe('hasHadRules', () => {
   /** Leaves a copy with one rule on this disk, and a store whose last rule went after that. */
   async function emptiedStore() {
     const store = newStore()
@@ -95,12 +98,12 @@ describe('whether a node had rules', () => {
     return store
   }
 
-  test('is judged by the store where it answers, and not by the copy of it', async () => {
+  test('hasHadRules follows the store if it answers, not the copy', async () => {
     const node = await start(await emptiedStore())
     expect([node.follower.isReady(), node.follower.hasHadRules()]).toEqual([true, false])
   })
 
-  test('is judged by the copy where the store does not answer, and stays so when it does', async () => {
+  test('hasHadRules follows the copy if the store does not answer, and stays true when it does', async () => {
     const node = await start(await emptiedStore(), 'refused')
     expect(node.follower.hasHadRules()).toBe(true)
     node.store.fault = 'none'
@@ -109,7 +112,7 @@ describe('whether a node had rules', () => {
     expect(node.follower.hasHadRules()).toBe(true)
   })
 
-  test('becomes true with the first rule, and stays so when it goes', async () => {
+  test('hasHadRules becomes true with the first rule, and stays true when it is removed', async () => {
     const store = newStore()
     const node = await start(store)
     expect(node.follower.hasHadRules()).toBe(false)
@@ -123,7 +126,7 @@ describe('whether a node had rules', () => {
   })
 })
 
-test('a start with the store there reads only what changed since the copy', async () => {
+test('a start reads only the changes since the copy from the store', async () => {
   const store = await filledStore()
   await (await start(store)).follower.close()
   await commit(store, overrideOf('a', 'u1', 70))
@@ -133,7 +136,7 @@ test('a start with the store there reads only what changed since the copy', asyn
   expect(node.keys.inUse.size).toBe(1)
 })
 
-test('a node that began with the copy goes on writing it', async () => {
+test('a node that started from the copy continues to write it', async () => {
   const store = await filledStore()
   await (await start(store)).follower.close()
   const node = await start(store)
@@ -148,7 +151,7 @@ test('a node that began with the copy goes on writing it', async () => {
   expect(later.keys.inUse.size).toBe(2)
 })
 
-test('news while the copy is being read disturbs nothing', async () => {
+test('a change while the copy is being read does no harm', async () => {
   const store = await filledStore()
   await (await start(store)).follower.close()
   const flaky = flakyStore(store.connect())
@@ -164,7 +167,7 @@ test('news while the copy is being read disturbs nothing', async () => {
   expect(node.keys.inUse.size).toBe(1)
 })
 
-test('a store that is another than that of the copy is told of, and followed once adopted', async () => {
+test('a store other than that of the copy is reported, and followed once it is adopted', async () => {
   const store = await filledStore()
   await (await start(store)).follower.close()
   const other = newStore()
@@ -185,7 +188,7 @@ test('a store that is another than that of the copy is told of, and followed onc
   expect(await limitOf(again, 'u3')).toBe(99)
 })
 
-test('what stands in for a bad rule and a bad override does so after a restart', async () => {
+test('the last good versions of an invalid rule and override stay active after a restart', async () => {
   const store = await filledStore()
   const before = await start(store)
   const body = { caller: { user: 'u1' }, limits: ['many'] }
@@ -211,7 +214,7 @@ test('what stands in for a bad rule and a bad override does so after a restart',
   }
 })
 
-test('a set that was refused is not in the copy', async () => {
+test('an invalid set is not saved in the copy', async () => {
   const store = await filledStore()
   const before = await start(store)
   await commit(store, ...Array.from({ length: 70 }, (_, i) => ruleOf(`r${i}`)))

@@ -49,14 +49,14 @@ test('all rules stop refusing while a shadow lasts, and refuse again by themselv
   expect(node.follower.shadowUntil()).toBeUndefined()
 })
 
-test('a shadow ends although the rule store is gone and the node cannot ask anybody', async () => {
+test('a shadow ends even if the rule store is unreachable', async () => {
   const { node } = await nodeInShadow()
   node.store.fault = 'refused'
   await node.scheduler.advance(15 * MINUTE)
   expect(await isRefused(node, { user: 'u' })).toBe(true)
 })
 
-test('a rule that is made or edited during a shadow of all rules is in shadow until its end', async () => {
+test('a rule created or edited during a shadow of all rules is in shadow until its end', async () => {
   const { store, node } = await nodeInShadow()
   await commit(
     store,
@@ -70,7 +70,7 @@ test('a rule that is made or edited during a shadow of all rules is in shadow un
   expect(await isRefused(node, { plan: 'p' })).toBe(true)
 })
 
-test('rules that were off or in shadow are so before, during and after it', async () => {
+test('rules that are off or in shadow stay so before, during and after a timed shadow', async () => {
   const store = newStore()
   const rules = [
     ruleOf('a', { ...nothing, mode: 'off' }),

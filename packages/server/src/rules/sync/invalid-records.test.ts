@@ -14,10 +14,10 @@ import {
 
 afterEach(closeNodes)
 
-describe('what was written into the store by hand', () => {
+describe('records written to the store by hand', () => {
   const bad = ruleOf('a', { limits: ['10 per fortnight'] })
 
-  test('a bad rule leaves the last good one in force, and others alone', async () => {
+  test('an invalid rule keeps its last good version active, and does not affect others', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), ruleOf('b', { by: ['plan'] }), setOf('a', 'b'))
     const node = await startNode(store)
@@ -44,7 +44,7 @@ describe('what was written into the store by hand', () => {
     expect(node.follower.ageSeconds()).toBe(0)
   })
 
-  test('a bad rule that never was good is left out, with its overrides, until it is', async () => {
+  test('a rule that was never valid is left out with its overrides until it is', async () => {
     const store = newStore()
     await commit(
       store,
@@ -62,7 +62,7 @@ describe('what was written into the store by hand', () => {
     expect(await limitOf(node, 'u')).toBe(50)
   })
 
-  test('where every rule is bad, a node that starts has no rules, and decides nothing', async () => {
+  test('a node that starts with only invalid rules has no rules, and decides nothing', async () => {
     const store = newStore()
     await commit(store, bad, setOf('a'))
     const node = await startNode(store)
@@ -75,7 +75,7 @@ describe('what was written into the store by hand', () => {
     expect(node.follower.problem()).toBeUndefined()
   })
 
-  test('where every good rule is replaced by bad ones, those in force stay', async () => {
+  test('if every rule is replaced by an invalid one, the active rules stay', async () => {
     const store = newStore()
     await commit(store, ruleOf('b'), setOf('b'))
     const node = await startNode(store)
@@ -85,13 +85,13 @@ describe('what was written into the store by hand', () => {
     expect(node.follower.problem()).toContain('none of which can be used')
   })
 
-  test('a store without any rule allows every call, and that is told', async () => {
+  test('a store without rules allows every call, and logs it', async () => {
     const node = await startNode(newStore())
     expect(node.follower.isReady()).toBe(true)
     expect(node.lines.map(({ msg }) => msg)).toContain('no rules: every call is allowed')
   })
 
-  test('a bad candidate leaves its rule as it was', async () => {
+  test('an invalid candidate leaves its rule unchanged', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
@@ -101,7 +101,7 @@ describe('what was written into the store by hand', () => {
     expect(node.follower.problem()).toContain('candidate.limits[0]')
   })
 
-  test('a set that is too much as a whole leaves the old one, and keys go on', async () => {
+  test('a set that exceeds a limit as a whole leaves the old one active, and keys still change', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
@@ -123,7 +123,7 @@ describe('what was written into the store by hand', () => {
     expect(await limitOf(node, 'u')).toBe(5)
   })
 
-  test('a bad override leaves the last good one in force, and others alone', async () => {
+  test('an invalid override keeps its last good version active, and does not affect others', async () => {
     const store = newStore()
     await commit(
       store,
@@ -149,7 +149,7 @@ describe('what was written into the store by hand', () => {
     expect(node.follower.problem()).toBeUndefined()
   })
 
-  test('a key that is none is unknown, and costs neither other keys nor a start anything', async () => {
+  test('an invalid key is unknown, and affects neither other keys nor the start', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), keyOf('k1', 'pro'))
     const node = await startNode(store)

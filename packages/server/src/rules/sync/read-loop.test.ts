@@ -19,7 +19,7 @@ function loopOf() {
   return { loop, scheduler, starts, end }
 }
 
-test('the first news is read at once, and what follows within 250 ms together', async () => {
+test('the first change is read at once, and those of the next 250 ms together', async () => {
   const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   expect(starts).toEqual([0])
@@ -34,7 +34,7 @@ test('the first news is read at once, and what follows within 250 ms together', 
   expect(starts).toEqual([0, 250])
 })
 
-test('10,000 changes in 10 s are 41 readings, the last of them after the last change', async () => {
+test('10,000 changes in 10 s cause 41 reads, the last of them after the last change', async () => {
   const { loop, scheduler, starts, end } = loopOf()
   for (let i = 0; i < 10_000; i++) {
     loop.requestRead()
@@ -46,7 +46,7 @@ test('10,000 changes in 10 s are 41 readings, the last of them after the last ch
   expect(starts.at(-1)).toBe(10_000)
 })
 
-test('never two at a time; news during one is read after it', async () => {
+test('reads never overlap, and a change during a read is read after it', async () => {
   const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   await scheduler.advance(1000)
@@ -64,7 +64,7 @@ test('never two at a time; news during one is read after it', async () => {
   expect(starts).toHaveLength(2)
 })
 
-test('one that fails is tried again, ever later, up to 6 s apart', async () => {
+test('a failed read is retried with growing pauses of up to 6 s', async () => {
   const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   for (let i = 0; i < 10; i++) {
@@ -83,7 +83,7 @@ test('one that fails is tried again, ever later, up to 6 s apart', async () => {
   expect(starts).toHaveLength(11)
 })
 
-test('whoever asks gets a reading that began after that, and its failure', async () => {
+test('readNow settles with a read that began after the call, also if it fails', async () => {
   const { loop, starts, end } = loopOf()
   loop.requestRead()
   const told: string[] = []
@@ -99,7 +99,7 @@ test('whoever asks gets a reading that began after that, and its failure', async
   await failing
 })
 
-test('when it is closed nothing is read any more, and nobody waits', async () => {
+test('a closed loop reads nothing more and rejects those that wait', async () => {
   const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   const asked = loop.readNow()

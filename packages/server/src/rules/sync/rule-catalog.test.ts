@@ -30,8 +30,8 @@ function catalogOf(...records: readonly StoredRecord[]) {
   return catalog
 }
 
-describe('a reading', () => {
-  test('shows nothing before its last chunk came', () => {
+describe('reads', () => {
+  test('nothing of a read is visible before its last chunk', () => {
     const catalog = createCatalog()
     expect(
       catalog.addChunk({ isWhole: true, records: [rule('a', 1)], position: undefined }),
@@ -49,7 +49,7 @@ describe('a reading', () => {
     expect(catalog.rules()).toHaveLength(1)
   })
 
-  test('that did not end leaves nothing behind', () => {
+  test('an incomplete read leaves nothing behind', () => {
     const catalog = catalogOf(rule('a', 1))
     catalog.addChunk({ isWhole: true, records: [rule('b', 2)], position: undefined })
     catalog.discardChunks()
@@ -59,7 +59,7 @@ describe('a reading', () => {
     expect(catalog.rules().map(({ document }) => document.id)).toEqual(['a', 'd'])
   })
 
-  test('of everything takes away what is not in it', () => {
+  test('a whole read removes records that are not in it', () => {
     const token = { hash: '0', name: 'ci', role: 'read', createdAt: '' } as const
     const catalog = catalogOf(
       rule('a', 1),
@@ -77,7 +77,7 @@ describe('a reading', () => {
     expect([...(news?.overrides() ?? [])]).toMatchObject([{ key: 'a/user=1', after: undefined }])
   })
 
-  test('tells what changed, with what it was', () => {
+  test('an update lists what changed, with the documents before', () => {
     const catalog = catalogOf(rule('a', 1), override('a/user=1', 1), override('a/user=2', 1))
     const news = catalog.addChunk({
       isWhole: false,
@@ -92,8 +92,8 @@ describe('a reading', () => {
   })
 })
 
-describe('a document', () => {
-  test('is the very same object while it says the same, in changes and in everything', () => {
+describe('documents', () => {
+  test('a document stays the same object while it is equal, in changes and in whole reads', () => {
     const catalog = catalogOf(rule('a', 1), rule('b', 1))
     const documents = () => catalog.rules().map(({ document }) => document)
     const before = documents()
@@ -108,7 +108,7 @@ describe('a document', () => {
     expect(documents()[1]).toBe(before[1])
   })
 
-  test('stands in the same list until one of them changes, and in another from then on', () => {
+  test('the list of rules is the same array until something in it changes', () => {
     const catalog = catalogOf(rule('a', 1), set(['a'], 1), override('a/user=1', 1))
     const records: readonly StoredRecord[] = [
       rule('b', 2),
@@ -136,7 +136,7 @@ describe('a document', () => {
     expect(catalog.rules()).not.toBe(before)
   })
 
-  test('that somebody wrote by hand has the name of its record', () => {
+  test('a document written by hand gets the id of its record', () => {
     const body = ['no', 'rule'] as never
     const catalog = catalogOf(
       { kind: 'rule', id: 'a', version: 1, body: { id: 'b', limits: [] } },
@@ -150,7 +150,7 @@ describe('a document', () => {
 })
 
 describe('the set', () => {
-  test('has the order that it says, and what stands nowhere last', () => {
+  test('the set has the stored order, with rules that it does not name at the end', () => {
     const catalog = catalogOf(rule('a', 1), rule('b', 1), rule('c', 1), set(['c', 'gone', 'a'], 1))
     expect(catalog.set.order).toEqual(['c', 'a', 'b'])
     expect(catalog.rules().map(({ document }) => document.id)).toEqual(['c', 'a', 'b'])
@@ -163,7 +163,7 @@ describe('the set', () => {
     expect(catalog.rules().map(({ document }) => document.id)).toEqual(['a', 'b', 'c'])
   })
 
-  test('changes with rules, candidates and order, and with nothing else', () => {
+  test('the version of the set changes with rules, candidates and order, and with nothing else', () => {
     const catalog = catalogOf(rule('a', 1))
     const body = { limits: ['5/second'] }
     const takes: readonly [StoredRecord, number][] = [
@@ -187,7 +187,7 @@ describe('the set', () => {
 })
 
 describe('overrides', () => {
-  test('come in pages in the order of their ids, whatever is added and removed between', () => {
+  test('overrides are paged in the order of ids, whatever is added and removed between pages', () => {
     const ids = Array.from({ length: 3000 }, (_, i) => `user=${(i * 7919) % 3000}`)
     const catalog = catalogOf(rule('a', 1), ...ids.map((id) => override(`a/${id}`, 1)))
     const all = () => {

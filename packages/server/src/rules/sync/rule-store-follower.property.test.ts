@@ -87,7 +87,7 @@ async function take(node: TestNode, what: string | readonly Change[]): Promise<v
   if (what === 'up') store.fault = 'none'
 }
 
-test('after any changes and any lost news, a node is as one that starts now', async () => {
+test('after any changes and lost notifications, a node has the state of one that starts now', async () => {
   const property = fc.asyncProperty(
     fc.array(step, { maxLength: 25 }),
     fc.boolean(),

@@ -17,8 +17,8 @@ import {
 
 afterEach(closeNodes)
 
-describe('a node that starts', () => {
-  test('has what the store has: rules, candidates, overrides, keys', async () => {
+describe('the start of a node', () => {
+  test('a node that starts has the rules, candidates, overrides and keys of the store', async () => {
     const store = newStore()
     await commit(
       store,
@@ -43,7 +43,7 @@ describe('a node that starts', () => {
   })
 
   test.each(['refused', 'silent'] as const)(
-    'without store (%s) and without a copy is not ready, and is when the store comes',
+    'a node without a store (%s) and without a copy is not ready until the store answers',
     async (fault) => {
       const store = newStore()
       await commit(store, ruleOf('a'), setOf('a'))
@@ -62,7 +62,7 @@ describe('a node that starts', () => {
     },
   )
 
-  test('waits 5 s for a silent store', async () => {
+  test('the start waits 5 s for a store that does not answer', async () => {
     const scheduler = manualScheduler()
     const store = flakyStore(newStore())
     store.fault = 'silent'
@@ -72,8 +72,8 @@ describe('a node that starts', () => {
   })
 })
 
-describe('a change', () => {
-  test('is in force here at once, in the book and for calls', async () => {
+describe('changes of the store', () => {
+  test('a change is active at once, in the catalog and for calls', async () => {
     const store = newStore()
     const node = await startNode(store)
     expect(await limitOf(node, 'u1')).toBeUndefined()
@@ -98,7 +98,7 @@ describe('a change', () => {
     expect(told.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
   })
 
-  test('of what a rule counts by is followed by its overrides', async () => {
+  test('overrides follow a change of what their rule counts by', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
     const node = await startNode(store)
@@ -121,7 +121,7 @@ describe('a change', () => {
     expect(await limitOf(node, 'u1', { plan: 'a,b' })).toBe(10)
   })
 
-  test('of everything, as when a store is adopted, changes only what differs', async () => {
+  test('a whole read, as after an adoption, changes only what differs', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50), keyOf('k1', 'pro'))
     const node = await startNode(store)
@@ -135,7 +135,7 @@ describe('a change', () => {
     expect(node.keys.inUse.size).toBe(1)
   })
 
-  test('10,000 of them in 10 s are read 41 times at most, and the last is in force', async () => {
+  test('10,000 changes in 10 s are read at most 41 times, and the last one is active', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
@@ -151,7 +151,7 @@ describe('a change', () => {
     expect(await limitOf(node, 'u1')).toBe((10_001 % 900) + 1)
   })
 
-  test('that lifts protection is a warning: a mode that leaves enforce, a posture open', async () => {
+  test('a change that weakens a rule logs a warning: a mode other than enforce, a posture open', async () => {
     const store = newStore()
     await commit(
       store,
@@ -173,7 +173,7 @@ describe('a change', () => {
     ])
   })
 
-  test('that removes an enforced rule is a warning, also where others are left', async () => {
+  test('removing an enforced rule logs a warning, even if other rules remain', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), ruleOf('b'), setOf('a', 'b'))
     const node = await startNode(store)
@@ -184,7 +184,7 @@ describe('a change', () => {
     ])
   })
 
-  test('is waited for by whoever made it', async () => {
+  test('refresh waits until a change is active', async () => {
     const store = newStore()
     const node = await startNode(store)
     node.store.isDeaf = true
@@ -197,8 +197,8 @@ describe('a change', () => {
   })
 })
 
-describe('a store that is gone', () => {
-  test('changes nothing; the age grows, and is nothing again when it is back', async () => {
+describe('an unreachable store', () => {
+  test('an unreachable store changes nothing, and the age grows until it is back', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
@@ -216,7 +216,7 @@ describe('a store that is gone', () => {
     expect(node.follower.ageSeconds()).toBe(0)
   })
 
-  test('in the middle of a reading leaves nothing of it, keys included', async () => {
+  test('a store that fails during a read leaves nothing of that read, keys included', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), keyOf('k1', 'pro'))
     const node = await startNode(store)
@@ -235,8 +235,8 @@ describe('a store that is gone', () => {
   })
 })
 
-describe('a store that was put back', () => {
-  test('is not followed silently; both versions and the way out are told', async () => {
+describe('a restored store', () => {
+  test('a store restored to an older version is not followed, and the log names both versions and the remedy', async () => {
     const old = newStore()
     const version = await commit(old, ruleOf('a', { limits: ['99/second'] }), setOf('a'))
     const store = newStore()
@@ -263,7 +263,7 @@ describe('a store that was put back', () => {
   })
 })
 
-test('what a limiter would not take is put again, all of it, overrides and keys included', async () => {
+test('after the limiter failed, everything is activated again, overrides and keys included', async () => {
   const store = newStore()
   await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
   const node = await startNode(store)
@@ -288,7 +288,7 @@ test('what a limiter would not take is put again, all of it, overrides and keys 
   expect(node.follower.problem()).toBeUndefined()
 })
 
-test('a node that is closed reads, reports and tells nothing any more', async () => {
+test('a closed node neither reads nor reports nor logs', async () => {
   const store = newStore()
   const node = await startNode(store)
   await node.follower.close()

@@ -280,8 +280,8 @@ class RuleStoreFollower implements RuleFollower {
   }
 
   /**
-   * Whether changes that are read now were made a moment ago: the store was reachable since the last
-   * read, or long enough. Changes in a store that was unreachable for an hour may be as old.
+   * Whether changes that are read now were made a moment ago: the store was reachable since the
+   * last read, or long enough. Changes in a store that was unreachable for an hour may be as old.
    */
   private isSteady(): boolean {
     const sinceMs = Math.max(this.#readMs, this.#scheduler.nowMs() - STEADY_MS)

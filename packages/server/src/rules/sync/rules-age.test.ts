@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { RulesAge } from './rules-age.js'
 
-test('rules that are confirmed are not a little old, however often the clock is read', () => {
+test('confirmed rules have an age of exactly 0, however often the clock is read', () => {
   let nowMs = 0
   let isConfirmed = true
   const rulesAge = new RulesAge({

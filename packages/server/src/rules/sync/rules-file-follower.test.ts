@@ -45,8 +45,8 @@ function follow(text: string) {
   return { ...memory, follower, limitOf }
 }
 
-describe('the file as a source', () => {
-  test('is in force at once, and can be changed nowhere else', async () => {
+describe('a rules file', () => {
+  test('the rules of a file are active at once, and cannot be changed elsewhere', async () => {
     const { follower, limitOf } = follow(FIRST)
     expect(follower.isReady()).toBe(true)
     expect(follower.version()).toBe(1)
@@ -58,7 +58,7 @@ describe('the file as a source', () => {
     await expect(follower.refresh(2)).rejects.toThrow('version 2 is not active')
   })
 
-  test('has a book of what it says', () => {
+  test('the catalog lists the rules of the file', () => {
     const { catalog } = follow(FIRST).follower
     expect(catalog.set).toEqual({
       routes: ['GET /v1/orders/:id'],
@@ -90,16 +90,16 @@ describe('the file as a source', () => {
     expect(catalog.tokens()).toEqual([])
   })
 
-  test('may be a list of rules alone', () => {
+  test('a rules file may be a plain list of rules', () => {
     const { catalog } = follow('- { id: a, limits: [1/second] }').follower
     expect(catalog.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
   })
 
-  test('with errors is refused at the start', () => {
+  test('a rules file with errors is refused at the start', () => {
     expect(() => follow('rules: [{ id: a }]')).toThrow(RulesError)
   })
 
-  test('that cannot be listed as it stands is in force all the same, and that is told', async () => {
+  test('a file that cannot be listed is active all the same, with a warning', async () => {
     const { follower, lines, limitOf } = follow(
       'rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]',
     )
@@ -109,8 +109,8 @@ describe('the file as a source', () => {
   })
 })
 
-describe('a file that changes', () => {
-  test('is in force soon; what did not change keeps its version and its object', async () => {
+describe('changes of a rules file', () => {
+  test('a changed file is active soon, and unchanged rules keep their version and object', async () => {
     const { follower } = follow(FIRST)
     const before = follower.catalog.rules()
     writeFileSync(file, FIRST.replace('20/second', '30/second'))
@@ -123,7 +123,7 @@ describe('a file that changes', () => {
     expect(follower.catalog.position?.version).toBe(2)
   })
 
-  test('to what is bad replaces nothing, and the first problem is told', async () => {
+  test('a change to invalid rules replaces nothing, and the first problem is reported', async () => {
     const { follower, limitOf } = follow(FIRST)
     writeFileSync(file, 'rules: [{ id: a, limits: [10/fortnight] }]')
     await vi.waitFor(() => expect(follower.failures()).toBe(1), WAIT)
@@ -137,7 +137,7 @@ describe('a file that changes', () => {
     expect(follower.version()).toBe(1)
   })
 
-  test('by a link that is turned elsewhere is followed', async () => {
+  test('a symbolic link that points to another file is followed', async () => {
     const [one, two] = [join(directory, 'one.yaml'), join(directory, 'two.yaml')]
     const { follower, limitOf } = follow(FIRST)
     writeFileSync(one, FIRST)
@@ -151,7 +151,7 @@ describe('a file that changes', () => {
   })
 })
 
-describe('a file that changes to rules that protect less', () => {
+describe('changes of a rules file that weaken protection', () => {
   const TWO = 'rules: [{ id: a, limits: [1/second] }, { id: b, limits: [2/second] }]'
 
   async function change(to: string) {
@@ -165,7 +165,7 @@ describe('a file that changes to rules that protect less', () => {
     return { warned, what: changed?.['what'] }
   }
 
-  test('warns of every rule that went when no rule is left, and that every call is allowed', async () => {
+  test('a file without rules logs every rule that was removed, and that every call is allowed', async () => {
     const { warned, what } = await change('rules: []')
     expect(warned).toMatchObject([
       { file, version: 2, msg: 'no rules: every call is allowed' },
@@ -175,7 +175,7 @@ describe('a file that changes to rules that protect less', () => {
     expect(what).toEqual(['set changed', 'rule a removed', 'rule b removed'])
   })
 
-  test('warns of a rule that is switched off, and of one whose posture becomes open', async () => {
+  test('a rule that is switched off and one whose posture becomes open are logged', async () => {
     const off = TWO.replace('[1/second]', '[1/second], mode: off')
     const { warned, what } = await change(off.replace('[2/second]', '[2/second], posture: open'))
     expect(warned).toMatchObject([
@@ -188,7 +188,7 @@ describe('a file that changes to rules that protect less', () => {
     expect(what).toEqual(['rule a changed', 'rule b changed'])
   })
 
-  test('names twenty rules of a large set, and counts the others', async () => {
+  test('of a large set twenty rules are named, and the others counted', async () => {
     const ids = Array.from({ length: 50 }, (_, index) => `r${index}`)
     const text = (mode: string) =>
       JSON.stringify({ rules: ids.map((id) => ({ id, limits: ['1/second'], mode })) })
@@ -200,13 +200,13 @@ describe('a file that changes to rules that protect less', () => {
     expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules were weakened' })
   })
 
-  test('says nothing of a change that makes limits tighter', async () => {
+  test('a change that makes limits tighter logs no warning', async () => {
     const { warned } = await change(TWO.replace('2/second', '1/second'))
     expect(warned).toEqual([])
   })
 })
 
-test('a file without rules is warned of at the start', () => {
+test('a file without rules logs a warning at the start', () => {
   const { lines } = follow('rules: []')
   expect(lines).toMatchObject([{ level: 'warn', msg: 'no rules: every call is allowed' }])
 })

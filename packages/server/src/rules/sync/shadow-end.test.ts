@@ -41,7 +41,7 @@ async function startInShadow() {
   return { store, node }
 }
 
-test('a shadow ends although something else changes between its end and the timer of it', async () => {
+test('a shadow ends on time even if another change comes between its end and its timer', async () => {
   const { store, node } = await startInShadow()
   // What is fresh lasts 15 seconds less at least: see the decision on timed shadows.
   await node.scheduler.advance(15 * MINUTE - 15_000)
@@ -54,7 +54,7 @@ test('a shadow ends although something else changes between its end and the time
   expect(messagesOf(node, 'info')).toContain('timed shadow: ended, rules follow their mode again')
 })
 
-test('a shadow ends although the store holds a set by then that cannot be used', async () => {
+test('a shadow ends even if the store holds an invalid set by then', async () => {
   const { store, node } = await startInShadow()
   await commit(store, setOf(QUARTER, [{ path: 'no path' }]))
   await node.scheduler.advance(250)
@@ -65,7 +65,7 @@ test('a shadow ends although the store holds a set by then that cannot be used',
   expect(node.follower.problem()).toContain('the active rules stay')
 })
 
-test('a node that was cut off does not begin a shadow that is over by the time it comes back', async () => {
+test('a disconnected node does not start a shadow that is over when it reconnects', async () => {
   const { store, node } = await startEnforcing()
   // The connection is gone, and nobody reads meanwhile.
   node.store.fault = 'refused'
@@ -82,7 +82,7 @@ test('a node that was cut off does not begin a shadow that is over by the time i
   expect(await isRefused(node)).toBe(true)
 })
 
-test('a node that was cut off and is connected for a while needs no clock for a new shadow', async () => {
+test('a node that has been reconnected for a while does not need its wall clock for a new shadow', async () => {
   const { store, node } = await startEnforcing()
   node.store.fault = 'refused'
   await node.scheduler.advance(MINUTE)

@@ -17,7 +17,7 @@ function world(wallMs = NOON) {
 }
 
 describe('a timed shadow', () => {
-  test('of all rules covers each of them until its end, and nothing after', () => {
+  test('a shadow of all rules covers each rule until its end, and none after', () => {
     const { shadow, pass } = world()
     shadow.update({ all: QUARTER }, true)
     expect(shadow.until()).toBe(QUARTER.until)
@@ -30,7 +30,7 @@ describe('a timed shadow', () => {
     expect(shadow.msLeft()).toBeUndefined()
   })
 
-  test('of one rule covers no other, and the later end counts where there are two', () => {
+  test('a shadow of one rule covers no other, and of two ends the later one counts', () => {
     const { shadow, pass } = world()
     const hour = { until: '2026-06-01T13:00:00.000Z', forMs: 60 * MINUTE }
     shadow.update({ all: QUARTER, rules: { login: hour } }, true)
@@ -43,14 +43,14 @@ describe('a timed shadow', () => {
     expect(shadow.ruleCount).toBe(1)
   })
 
-  test('is over when the store holds it no more', () => {
+  test('a shadow is over when it is removed from the store', () => {
     const { shadow } = world()
     shadow.update({ all: QUARTER }, true)
     shadow.update(undefined, true)
     expect(shadow.until()).toBeUndefined()
   })
 
-  test('that is read again goes on, whatever the wall clock was set to meanwhile', () => {
+  test('a shadow that is read again continues, whatever the wall clock was set to', () => {
     const { shadow, clocks, pass } = world()
     shadow.update({ all: QUARTER }, true)
     pass(5 * MINUTE)
@@ -65,7 +65,7 @@ describe('a timed shadow', () => {
     ['right', 0, 15 * MINUTE],
     ['ten seconds ahead', 10_000, 15 * MINUTE - 10_000],
   ])(
-    'on a node that follows the store and whose clock is %s lasts as long as it was asked for',
+    'a shadow on a following node whose clock is %s lasts for the requested duration',
     (_clock, offMs, leftMs) => {
       const { shadow } = world(NOON + offMs)
       shadow.update({ all: QUARTER }, true)
@@ -78,7 +78,7 @@ describe('a timed shadow', () => {
     ['an hour ahead', 65 * MINUTE, undefined],
     ['a day behind', -24 * 60 * MINUTE, 15 * MINUTE],
   ])(
-    'on a node that starts after 5 minutes and whose clock is %s goes by that clock, and lasts no longer than the whole',
+    'a shadow on a node that starts 5 minutes later and whose clock is %s follows that clock, and is never longer than requested',
     (_clock, wallMs, leftMs) => {
       const { shadow } = world(NOON + wallMs)
       shadow.update({ all: QUARTER }, false)
@@ -96,7 +96,7 @@ describe('a timed shadow', () => {
     [{ all: { until: QUARTER.until, forMs: '15m' } }],
     [{ all: { until: '9999-01-01T00:00:00Z', forMs: 1e15 } }],
     [{ rules: { login: null } }],
-  ])('that is written as %j by hand leaves the rules enforced', (stored) => {
+  ])('a shadow written by hand as %j leaves the rules enforced', (stored) => {
     const { shadow } = world()
     shadow.update(stored, true)
     expect(shadow.until('login')).toBeUndefined()

@@ -126,7 +126,9 @@ export class CommitQueue {
     if (lost !== undefined) throw new UnavailableError(lost)
   }
 
-  /** Rejections wait for the batch too: a conflict with one of its entries needs that entry made. */
+  /**
+   * Rejections wait for the batch too: a conflict with one of its entries needs that entry made.
+   */
   private prepare(commits: QueuedCommit[]): CommitBatch {
     const { table, clock } = this.#deps
     const builder = new VersionBuilder(table)

@@ -43,7 +43,7 @@ async function makeVersions(store: RuleStore, count: number): Promise<void> {
 const sizeOf = (folder: string) => statSync(join(folder, 'journal.jsonl')).size
 const keptSince = (store: RuleStore) => store.status().keptSince
 
-test('a journal with more versions than are kept is compacted when it is opened, and goes on', async () => {
+test('a journal with more versions than are kept is compacted when it is opened, and takes commits', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   await commit(first, [key('k1'), override('b', 'u1'), rule('b'), rule('gone')])
@@ -68,7 +68,7 @@ test('a journal with more versions than are kept is compacted when it is opened,
   expect(keptSince(again)).toBe(503 - KEEP)
 })
 
-test('records keep the version in which they were last changed, and a position stays what it was', async () => {
+test('records keep the version of their last change, and the position is unchanged', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   await commit(first, [key('k1'), rule('b')])
@@ -85,7 +85,7 @@ test('records keep the version in which they were last changed, and a position s
   expect(sorted(again)).toEqual(sorted(whole))
 })
 
-test('versions that are kept are listed and can be gone back to; an older one is refused with the oldest kept', async () => {
+test('kept versions are listed and can be rolled back to, and an older one is refused with the oldest kept', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder, SOON)
   await makeVersions(store, 450)
@@ -103,7 +103,7 @@ test('versions that are kept are listed and can be gone back to; an older one is
   await expect(refused).rejects.toThrow(`versions are kept since ${oldest}`)
 })
 
-test('a reading of the past that began before a compaction ends as if there had been none', async () => {
+test('a read of the history that began before a compaction ends as if there had been none', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder, SOON)
   await makeVersions(store, 150)
@@ -117,7 +117,7 @@ test('a reading of the past that began before a compaction ends as if there had 
   expect(seen).toHaveLength(150)
 })
 
-test('commits that come while the journal is compacted are all made, in their order', async () => {
+test('commits during a compaction are all made, in their order', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   await makeVersions(first, 2000)
@@ -134,7 +134,7 @@ test('commits that come while the journal is compacted are all made, in their or
   expect((await stateNow(again)).get('rule b')).toEqual(ruleBody('b', base))
 })
 
-test('a follower of a version whose line is gone is still told what changed; one of another history is not', async () => {
+test('a follower at a version whose line is gone still gets the changes, and one of another history does not', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder, SOON)
   await makeVersions(store, 10)
@@ -151,7 +151,7 @@ test('a follower of a version whose line is gone is still told what changed; one
   await expect(readAll(again, position)).rejects.toThrow(DivergedError)
 })
 
-test('a lineage that was adopted before the oldest kept version is still one that was adopted', async () => {
+test('a lineage adopted before the oldest kept version still counts as adopted', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder, SOON)
   const { position } = await readAll(store)
@@ -163,7 +163,7 @@ test('a lineage that was adopted before the oldest kept version is still one tha
   expect((await readAll(again, position)).isWhole).toBe(true)
 })
 
-test('versions older than the age go, but for the newest hundred', async () => {
+test('versions older than the age are dropped, except the newest hundred', async () => {
   const folder = makeRulesFolder()
   let nowMs = Date.UTC(2026, 0, 1)
   const clock = { now: () => nowMs }
@@ -178,7 +178,7 @@ test('versions older than the age go, but for the newest hundred', async () => {
   expect(keptSince(store)).toBe(421 - 100)
 })
 
-test('a journal of which little would go is left as it is', async () => {
+test('a journal that would shrink little is left unchanged', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   await makeVersions(first, 150)
@@ -191,7 +191,7 @@ test('a journal of which little would go is left as it is', async () => {
 })
 
 test.each(['open', 'write', 'sync', 'rename'])(
-  'a compaction whose %s fails leaves the journal as it was, and the store goes on',
+  'a compaction whose %s fails leaves the journal unchanged, and the store takes commits',
   async (failing) => {
     const folder = makeRulesFolder()
     const first = await openStore(folder)
@@ -212,7 +212,7 @@ test.each(['open', 'write', 'sync', 'rename'])(
   },
 )
 
-test('a process that stood still while it compacted cannot replace the journal of the next one', async () => {
+test('a process suspended during a compaction cannot replace the journal of the next one', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   await makeVersions(first, 400)
@@ -240,7 +240,7 @@ test('a process that stood still while it compacted cannot replace the journal o
   expect((await commit(next, [rule('b', 2)])).version).toBe(403)
 })
 
-test('a base of several lines is read as one, and one that lacks a line is damaged', async () => {
+test('a base of several lines is read as one, and a base that lacks a line is reported as damaged', async () => {
   const folder = makeRulesFolder()
   const first = await openStore(folder)
   const keys = Array.from({ length: 50 }, (_, index) => key(`k${index}`))
@@ -266,7 +266,7 @@ test('a base of several lines is read as one, and one that lacks a line is damag
   await expect(openStore(folder)).rejects.toThrow('journal.jsonl, line 2: found part 3 of a base')
 })
 
-test('lines of a base are bounded in bytes, whatever the alphabet of what is stored', async () => {
+test('lines of a base are bounded in bytes, whatever characters are stored', async () => {
   const head = {
     version: 2,
     mark: '0'.repeat(12),

@@ -43,8 +43,8 @@ const TAIL_BYTES = 64 * 1024
 const LINES_PER_TURN = 500
 
 /**
- * Returns the first line to keep if compaction is due; else undefined. Ages count only if `nowMs` is
- * given, because the times of lines have to be read from disk.
+ * Returns the first line to keep if compaction is due; else undefined. Ages count only if `nowMs`
+ * is given, because the times of lines have to be read from disk.
  */
 export async function findFirstKept(
   journal: Journal,

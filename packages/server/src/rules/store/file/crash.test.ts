@@ -130,7 +130,7 @@ test.each([
   }
 })
 
-test('the disk of these tests is the real one until it fails', async () => {
+test('the simulated disk behaves like the real one until it fails', async () => {
   const { fs, steps } = crashingFileSystem({ atStep: Infinity, part: 0, isPower: false })
   const store = await openStore(makeRulesFolder(), { fs })
   await store.close()

@@ -42,7 +42,7 @@ function lockedBy(other: LockOwner | string) {
 
 const lockIn = (folder: string) => filesIn(folder).filter((name) => name.startsWith('lock'))
 
-test('a second opener is told who uses the folder and what to do', async () => {
+test('a second process gets an error that names the owner of the folder and what to do', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder)
   const refused = openStore(folder)
@@ -56,14 +56,14 @@ test('a second opener is told who uses the folder and what to do', async () => {
   expect(lockIn(folder)).toEqual(['lock.2'])
 })
 
-test('of many that open at once one gets the folder', async () => {
+test('of many processes that open at once, one gets the folder', async () => {
   const { folder } = lockedBy(lockOwner({ pid: NOBODY }))
   const settled = await Promise.allSettled(Array.from({ length: 8 }, () => openStore(folder)))
   expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(lockIn(folder)).toEqual(['lock.5'])
 })
 
-test('the lock of a process that is gone is taken over at once', async () => {
+test('the lock of a dead process is taken over at once', async () => {
   const dead = [
     lockOwner({ pid: NOBODY }),
     lockOwner({ started: '1' }),
@@ -76,7 +76,7 @@ test('the lock of a process that is gone is taken over at once', async () => {
   }
 })
 
-test('a process that has ended but that nobody has waited for is gone', async () => {
+test('a zombie process counts as dead', async () => {
   // The shell becomes a program that never waits for the child it was given.
   const parent = spawn('sh', ['-c', 'sleep 0.5 & echo $!; exec sleep 60'], {
     stdio: ['ignore', 'pipe', 'ignore'],
@@ -97,7 +97,7 @@ test('a process that has ended but that nobody has waited for is gone', async ()
   }
 })
 
-test('a holder that lives elsewhere is seen by its touching the lock', async () => {
+test('an owner on another host counts as alive while it touches its lock', async () => {
   const elsewhere = lockOwner({ place: 'another machine', host: 'node-2', pid: 7 })
   const { folder, touchedAgo } = lockedBy(elsewhere)
   let waits = 0
@@ -111,7 +111,7 @@ test('a holder that lives elsewhere is seen by its touching the lock', async () 
   expect(lockIn(folder)).toEqual(['lock.4'])
 })
 
-test('a holder elsewhere that is silent for 15 seconds is dead', async () => {
+test('an owner on another host that is silent for 15 seconds counts as dead', async () => {
   const others = [
     lockOwner({ place: 'another machine' }),
     lockOwner({ started: '' }),
@@ -143,7 +143,7 @@ test('a holder elsewhere that is silent for 15 seconds is dead', async () => {
   await openStore(folder, { wait: () => Promise.reject(new Error('it need not wait')) })
 })
 
-test('a copy of a folder in use is a folder of its own, once its lock is seen to be silent', async () => {
+test('a copy of a folder in use can be opened once its lock is found to be silent', async () => {
   const folder = makeRulesFolder()
   await commit(await openStore(folder), [rule('a')])
   const copy = makeRulesFolder()
@@ -155,7 +155,7 @@ test('a copy of a folder in use is a folder of its own, once its lock is seen to
   await expect(openStore(folder)).rejects.toThrow('uses it')
 })
 
-test('a clock that was put back keeps nobody waiting for longer', async () => {
+test('a clock that was set back does not make the wait longer', async () => {
   const { folder, touchedAgo } = lockedBy(lockOwner({ place: 'another machine' }))
   touchedAgo(-3_600_000)
   let waits = 0
@@ -166,7 +166,7 @@ test('a clock that was put back keeps nobody waiting for longer', async () => {
   expect(waits).toBeGreaterThanOrEqual(27)
 })
 
-test('a holder that lost its lock writes nothing more', async () => {
+test('an owner that lost its lock writes nothing more', async () => {
   for (const lose of [
     (folder: string) => rmSync(join(folder, 'lock.1')),
     (folder: string) =>
@@ -192,7 +192,7 @@ test('a holder that lost its lock writes nothing more', async () => {
   }
 })
 
-test('a latecomer with an old number does not take the lock from its holder', async () => {
+test('a late process with an old number does not take the lock from its owner', async () => {
   const folder = makeRulesFolder()
   await (await openStore(folder)).close()
   const store = await openStore(folder)
@@ -201,7 +201,7 @@ test('a latecomer with an old number does not take the lock from its holder', as
   expect((await commit(store, [rule('a')])).version).toBe(2)
 })
 
-test('a holder shows every three seconds that it lives', async () => {
+test('an owner touches its lock every three seconds', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const folder = makeRulesFolder()
@@ -217,7 +217,7 @@ test('a holder shows every three seconds that it lives', async () => {
   }
 })
 
-test('a holder notices within seconds that it lost its lock, and says so', async () => {
+test('an owner notices within seconds that it lost its lock, and reports it', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   try {
     const folder = makeRulesFolder()
@@ -238,7 +238,7 @@ test('a holder notices within seconds that it lost its lock, and says so', async
   }
 })
 
-test('drafts that a crash left are swept away', async () => {
+test('drafts left by a crash are removed', async () => {
   const { folder } = lockedBy(lockOwner({ pid: NOBODY }))
   writeFileSync(join(folder, 'lock.new-deadbeef'), 'half')
   writeFileSync(join(folder, 'lock.3'), 'older')

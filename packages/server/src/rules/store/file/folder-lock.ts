@@ -1,8 +1,8 @@
 /**
  * Ensures that one process at a time writes in a folder. The lock is a file `lock.N`; the process
- * with the highest N owns it. A process that finds the owner dead creates `lock.N+1`, which only one
- * can do, so two that try at once never take the lock from each other. Numbers never decrease: an
- * owner that releases the lock marks its file and leaves it there.
+ * with the highest N owns it. A process that finds the owner dead creates `lock.N+1`, which only
+ * one can do, so two that try at once never take the lock from each other. Numbers never decrease:
+ * an owner that releases the lock marks its file and leaves it there.
  */
 import { join } from 'node:path'
 import { messageOf } from '../../../lib/message-of.js'

@@ -68,7 +68,7 @@ test.each([
   },
 )
 
-test('where nobody knows what is on disk, nothing is written behind it until that is known', async () => {
+test('after an uncertain write, nothing is appended until the file is repaired', async () => {
   const { folder, store, failing } = await failingStore()
   failing.set('datasync', 'EIO').set('truncate', 'EIO')
   const uncertain = commit(store, [rule('a', 2)], { base: 2 })
@@ -84,7 +84,7 @@ test('where nobody knows what is on disk, nothing is written behind it until tha
   expect(state.get('rule a')).toEqual(ruleBody('a'))
 })
 
-test('a process that ends while that is not known leaves the old version or the new one', async () => {
+test('a process that ends after an uncertain write leaves the old version or the new one', async () => {
   const { folder, store, failing } = await failingStore()
   failing.set('datasync', 'EIO').set('truncate', 'EIO')
   await expect(commit(store, [rule('a', 2)], { base: 2 })).rejects.toThrow(UnavailableError)
@@ -94,7 +94,7 @@ test('a process that ends while that is not known leaves the old version or the 
   expect((await stateNow(again)).get('rule a')).toEqual(ruleBody('a', version - 1))
 })
 
-test('commits that build on each other are made safe together, in their order', async () => {
+test('commits that build on each other are synced together, in their order', async () => {
   const folder = makeRulesFolder()
   let syncs = 0
   const fs = failingFileSystem((step, path) => {
@@ -120,7 +120,7 @@ test('commits that build on each other are made safe together, in their order', 
   expect((await readAll(await openStore(folder))).position.version).toBe(201)
 })
 
-test('who lost to a commit that then failed is not told that it lost', async () => {
+test('a conflict with a commit that failed is not reported as a conflict', async () => {
   const { store, failing } = await failingStore()
   failing.set('datasync', 'EIO')
   const settled = await Promise.allSettled([
@@ -138,7 +138,7 @@ test('who lost to a commit that then failed is not told that it lost', async () 
   expect(lost).toMatchObject({ reason: new ConflictError(3) })
 })
 
-test('a commit that cannot be kept does not stop those that came with it', async () => {
+test('a commit that cannot be stored does not fail the others of its batch', async () => {
   const { store } = await failingStore()
   const settled = await Promise.allSettled([
     commit(store, [rule('b')], { base: 2 }),
@@ -149,7 +149,7 @@ test('a commit that cannot be kept does not stop those that came with it', async
   expect((await readAll(store)).position.version).toBe(4)
 })
 
-test('a journal that somebody removed or replaced takes no more commits', async () => {
+test('a journal that was removed or replaced takes no more commits', async () => {
   for (const harm of [
     (journal: string) => rmSync(journal),
     (journal: string) => {
@@ -167,7 +167,7 @@ test('a journal that somebody removed or replaced takes no more commits', async 
   }
 })
 
-test('a folder that cannot be used is told with what is accepted', async () => {
+test('a folder that cannot be used is reported with what is accepted', async () => {
   const folder = makeRulesFolder()
   for (const code of ['EROFS', 'EACCES', 'ENOSPC']) {
     const fs = failingFileSystem((step, path) => {
@@ -182,7 +182,7 @@ test('a folder that cannot be used is told with what is accepted', async () => {
   await expect(openStore(file)).rejects.toThrow('may write to')
 })
 
-test('a folder that others may look into is used all the same, where it cannot be closed', async () => {
+test('a folder that is open to others and cannot be closed is used, with a warning', async () => {
   const folder = makeRulesFolder()
   mkdirSync(folder, { mode: 0o750 })
   const { log, lines } = createMemoryLog()
@@ -192,7 +192,7 @@ test('a folder that others may look into is used all the same, where it cannot b
   expect(lines).toMatchObject([{ level: 'warn', folder }])
 })
 
-test('rules that cannot be written out for people are no reason to refuse a commit', async () => {
+test('a commit succeeds even if rules.yaml cannot be written', async () => {
   const folder = makeRulesFolder()
   let isFull = true
   const fs = failingFileSystem((step, path) => {
@@ -208,7 +208,7 @@ test('rules that cannot be written out for people are no reason to refuse a comm
   expect(filesIn(folder).filter((name) => name.endsWith('.new'))).toEqual([])
 })
 
-test('an edited file is put aside once, however often the disk is too full for the next', async () => {
+test('an edited rules.yaml is moved aside once, however often writing the next one fails', async () => {
   const folder = makeRulesFolder()
   await (await openStore(folder)).close()
   appendFileSync(join(folder, 'rules.yaml'), '# by hand\n')
@@ -219,7 +219,7 @@ test('an edited file is put aside once, however often the disk is too full for t
   expect(filesIn(folder).filter((name) => name.includes('edited'))).toHaveLength(1)
 })
 
-test('after its end a store takes nothing more, and ends only once', async () => {
+test('a closed store takes no commits, and closes only once', async () => {
   const { store } = await failingStore()
   const last = commit(store, [rule('b')], { base: 2 })
   await Promise.all([store.close(), store.close()])

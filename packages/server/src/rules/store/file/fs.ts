@@ -1,4 +1,6 @@
-/** The file system operations of the rule store, behind an interface so that tests can fail them. */
+/**
+ * The file system operations of the rule store, behind an interface so that tests can fail them.
+ */
 import type { Stats } from 'node:fs'
 import {
   chmod,

@@ -13,8 +13,8 @@ const FORMAT_OF_PARTS = 2
 export const LINE_BYTES_MAX = 128 * 1024 * 1024
 
 /**
- * The start of a compacted journal: every record as of a version, the newest whose own line is gone.
- * 0.1.0 reads a base of one line as a version that created all records.
+ * The start of a compacted journal: every record as of a version, the newest whose own line is
+ * gone. 0.1.0 reads a base of one line as a version that created all records.
  */
 export interface Base {
   /** Counts from 1; a large base has several lines. */

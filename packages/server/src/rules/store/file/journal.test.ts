@@ -22,7 +22,7 @@ async function threeVersions() {
 const versionIn = async (folder: string) =>
   (await readAll(await openStore(folder))).position.version
 
-test('the journal has a line of JSON for each version, for its owner alone', async () => {
+test('the journal has a line of JSON for each version, readable only by its owner', async () => {
   const { folder, file, lines } = await threeVersions()
   expect(lines.map((line) => (JSON.parse(line) as { version: number }).version)).toEqual([
     1, 2, 3, 4,
@@ -32,7 +32,7 @@ test('the journal has a line of JSON for each version, for its owner alone', asy
   expect(statSync(file).size).toBeGreaterThan(0)
 })
 
-test('what a crash left of a last line is cut off and kept aside, wherever it broke off', async () => {
+test('an incomplete last line is cut off and kept in a file, wherever it ends', async () => {
   const { folder, file } = await threeVersions()
   const whole = readFileSync(file)
   const lastStart = whole.lastIndexOf('\n', whole.length - 2) + 1
@@ -49,7 +49,7 @@ test('what a crash left of a last line is cut off and kept aside, wherever it br
   }
 })
 
-test('zeros that a file system put behind the last line are cut off', async () => {
+test('zeros that a file system appended to the last line are cut off', async () => {
   const { folder, file, lines } = await threeVersions()
   appendFileSync(file, Buffer.alloc(5000))
   expect(await versionIn(folder)).toBe(4)
@@ -57,7 +57,7 @@ test('zeros that a file system put behind the last line are cut off', async () =
   expect(filesIn(folder)).not.toContain('journal.jsonl.torn')
 })
 
-test('damage before the last line is told with its place, and nothing is changed', async () => {
+test('damage before the last line is reported with its place, and nothing is changed', async () => {
   const { folder, file, lines } = await threeVersions()
   const damaged = [
     { index: 0, line: lines[0]?.replace('"by":"sluice"', '"by":"mallet"') ?? '' },
@@ -77,7 +77,7 @@ test('damage before the last line is told with its place, and nothing is changed
   await expect(openStore(folder)).rejects.toThrow('line 2: found version 3 after version 1')
 })
 
-test('a journal without a whole first line is damage, not a new store', async () => {
+test('a journal without a complete first line is reported as damaged, not opened as a new store', async () => {
   const { folder, file } = await threeVersions()
   for (const text of ['', 'x', '\0'.repeat(100), '{}\n']) {
     writeFileSync(file, text)
@@ -98,7 +98,7 @@ test('lines of one batch that reached the disk in another order are cut off toge
   expect(readFileSync(file, 'utf8')).toBe(`${second}\n`)
 })
 
-test('a line of a process that had lost the lock does not count, and harms nothing', async () => {
+test('a line of a process that had lost the lock is ignored and does no harm', async () => {
   const { folder, file, lines } = await threeVersions()
   const again = await openStore(folder)
   await commit(again, [rule('b')], { base: 4 })
@@ -116,7 +116,7 @@ test('a line of a process that had lost the lock does not count, and harms nothi
   expect((await readAll(await openStore(folder))).position.version).toBe(6)
 })
 
-test('a journal that a newer release went on with is left alone', async () => {
+test('a journal that a newer release has written to is not modified', async () => {
   const { folder, file, lines } = await threeVersions()
   const newer = (line: string) => {
     const text = line.replace('"format":1', '"format":2').replace(/,"sum".*$/, '')
@@ -133,13 +133,13 @@ test('a journal that a newer release went on with is left alone', async () => {
   }
 })
 
-test('a line says what is wrong with it, whatever it is', () => {
+test('decodeLine describes what is wrong with any line', () => {
   for (const text of ['', '{}', ',"sum":""}', 'x'.repeat(42), '\xff'.repeat(50)]) {
     expect(decodeLine(Buffer.from(text, 'latin1'))).toMatch(/checksum/)
   }
 })
 
-test('history reads what it needs from the journal, also large versions', async () => {
+test('the history reads versions from the journal, also large ones', async () => {
   const store = await openStore(makeRulesFolder())
   await commit(store, [rule('a')])
   for (let index = 0; index < 5; index++) {
@@ -154,7 +154,7 @@ test('history reads what it needs from the journal, also large versions', async 
   expect(past.map(({ changes }) => changes[0]?.after)).toEqual([ruleBody('a', 2), ruleBody('a')])
 })
 
-test('a journal that somebody damages while it is in use is told as unavailable', async () => {
+test('a journal damaged while it is in use makes the store unavailable', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder)
   await commit(store, [rule('a')])

@@ -20,7 +20,9 @@ export interface LockOwner {
   readonly release: string
 }
 
-/** Whether a process lives, as seen from here; unknown: only the time of its last touch can tell. */
+/**
+ * Whether a process lives, as seen from here; unknown: only the time of its last touch can tell.
+ */
 export type Liveness = 'alive' | 'dead' | 'unknown'
 
 export interface ProcessContext {

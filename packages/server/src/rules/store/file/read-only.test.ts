@@ -48,7 +48,7 @@ test.each([
   ['EROFS', 'the disk is read-only (EROFS)'],
   ['EACCES', 'the process may not write there (EACCES)'],
 ] as const)(
-  'a store whose folder cannot be written because of %s is read, and refuses changes with the reason',
+  'a store whose folder cannot be written because of %s serves reads, and refuses changes with the reason',
   async (code, reason) => {
     const { folder, lines, options } = await unwritable(code)
     const files = filesIn(folder)
@@ -90,7 +90,7 @@ test('a store that was read-only is writable again once its disk is, and logs ea
   expect((await readAll(await openStore(folder))).position.version).toBe(3)
 })
 
-test('a store that becomes writable goes on from what others wrote meanwhile', async () => {
+test('a store that becomes writable continues from what others wrote meanwhile', async () => {
   const { folder, state, timers, options } = await unwritable()
   const store = await openStore(folder, options)
   const { position } = await readAll(store)
@@ -107,7 +107,7 @@ test('a store that becomes writable goes on from what others wrote meanwhile', a
   expect([...(await stateNow(store)).keys()]).toEqual(['secret main', 'rule a', 'rule b', 'rule c'])
 })
 
-test('a read-only store follows a journal that another process goes on with, and never takes its lock', async () => {
+test('a read-only store follows a journal that another process writes, and never takes its lock', async () => {
   const { folder, state, timers, options } = await unwritable('EACCES')
   const store = await openStore(folder, options)
   let news = 0
@@ -139,7 +139,7 @@ test('a read-only store whose journal was replaced by another history is not fol
   await expect(readAll(store, position)).rejects.toThrow(DivergedError)
 })
 
-test('what a crash left of a line is neither read nor cut off without the lock', async () => {
+test('an incomplete last line is neither read nor cut off without the lock', async () => {
   const { folder, state, timers, options } = await unwritable('EROFS')
   const journal = join(folder, 'journal.jsonl')
   const whole = readFileSync(journal)
@@ -154,13 +154,13 @@ test('what a crash left of a line is neither read nor cut off without the lock',
   expect(readFileSync(journal)).toEqual(whole)
 })
 
-test('a folder that another living process holds is not opened, full disk or not', async () => {
+test('a folder that another live process owns is not opened, even if the disk is full', async () => {
   const { folder, options } = await unwritable()
   await openStore(folder)
   await expect(openStore(folder, options)).rejects.toThrow('uses it')
 })
 
-test('a holder that cannot be seen is waited for on a full disk as well', async () => {
+test('an owner that cannot be seen is waited for on a full disk as well', async () => {
   const { folder, options } = await unwritable()
   const other = lockOwner({ place: 'another machine', host: 'node-2', pid: 7 })
   const fs = { ...realFileSystem }
@@ -173,7 +173,7 @@ test('a holder that cannot be seen is waited for on a full disk as well', async 
   expect(store.status().isReadOnly).toBe(true)
 })
 
-test('a folder without a journal that cannot be written is no store', async () => {
+test('a folder that has no journal and cannot be written is refused', async () => {
   const { folder, options } = await unwritable('EROFS')
   rmSync(join(folder, 'journal.jsonl'))
   await expect(openStore(folder, options)).rejects.toThrow(`${folder}: cannot be used: EROFS`)
@@ -188,7 +188,7 @@ test('a damaged journal is not served read-only either', async () => {
   await expect(openStore(folder, options)).rejects.toThrow('journal.jsonl, line 1')
 })
 
-test('a store that is closed while it waits for its disk does not come back', async () => {
+test('a store that is closed while it waits for its disk stays closed', async () => {
   const { folder, state, timers, options } = await unwritable()
   const store = await openStore(folder, options)
   await store.close()

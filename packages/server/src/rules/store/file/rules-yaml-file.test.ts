@@ -32,7 +32,7 @@ async function closedWith(...changes: readonly Change[]): Promise<string> {
   return folder
 }
 
-test('rules are written as a person would, in their order, with candidate and overrides', async () => {
+test('rules are written as YAML in their order, with candidate and overrides', async () => {
   const folder = await closedWith(
     set({ order: ['b', 'a'], routes: ['GET /v1/orders/:id'], strictPaths: true }),
     rule('a'),
@@ -72,14 +72,14 @@ test('rules are written as a person would, in their order, with candidate and ov
   expect(parseRules(value as object).errors).toEqual([])
 })
 
-test('a store without rules says so', async () => {
+test('a store without rules writes an empty list', async () => {
   const folder = makeRulesFolder()
   const store = await openStore(folder)
   await store.close()
   expect(readRules(folder)).toMatch(/version 1 .*\nrules: \[\]\n$/s)
 })
 
-test('more overrides than a person reads are only counted', async () => {
+test('too many overrides are only counted', async () => {
   const many = Array.from({ length: 101 }, (_, index) => override('a', `u${index}`))
   const folder = await closedWith(set({ order: ['a', 'b'] }), rule('a'), rule('b'), ...many)
   expect(readRules(folder)).toContain('# a has 101 overrides, too many to show here.\n')
@@ -93,7 +93,7 @@ test('more overrides than a person reads are only counted', async () => {
   })
 })
 
-test('odd texts are the same when they are read again', async () => {
+test('unusual texts are the same when they are parsed again', async () => {
   const description = 'two\nlines: "and" # a \'comment\'\n\n  - [no, list]\n\ttab 漢字 🦀'
   const folder = await closedWith(set({ order: ['a'] }), {
     kind: 'rule',
@@ -114,7 +114,7 @@ test('versions that change no rule do not touch the file', async () => {
   expect(readRules(folder)).toBe(before)
 })
 
-test('what somebody wrote into the file is moved aside and told, never lost', async () => {
+test('edits by hand are moved aside and logged, never lost', async () => {
   const folder = await closedWith(rule('a'))
   const file = join(folder, 'rules.yaml')
   const edits = [
@@ -146,7 +146,7 @@ test('an edit while the store is in use is moved aside by the next change', asyn
   expect(readRules(folder)).toContain('2/second')
 })
 
-test('a file that is missing, late or ahead of the journal is written anew', async () => {
+test('a file that is missing, behind or ahead of the journal is rewritten', async () => {
   const folder = await closedWith(rule('a'))
   const file = join(folder, 'rules.yaml')
   const [second, journal] = [readRules(folder), readFileSync(join(folder, 'journal.jsonl'))]
@@ -170,7 +170,7 @@ test('a file that is missing, late or ahead of the journal is written anew', asy
   expect(readRules(folder, 'rules.yaml.version-3')).toBe(third)
 })
 
-test('changes that come close together are written out together', async () => {
+test('changes in quick succession are written together', async () => {
   const folder = makeRulesFolder()
   let renames = 0
   const fs = failingFileSystem((step, path) => {

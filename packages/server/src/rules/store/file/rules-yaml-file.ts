@@ -1,6 +1,6 @@
 /**
- * `rules.yaml`: the present rules, for reading. It is written after the journal and never read back,
- * so it may lag behind, but is always complete. Edits by hand are moved aside, never lost.
+ * `rules.yaml`: the present rules, for reading. It is written after the journal and never read
+ * back, so it may lag behind, but is always complete. Edits by hand are moved aside, never lost.
  */
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'

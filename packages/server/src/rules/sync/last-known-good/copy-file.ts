@@ -108,7 +108,9 @@ interface CopyBatch extends Ending {
   readonly records: readonly StoredRecord[]
   /** End of the last batch. */
   readonly at: number
-  /** Whether bytes after `at` may be cut off: an interrupted write of this or an earlier process. */
+  /**
+   * Whether bytes after `at` may be cut off: an interrupted write of this or an earlier process.
+   */
   readonly mayCut: boolean
 }
 

@@ -69,7 +69,9 @@ export interface Lines {
   readonly at: number
 }
 
-/** Yields the lines between two offsets, many at a time. A last line without newline is left out. */
+/**
+ * Yields the lines between two offsets, many at a time. A last line without newline is left out.
+ */
 export async function* readLines(file: OpenFile, from: number, to: number): AsyncGenerator<Lines> {
   let rest: Buffer = Buffer.alloc(0)
   let at = from

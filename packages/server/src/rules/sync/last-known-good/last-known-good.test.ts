@@ -74,7 +74,7 @@ async function load({ copy }: Opened) {
   return version === undefined ? undefined : { version, records: [...records.values()] }
 }
 
-test('gives back what was kept: everything, and the changes since', async () => {
+test('the copy returns everything that was saved, and the changes since', async () => {
   const opened = openCopy()
   expect(await load(opened)).toBeUndefined()
   await write(opened, true, 1, [key('a', 1), key('b', 1)])
@@ -89,13 +89,13 @@ test('gives back what was kept: everything, and the changes since', async () => 
   expect(again.lines).toEqual([])
 })
 
-test('is for its owner alone', async () => {
+test('only the owner can read the copy', async () => {
   await write(openCopy(), true, 1, [key('a', 1)])
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect(statSync(join(dataDir, 'last-good')).mode & 0o777).toBe(0o700)
 })
 
-test('has nothing of a reading that failed or is not in force yet', async () => {
+test('the copy has nothing of a read that failed or is not active yet', async () => {
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   const failed = opened.copy.begin(true)
@@ -112,7 +112,7 @@ test('has nothing of a reading that failed or is not in force yet', async () => 
   expect(await load(openCopy())).toEqual({ version: 3, records })
 })
 
-test('everything that is not in force is kept with the changes that mend it', async () => {
+test('a whole read that was not active is saved together with the changes that repair it', async () => {
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   const refused = opened.copy.begin(true)
@@ -124,8 +124,8 @@ test('everything that is not in force is kept with the changes that mend it', as
   expect(readdirSync(join(dataDir, 'last-good'))).toEqual(['records.jsonl'])
 })
 
-describe('a file that was not written to its end', () => {
-  test('at any byte, is the last version that was', async () => {
+describe('an interrupted write', () => {
+  test('a file cut off at any byte holds the last complete version', async () => {
     const opened = openCopy()
     const ends: number[] = []
     await write(opened, true, 1, [key('a', 1), key('b', 1)])
@@ -148,7 +148,7 @@ describe('a file that was not written to its end', () => {
     }
   })
 
-  test('leaves drafts that the next writer removes', async () => {
+  test('drafts of an interrupted process are removed by the next writer', async () => {
     mkdirSync(join(dataDir, 'last-good'))
     writeFileSync(`${file}.abcdef`, 'half')
     const opened = openCopy()
@@ -158,7 +158,7 @@ describe('a file that was not written to its end', () => {
   })
 })
 
-test('a damaged byte never makes another set: it counts as none, or an older one', async () => {
+test('a damaged byte never yields another set: the file is ignored, or an older version is used', async () => {
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   await write(opened, false, 2, [key('a', 2)])
@@ -177,7 +177,7 @@ test('a damaged byte never makes another set: it counts as none, or an older one
   }
 })
 
-test('changes that outgrow everything are made into one with it', async () => {
+test('the file is compacted when its changes outgrow the first batch', async () => {
   const opened = openCopy()
   const many = Array.from({ length: 5000 }, (_, i) => key(`k${i}`, 1))
   await write(opened, true, 1, many)
@@ -194,7 +194,7 @@ test('changes that outgrow everything are made into one with it', async () => {
   expect(new Set(loaded?.records.map(({ version }) => version))).toEqual(new Set([7, 9]))
 })
 
-test('only one worker writes, and all read', async () => {
+test('only one worker writes the copy, and all can read it', async () => {
   await write(openCopy(), true, 1, [key('a', 1)])
   const other = openCopy({ isKeeper: false })
   expect((await load(other))?.version).toBe(1)
@@ -202,7 +202,7 @@ test('only one worker writes, and all read', async () => {
   expect((await load(openCopy()))?.version).toBe(1)
 })
 
-test('a process that writes to the same file is noticed, and left alone', async () => {
+test('a second process that writes to the same file is detected and not overwritten', async () => {
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   appendFileSync(file, 'other')
@@ -211,10 +211,10 @@ test('a process that writes to the same file is noticed, and left alone', async 
   expect(readFileSync(file, 'utf8')).toMatch(/other$/)
 })
 
-describe('a disk that fails', () => {
+describe('a failing disk', () => {
   const full = Object.assign(new Error('no space'), { code: 'ENOSPC' })
 
-  test('costs nothing but the copy; changes are written when it has room again', async () => {
+  test('a full disk affects only the copy, and changes are written when there is space again', async () => {
     let isFull = false
     const fs: FileSystem = {
       ...realFileSystem,
@@ -234,7 +234,7 @@ describe('a disk that fails', () => {
     expect(await load(openCopy())).toEqual({ version: 4, records })
   })
 
-  test('while everything is written leaves the older copy, and nothing is added to that', async () => {
+  test('a failure during a whole write keeps the older copy, and nothing is appended to it', async () => {
     let isFull = false
     const fs: FileSystem = {
       ...realFileSystem,
@@ -252,7 +252,7 @@ describe('a disk that fails', () => {
   })
 })
 
-test('a file that is empty, or another, is told of and counts as none', async () => {
+test('an empty or foreign file is logged and ignored', async () => {
   mkdirSync(join(dataDir, 'last-good'))
   for (const text of ['', 'hello\n', '{"sluice":"last good rules","format":2}\n']) {
     writeFileSync(file, text)

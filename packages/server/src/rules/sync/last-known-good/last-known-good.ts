@@ -223,7 +223,9 @@ class CopyOnDisk implements LastKnownGood {
     }
   }
 
-  /** Keeps changes for the next write; a whole read is written when the store is read whole again. */
+  /**
+   * Keeps changes for the next write; a whole read is written when the store is read whole again.
+   */
   private onWriteError({ writer, records }: PendingWrite, error: unknown): void {
     const reason = reasonOf(error)
     const isOurs = codeOf(error) !== undefined

@@ -39,8 +39,8 @@ async function startNode(options: Parameters<typeof editingNode>[0]): Promise<Ed
   return node
 }
 
-describe('where nothing can be changed', () => {
-  test('rules of a file are told as such, and can still be checked', async () => {
+describe('read-only nodes', () => {
+  test('rules of a file cannot be changed, and can still be validated', async () => {
     const name = 'the file /etc/sluice/rules.yaml'
     const wrap = (follower: RuleFollower): RuleFollower => ({
       ...follower,
@@ -68,7 +68,7 @@ describe('where nothing can be changed', () => {
     expect((await editor.validate([RULE], {})).diff?.rules).toHaveLength(1)
   })
 
-  test('a store that was never read is not edited blindly', async () => {
+  test('a store that was never read cannot be edited', async () => {
     const store = Object.assign(memoryRuleStore(), {
       read: () => {
         throw new UnavailableError('no route to the database')
@@ -81,8 +81,8 @@ describe('where nothing can be changed', () => {
   })
 })
 
-describe('a store that does not answer', () => {
-  test('says whether the change may have been made', async () => {
+describe('an unavailable store', () => {
+  test('the error says whether the change may have been made', async () => {
     let isUncertain = false
     const store = withCommit(async () => {
       throw new UnavailableError('the connection was lost', { isUncertain })
@@ -101,7 +101,7 @@ describe('a store that does not answer', () => {
     expect(catalog.rules()).toEqual([])
   })
 
-  test('after the change was made is told with the version', async () => {
+  test('a failure after the commit is reported with the version', async () => {
     const store = memoryRuleStore()
     const read = store.read.bind(store)
     let isGone = false
@@ -123,8 +123,8 @@ describe('a store that does not answer', () => {
   })
 })
 
-describe('a store that was put back', () => {
-  test('is not edited until it is adopted', async () => {
+describe('a restored store', () => {
+  test('a restored store cannot be edited until it is adopted', async () => {
     const [first, second] = [memoryRuleStore(), memoryRuleStore()]
     const changing = { store: first }
     const handle = new Proxy(first, {
@@ -149,8 +149,8 @@ describe('a store that was put back', () => {
   })
 })
 
-describe('rules that somebody broke in the store', () => {
-  test('keep nobody from changing the others, or from mending them', async () => {
+describe('invalid rules in the store', () => {
+  test('invalid rules do not block changes of others, or their repair', async () => {
     const { editor, store, follower, catalog } = await startNode({})
     await editor.apply([RULE, OTHER], META, {})
     const base = catalog.position?.version ?? 0
@@ -169,8 +169,8 @@ describe('rules that somebody broke in the store', () => {
   })
 })
 
-describe('several at once', () => {
-  test('in one process wait for each other, and never lose a change', async () => {
+describe('concurrent changes', () => {
+  test('changes in one process wait for each other, and none is lost', async () => {
     const conflicts: number[] = []
     const store = withCommit((given, plain) =>
       plain.commit(given).catch((error: unknown) => {
@@ -185,7 +185,7 @@ describe('several at once', () => {
     expect(conflicts).toEqual([])
   })
 
-  test('beyond a bound are sent away', async () => {
+  test('changes beyond a bound are refused', async () => {
     const store = withCommit(async () => {
       throw new UnavailableError('slow')
     })
@@ -196,7 +196,7 @@ describe('several at once', () => {
     expect(messages.at(-1)).toBe('200 changes are waiting already; nothing was changed. Try again')
   })
 
-  test('on twenty nodes lose no change', async () => {
+  test('concurrent changes on twenty nodes are all made', async () => {
     const nodes = await fleet(20)
     const rules = nodes.map((_, i) => ({ ...RULE, id: `rule-${i}` }))
     const made = await Promise.allSettled(
@@ -210,7 +210,7 @@ describe('several at once', () => {
     await Promise.all(nodes.map((each) => each.close()))
   })
 
-  test('that are faster each time end in an error, not in a loop', async () => {
+  test('repeated conflicts end in an error, not in a loop', async () => {
     const waits: number[] = []
     const store = withCommit(async ({ base }) => {
       throw new ConflictError(base + 1)

@@ -35,13 +35,13 @@ describe('a secret in a rule', () => {
     ['created', (node: EditingNode) => node.editor.create(SECRETS, META)],
     ['applied', (node: EditingNode) => node.editor.apply([SECRETS], META, {})],
     ['tried', (node: EditingNode) => node.editor.apply([SECRETS], META, { shadow: true })],
-  ])('is stored as hash and last characters where the rule is %s', async (_way, edit) => {
+  ])('a secret is stored as hash and last characters when the rule is %s', async (_way, edit) => {
     const node = await openNode()
     await edit(node)
     expectHidden(node)
   })
 
-  test('is hidden among the values that a rule leaves out', async () => {
+  test('a secret among excluded values is masked', async () => {
     const where = { api_key: { not: [SECRET, 'another'] }, plan: { not: 'pro' } }
     const { editor, catalog } = await openNode()
     await editor.create({ ...RULE, match: { where } }, META)
@@ -51,7 +51,7 @@ describe('a secret in a rule', () => {
     expect(stored).toContain('"plan":{"not":"pro"}')
   })
 
-  test('is hidden where a rule is replaced, patched, or gets a candidate', async () => {
+  test('a secret is masked when a rule is replaced, patched, or gets a candidate', async () => {
     const node = await openNode()
     const { editor } = node
     await editor.create(RULE, META)
@@ -62,13 +62,13 @@ describe('a secret in a rule', () => {
     expectHidden(node)
   })
 
-  test('that comes again changes nothing', async () => {
+  test('sending the same secret again changes nothing', async () => {
     const { editor } = await openNode()
     const { version } = await editor.create(SECRETS, META)
     expect(await editor.apply([SECRETS], META, {})).toMatchObject({ version, diff: { rules: [] } })
   })
 
-  test('stands for the calls that have it', async () => {
+  test('a masked secret matches the calls that have it', async () => {
     const { editor, limiter, catalog } = await openNode()
     await editor.create({ ...RULE, match: { where: { api_key: SECRET } } }, META)
     const where = catalog.rule('orders')?.document['match'] as { where: { api_key: string } }

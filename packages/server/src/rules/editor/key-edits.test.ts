@@ -12,8 +12,8 @@ afterEach(() => node.close())
 const KEY = 'partner-key-0123456789'
 const createdAt = new Date(NOW_MS).toISOString()
 
-describe('a key', () => {
-  test('that is given is kept as a hash under the secret of the store', async () => {
+describe('API keys', () => {
+  test('a given key is stored as a hash with the secret of the store', async () => {
     const given = { key: KEY, user: 'u1', plan: 'pro', name: 'the one of Bo' }
     const [made] = await node.editor.createKeys([given], META)
     const hash = keyHash(node.catalog.keySecret ?? '', sha256Of(KEY))
@@ -26,7 +26,7 @@ describe('a key', () => {
     expect(JSON.stringify(node.lines)).not.toContain(KEY)
   })
 
-  test('may be given as its SHA-256, or be made here and told once', async () => {
+  test('a key may be given as its SHA-256, or be generated and returned once', async () => {
     const sha256 = sha256Of(KEY).toUpperCase()
     const [hashed, one, two] = await node.editor.createKeys([{ sha256 }, {}, {}], META)
     expect(hashed?.document.hash).toBe(keyHash(node.catalog.keySecret ?? '', sha256Of(KEY)))
@@ -36,7 +36,7 @@ describe('a key', () => {
     expect(one?.document.last4).toBe(one?.key?.slice(-4))
   })
 
-  test('is registered once, whichever way it is given', async () => {
+  test('a key is registered once, whichever way it is given', async () => {
     await node.editor.createKeys([{ key: KEY }], META)
     const again = [{ key: 'another-key-0123456789' }, { sha256: sha256Of(KEY) }]
     const failure = await failureOf(node.editor.createKeys(again, META))
@@ -45,7 +45,7 @@ describe('a key', () => {
     expect(await node.store.keys({ limit: 9 })).toHaveLength(1)
   })
 
-  test('that is bad is refused without being shown', async () => {
+  test('an invalid key is refused without being shown', async () => {
     const bad = [
       { key: 'short' },
       { key: `${KEY} with spaces` },
@@ -72,7 +72,7 @@ describe('a key', () => {
     )
   })
 
-  test('comes at most a thousand times at once, and each once', async () => {
+  test('at most a thousand different keys are registered at once', async () => {
     for (const count of [0, 1001]) {
       const failure = await failureOf(node.editor.createKeys(Array(count).fill({}), META))
       expect(failure.message).toBe(`found ${count} keys; accepted: 1 to 1000 at once`)
@@ -82,7 +82,7 @@ describe('a key', () => {
     expect(twice.problems[0]).toMatchObject({ code: 'duplicate-value', field: 'keys[1]' })
   })
 
-  test('is patched: given fields change, null removes, the rest stays', async () => {
+  test('a patch changes given fields, removes null ones, and keeps the rest', async () => {
     const [made] = await node.editor.createKeys([{ key: KEY, user: 'u1', plan: 'pro' }], META)
     const id = made?.id ?? ''
     const patch = { plan: null, state: 'disabled', name: 'Bo' } as const
@@ -99,7 +99,7 @@ describe('a key', () => {
     }
   })
 
-  test('that is removed is gone, and can be registered again', async () => {
+  test('a removed key is gone, and can be registered again', async () => {
     const [made] = await node.editor.createKeys([{ key: KEY }], META)
     const id = made?.id ?? ''
     await node.editor.removeKey(id, META, made?.version)
@@ -113,8 +113,8 @@ describe('a key', () => {
   })
 })
 
-describe('a token', () => {
-  test('is random, told once, and kept as its hash', async () => {
+describe('admin tokens', () => {
+  test('a token is random, returned once, and stored as its hash', async () => {
     const expiresAt = '2026-02-01T00:00:00+01:00'
     const input = { name: 'deploys', role: 'edit', expiresAt } as const
     const made = await node.editor.createToken(input, META)
@@ -144,13 +144,13 @@ describe('a token', () => {
     [{ name: 'a', role: 'read', expiresAt: '2026-01-01T00:00:00Z' }, 'expiresAt'],
     [{ name: 'a', role: 'read', expiresAt: 'tomorrow' }, 'expiresAt'],
     [{ name: 'a', role: 'read', token: 'x' }, 'token'],
-  ])('%j is refused for its %s', async (input, field) => {
+  ])('the token %j is refused for its %s', async (input, field) => {
     const failure = await failureOf(node.editor.createToken(input as never, META))
     expect(failure.code).toBe('token_invalid')
     expect(failure.problems.map((problem) => problem.field)).toEqual([field])
   })
 
-  test('has a name that the history has for nobody else', async () => {
+  test('the name of a token is unique in the history', async () => {
     await node.editor.createToken({ name: 'ci', role: 'edit' }, META)
     for (const name of ['ci', 'CI', 'admin', 'sluice']) {
       const failure = await failureOf(node.editor.createToken({ name, role: 'read' }, META))
@@ -159,7 +159,7 @@ describe('a token', () => {
     }
   })
 
-  test('that is removed is gone', async () => {
+  test('a removed token is gone', async () => {
     const { id } = await node.editor.createToken({ name: 'a', role: 'read' }, META)
     await node.editor.removeToken(id, META)
     expect(node.catalog.tokens()).toEqual([])

@@ -20,8 +20,8 @@ afterEach(() => node.close())
 const put = (rule: string, caller: unknown, limits: unknown = [], more: object = {}) =>
   node.editor.putOverrides(rule, [{ caller, limits, ...more }], META, undefined)
 
-describe('an override', () => {
-  test('is filed under its caller, and in force when the promise resolves', async () => {
+describe('overrides', () => {
+  test('an override is stored under its caller, and active when the promise resolves', async () => {
     const until = '2027-01-01T00:00:00Z'
     const [made] = await put('orders', { user: 'ü 1' }, ['1/hour'], { until })
     expect(made).toEqual({
@@ -35,7 +35,7 @@ describe('an override', () => {
     expect((await node.limiter.check({ attributes })).allowed).toBe(false)
   })
 
-  test('takes the place of the one that the caller had', async () => {
+  test('an override replaces that of the same caller', async () => {
     await put('orders', { user: 'u1' }, ['1/hour'])
     const [again] = await put('orders', { user: 'u1' }, ['2/hour'])
     expect(again).toMatchObject({ isNew: false, document: { limits: ['2/hour'] } })
@@ -54,14 +54,14 @@ describe('an override', () => {
     ['login', { ip: '2001:db8::1/128' }, { ip: '2001:db8::/64' }, 'ip=2001%3Adb8%3A%3A%2F64'],
     ['orders', { user: 7 }, { user: '7' }, 'user=7'],
     ['all', {}, {}, 'everybody'],
-  ])('is one for one caller, however it is written: %s', async (rule, one, two, id) => {
+  ])('a caller has one override, however it is written: %s', async (rule, one, two, id) => {
     const [made] = await put(rule, one)
     const [again] = await put(rule, two, ['1/second'])
     expect([made?.id, again?.id]).toEqual([id, id])
     expect(again?.isNew).toBe(false)
   })
 
-  test('of a network holds for its callers, and is removed by the network', async () => {
+  test('an override of a network applies to its callers, and is removed by the network', async () => {
     const [made] = await put('login', { ip: '198.51.100.0/24' }, ['1/hour'])
     expect(made).toMatchObject({ id: 'ip=198.51.100.0%2F24', isNew: true })
     const limitOf = async (ip: string) => {
@@ -79,7 +79,7 @@ describe('an override', () => {
     expect(failure.problems[0]?.message).toContain('which is every address')
   })
 
-  test('that a generous posture would make too large to count keeps the posture out', async () => {
+  test('a posture that makes an override too large to count is refused', async () => {
     const log = { algorithm: 'sliding-window-log', max: 900, window: '1d' }
     await put('orders', { user: 'u1' }, [log])
     const generous = (local: number) =>
@@ -95,7 +95,7 @@ describe('an override', () => {
     expect(refused.problems[0]?.message).toContain('user=u2')
   })
 
-  test('is filed by method and path as calls have them, and anew with strict paths', async () => {
+  test('overrides are stored by method and path as calls have them, and get new ids with strict paths', async () => {
     const rule = { id: 'paths', by: ['method', 'path'], limits: ['1/second'] }
     await node.editor.create(rule, META)
     const [made] = await put('paths', { path: '/V1/Orders/', method: 'get' })
@@ -112,7 +112,7 @@ describe('an override', () => {
     expect(failure.problems[0]).toMatchObject({ code: 'bad-caller', field: 'strictPaths' })
   })
 
-  test('never keeps a secret as it is, and is found by the secret all the same', async () => {
+  test('an override never stores a secret in plain text, and is found by the secret', async () => {
     await node.editor.create({ id: 'keys', by: ['api_key'], limits: ['1/second'] }, META)
     const secret = 'sk_0123456789abcdef'
     const [made] = await put('keys', { api_key: secret })
@@ -122,7 +122,7 @@ describe('an override', () => {
     expect(node.catalog.rule('keys')?.overrideCount).toBe(0)
   })
 
-  test('is refused with its place among those given; then none is made', async () => {
+  test('an invalid override is refused with its place in the list, and none is made', async () => {
     const overrides = [
       { caller: { user: 'u1' }, limits: [] },
       { caller: { usr: 'u2' }, limits: ['1/secund'] },
@@ -142,7 +142,7 @@ describe('an override', () => {
     expect(node.catalog.rule('orders')?.overrideCount).toBe(0)
   })
 
-  test('comes at most a thousand times at once, and each caller once', async () => {
+  test('at most a thousand overrides of different callers are put at once', async () => {
     const some = (count: number) =>
       Array.from({ length: count }, (_, i) => ({ caller: { user: `u${i}` }, limits: [] }))
     for (const count of [0, 1001]) {
@@ -159,12 +159,12 @@ describe('an override', () => {
     )
   })
 
-  test('of a caller too long to be filed is refused', async () => {
+  test('an override of a caller that is too long is refused', async () => {
     const failure = await failureOf(put('orders', { user: 'ü'.repeat(400) }))
     expect(failure.problems[0]).toMatchObject({ code: 'too-long', field: 'overrides[0].caller' })
   })
 
-  test('is refused with the present version where the writer has seen another', async () => {
+  test('an edit that expects another version is refused with the present one', async () => {
     const [made] = await put('orders', { user: 'u1' })
     const seen = made?.version ?? 0
     const one = [{ caller: { user: 'u1' }, limits: ['1/second'] }]
@@ -175,7 +175,7 @@ describe('an override', () => {
     expect(await failureOf(removal)).toMatchObject({ code: 'version_conflict' })
   })
 
-  test('is removed by its caller, however that is written', async () => {
+  test('an override is removed by its caller, however that is written', async () => {
     await put('login', { ip: '2001:db8::1' })
     await node.editor.removeOverride('login', 'ip=2001%3Adb8%3A%3A9', META, undefined)
     expect(node.catalog.rule('login')?.overrideCount).toBe(0)
@@ -187,7 +187,7 @@ describe('an override', () => {
     expect(unknown.code).toBe('rule_unknown')
   })
 
-  test('may be there in more numbers than one version changes: the rule goes with all', async () => {
+  test('a rule with more overrides than one version can change is removed with all of them', async () => {
     const many = (from: number) =>
       Array.from({ length: 10_000 }, (_, i) => ({ caller: { user: `u${from + i}` }, limits: [] }))
     await node.editor.patch('orders', { overrides: many(0) }, META, undefined)

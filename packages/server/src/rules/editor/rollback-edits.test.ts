@@ -23,7 +23,7 @@ const NO_WHY = { by: 'ann', why: undefined }
 const THIRD = { id: 'third', limits: ['1/second'] }
 
 describe('a rollback of the set', () => {
-  test('is a new version that says what it is', async () => {
+  test('a rollback is a new version with a reason', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
     const [before, version] = [contentsOf(node.catalog), present()]
     await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
@@ -42,7 +42,7 @@ describe('a rollback of the set', () => {
     expect(newest).toMatchObject({ version: last + 1, by: 'ann', why: `rollback to ${version}` })
   })
 
-  test('as a dry run says the same and changes nothing', async () => {
+  test('a dry run returns the same result and changes nothing', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
     const version = present()
     await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
@@ -57,7 +57,7 @@ describe('a rollback of the set', () => {
     ])
   })
 
-  test('to a version that is no longer kept is refused with the oldest one that is', async () => {
+  test('a rollback to a version that is no longer kept is refused with the oldest kept one', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
     vi.spyOn(node.store, 'status').mockReturnValue({
       isConnected: true,
@@ -72,7 +72,7 @@ describe('a rollback of the set', () => {
     })
   })
 
-  test('can itself be rolled back', async () => {
+  test('a rollback can be rolled back', async () => {
     await node.editor.apply([RULE], META, {})
     const first = present()
     await node.editor.apply([OTHER], META, {})
@@ -82,7 +82,7 @@ describe('a rollback of the set', () => {
     expect(order()).toEqual(['login'])
   })
 
-  test('with nothing to undo is no new version', async () => {
+  test('a rollback with nothing to undo makes no version', async () => {
     await node.editor.apply([RULE], META, {})
     const version = present()
     const { diff, ...rest } = await node.editor.rollback(version, META, undefined)
@@ -90,12 +90,15 @@ describe('a rollback of the set', () => {
     expect(diff).toEqual({ set: [], rules: [] })
   })
 
-  test.each([0, -1, 1.5, 99, Number.NaN])('to version %d is refused', async (version) => {
-    const failure = await failureOf(node.editor.rollback(version, META, undefined))
-    expect(failure).toMatchObject({ code: 'version_unknown', status: 404 })
-  })
+  test.each([0, -1, 1.5, 99, Number.NaN])(
+    'a rollback to version %d is refused',
+    async (version) => {
+      const failure = await failureOf(node.editor.rollback(version, META, undefined))
+      expect(failure).toMatchObject({ code: 'version_unknown', status: 404 })
+    },
+  )
 
-  test('asks for confirmation where no rule would be left', async () => {
+  test('a rollback to a set without rules needs confirmation', async () => {
     await node.editor.apply([RULE], META, {})
     const failure = await failureOf(node.editor.rollback(1, META, undefined))
     expect(failure.code).toBe('confirmation_needed')
@@ -103,7 +106,7 @@ describe('a rollback of the set', () => {
     expect(order()).toEqual([])
   })
 
-  test('leaves keys and tokens: what was revoked stays revoked', async () => {
+  test('a rollback does not change keys and tokens: what was revoked stays revoked', async () => {
     await node.editor.apply([RULE], META, {})
     const [key] = await node.editor.createKeys([{}], META)
     const token = await node.editor.createToken({ name: 'ci', role: 'read' }, META)
@@ -117,7 +120,7 @@ describe('a rollback of the set', () => {
     expect(node.catalog.tokens()).toEqual([])
   })
 
-  test('is refused where the writer has seen another version of the set', async () => {
+  test('a rollback is refused if the set has another version than expected', async () => {
     await node.editor.apply([RULE], META, {})
     const failure = await failureOf(node.editor.rollback(1, META, 1))
     expect(failure).toMatchObject({ code: 'version_conflict', version: node.catalog.rulesVersion })
@@ -125,7 +128,7 @@ describe('a rollback of the set', () => {
 })
 
 describe('a rollback of one rule', () => {
-  test('brings back the rule, its candidate and its overrides, and no other', async () => {
+  test('a rollback of a rule restores the rule, its candidate and its overrides, and no other', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
     await node.editor.putCandidate('orders', { limits: ['5/second'] }, META, undefined)
     const one = [{ caller: { user: 'u1' }, limits: [] }]
@@ -140,7 +143,7 @@ describe('a rollback of one rule', () => {
     expect(diff.rules).toMatchObject([{ id: 'orders', overrides: { added: 1 } }])
   })
 
-  test('puts a rule that was removed back into its place', async () => {
+  test('a rollback of a removed rule restores its place in the order', async () => {
     await node.editor.apply([OTHER, RULE, THIRD], META, {})
     const version = present()
     await node.editor.remove('orders', META, { expected: undefined, confirmed: false })
@@ -149,7 +152,7 @@ describe('a rollback of one rule', () => {
     expect(order()).toEqual(['login', 'orders', 'third', 'fourth'])
   })
 
-  test('takes away a rule that was not there, and its place', async () => {
+  test('a rollback removes a rule that did not exist, and its place', async () => {
     await node.editor.apply([RULE], META, {})
     const version = present()
     await node.editor.create(OTHER, META)
@@ -159,7 +162,7 @@ describe('a rollback of one rule', () => {
     expect(failure.code).toBe('confirmation_needed')
   })
 
-  test('of a rule that never was is refused', async () => {
+  test('a rollback of a rule that never existed is refused', async () => {
     const failure = await failureOf(node.editor.rollbackRule('nope', 1, META, undefined))
     expect(failure.code).toBe('rule_unknown')
   })
@@ -203,7 +206,7 @@ describe('any edits', () => {
     ),
   )
 
-  test('and a rollback: the set is as it was at that version', async () => {
+  test('after any edits, a rollback restores the set of its version', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(edit, { maxLength: 12 }), fc.nat(), async (edits, pick) => {
         await node.close()

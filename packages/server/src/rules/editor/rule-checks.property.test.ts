@@ -50,7 +50,7 @@ describe.each([
   ['as many as one call may meet', crowd, 30],
   ['hundreds', others(550), 15],
 ])('a rule beside %s others', (_, more, numRuns) => {
-  test('has the errors, warnings and diff that the whole set with it has', async () => {
+  test('validating a rule returns the errors, warnings and diff of the whole set with it', async () => {
     const parts = fc.array(rule, { minLength: 1, maxLength: 5 })
     const edits = fc.array(
       fc.record({ at: fc.nat({ max: 6 }), rule: changedRule, commit: fc.boolean() }),

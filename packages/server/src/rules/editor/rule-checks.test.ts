@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => node.close())
 
 describe('a rule as text', () => {
-  test('is what stands in a rules file, without the dash', async () => {
+  test('the text of a rule is that of a rules file, without the dash', async () => {
     const text = '# mine\nid: orders\ndescription: |\n  one\n\n  two\nlimits: [10/second]\n'
     const { document, errors } = await readRuleText(text)
     expect(errors).toEqual([])
@@ -22,7 +22,7 @@ describe('a rule as text', () => {
     })
   })
 
-  test('may be JSON, begin with a mark, or stand further right', async () => {
+  test('the text may be JSON, start with a byte order mark, or be indented', async () => {
     for (const text of [
       '{\n"id": "a", "limits": ["1/day"]\n}',
       '\ufeffid: a\nlimits: [1/day]',
@@ -32,7 +32,7 @@ describe('a rule as text', () => {
     }
   })
 
-  test('its problems have the line and column of the text as it was written', async () => {
+  test('problems have the line and column of the original text', async () => {
     const { document, errors } = await readRuleText('id: a\nlimits: [10 per sec]\nmdoe: shadow\n')
     expect(document).toBeUndefined()
     expect(errors.map(({ line, column, field }) => [line, column, field])).toEqual([
@@ -43,7 +43,7 @@ describe('a rule as text', () => {
   })
 
   test.each(['', 'hello', '- id: a\n  limits: [1/day]', '- {', '--- \nid: a', 'id: !x a'])(
-    'is refused as %j',
+    'the text %j is refused',
     async (text) => {
       expect((await readRuleText(text)).errors.length).toBeGreaterThan(0)
     },
@@ -53,7 +53,7 @@ describe('a rule as text', () => {
 describe('a long text', () => {
   const blank = `id: a\nlimits: [1/day]${'\n'.repeat(100_000)}`
 
-  test('is read beside the calls that are decided', async () => {
+  test('a long text is parsed while calls are decided', async () => {
     let turns = 0
     const read = readRuleText(blank)
     const isOver = read.then(() => true)
@@ -62,7 +62,7 @@ describe('a long text', () => {
     expect((await read).document).toEqual({ id: 'a', limits: ['1/day'] })
   })
 
-  test('has the places of its problems as a short one has', async () => {
+  test('problems of a long text have their places too', async () => {
     const { document, errors } = await readRuleText(`${blank}mdoe: shadow\n`)
     expect(document).toBeUndefined()
     expect(errors).toMatchObject([{ line: 100_002, column: 1, field: 'mdoe' }])
@@ -70,8 +70,8 @@ describe('a long text', () => {
   })
 })
 
-describe('what a rule would do', () => {
-  test('a new one is added, and nothing changes', async () => {
+describe('validateRule', () => {
+  test('validating a new rule reports that it is added, and changes nothing', async () => {
     const before = node.catalog.position
     const { errors, diff } = await node.editor.validateRule('id: a\nlimits: [1/day]')
     expect(errors).toEqual([])
@@ -79,7 +79,7 @@ describe('what a rule would do', () => {
     expect(node.catalog.position).toEqual(before)
   })
 
-  test('one in place of another says what becomes of its counters', async () => {
+  test('validating a replacement reports what becomes of its counters', async () => {
     await node.editor.create(RULE, META)
     const changed = { ...RULE, limits: [{ algorithm: 'gcra', max: 1, window: '1m' }] }
     const { diff } = await node.editor.validateRule(changed, 'orders')
@@ -88,7 +88,7 @@ describe('what a rule would do', () => {
     expect(fates).toContain('start anew')
   })
 
-  test('errors are an answer: of the text, of the id, of an id that is taken', async () => {
+  test('errors of the text, of the id and of a duplicate id are returned', async () => {
     await node.editor.create(RULE, META)
     const bad = await node.editor.validateRule('id: orders\nlimits: [x]', 'orders')
     expect(bad).toMatchObject({ errors: [{ line: 2 }], diff: undefined })
@@ -98,7 +98,7 @@ describe('what a rule would do', () => {
     expect(taken.errors).toMatchObject([{ code: 'duplicate-id', field: 'id' }])
   })
 
-  test('warnings are those of this rule, with their place where the text has it', async () => {
+  test('warnings are those of this rule, with their place in the text', async () => {
     const log = '{ algorithm: sliding-window-log, max: 9000, window: 1h }'
     await node.editor.create({ id: 'noisy', by: ['path'], limits: ['1/day'] }, META)
     const { warnings } = await node.editor.validateRule(`id: a\nlimits:\n  - ${log}\n`)
@@ -107,7 +107,7 @@ describe('what a rule would do', () => {
     expect(warnings.filter(({ code }) => code === 'large-log')).toHaveLength(1)
   })
 
-  test('they are told however many there are of other rules', async () => {
+  test('warnings of this rule are returned however many there are of other rules', async () => {
     const rules = Array.from({ length: 150 }, (_, index) => {
       return { id: `r${index}`, match: { path: `/${index}` }, by: ['path'], limits: ['1/day'] }
     })
@@ -116,7 +116,7 @@ describe('what a rule would do', () => {
     expect(warnings).toMatchObject([{ code: 'dodged-rule', rule: 'r149' }])
   })
 
-  test('one is not told that the rest of the set makes untrue, of a value or of a text', async () => {
+  test('a warning that the rest of the set refutes is not returned, for objects or text', async () => {
     const net = { id: 'net', match: { where: { user: null } }, by: ['ip'], limits: ['9/second'] }
     await node.editor.create(net, META)
     const text = 'id: a\nby: [user, session]\nlimits: [1/day]\n'
@@ -131,13 +131,13 @@ describe('what a rule would do', () => {
     expect(taken).toMatchObject({ errors: [{ code: 'duplicate-id' }], warnings: [] })
   })
 
-  test('a rule that is not there is told as such', async () => {
+  test('validating a replacement of an unknown rule is refused', async () => {
     const error = await failureOf(node.editor.validateRule('id: a\nlimits: [1/day]', 'a'))
     expect(error.code).toBe('rule_unknown')
   })
 })
 
-test('a text is created and replaced as its value would be', async () => {
+test('creating and replacing with text is like with objects', async () => {
   const made = await node.editor.create('id: a\nlimits: [1/day]', META)
   expect(made.document).toEqual({ id: 'a', limits: ['1/day'] })
   const replaced = await node.editor.replace('a', 'id: a\nlimits: [2/day]', META, made.version)

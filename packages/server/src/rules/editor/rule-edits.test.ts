@@ -19,8 +19,8 @@ afterEach(() => node.close())
 
 const versionOf = () => node.catalog.position?.version ?? 0
 
-describe('a new rule', () => {
-  test('is a new version, in force when the promise resolves, as it was written', async () => {
+describe('create', () => {
+  test('a new rule is a new version, active when the promise resolves, as it was written', async () => {
     const before = versionOf()
     const made = await node.editor.create(RULE, META)
     expect(made).toEqual({
@@ -34,7 +34,7 @@ describe('a new rule', () => {
     expect(decision).toMatchObject({ allowed: true, rule: 'orders' })
   })
 
-  test('files its candidate and its overrides apart', async () => {
+  test('candidate and overrides of a new rule are stored as own records', async () => {
     const candidate = { limits: ['5/second'] }
     const overrides = [{ caller: { user: 'u1' }, limits: [] }]
     const made = await node.editor.create({ ...RULE, candidate, overrides }, META)
@@ -43,18 +43,18 @@ describe('a new rule', () => {
     expect(node.catalog.override('orders', 'user=u1')?.document).toEqual(overrides[0])
   })
 
-  test('may say what the admin API adds to a rule it tells', async () => {
+  test('a new rule may contain the fields that the admin API adds', async () => {
     const made = await node.editor.create({ ...RULE, version: 7, overrideCount: 3 }, META)
     expect(made.document).toEqual(RULE)
   })
 
-  test('is refused under an id that is taken, with the version of the other', async () => {
+  test('a duplicate id is refused with the version of the other rule', async () => {
     const { version } = await node.editor.create(RULE, META)
     const error = await failureOf(node.editor.create(RULE, META))
     expect(error).toMatchObject({ code: 'rule_exists', status: 409, version })
   })
 
-  test('is refused with every problem at once, in the words of the parser', async () => {
+  test('a new rule is refused with every problem of the parser at once', async () => {
     const bad = { id: 'orders', limits: ['10/secund'], ratelimit: 1 }
     const error = await failureOf(node.editor.create(bad, META))
     expect(error.code).toBe('rules_invalid')
@@ -69,11 +69,11 @@ describe('a new rule', () => {
     ['nothing', undefined],
     ['a date', new Date(0)],
     ['a key that is no field', JSON.parse('{"__proto__": {"id": "x"}}')],
-  ])('is refused where it is %s', async (_what, document) => {
+  ])('a new rule that is %s is refused', async (_what, document) => {
     expect((await failureOf(node.editor.create(document, META))).code).toBe('rules_invalid')
   })
 
-  test('is refused above 64 KB, and with text that no store keeps', async () => {
+  test('a rule above 64 KB, or with text that cannot be stored, is refused', async () => {
     const tiers = Object.fromEntries(
       Array.from({ length: 100 }, (_, i) => [`${i}`.repeat(400), ['1/second']]),
     )
@@ -89,7 +89,7 @@ describe('a new rule', () => {
     expect(versionOf()).toBe(1)
   })
 
-  test('is refused where the set as a whole would not do', async () => {
+  test('a rule that makes the set as a whole invalid is refused', async () => {
     const many = Array.from({ length: 4 }, (_, i) => ({
       id: `many-${i}`,
       limits: Array.from({ length: 16 }, (__, at) => `${at + 1}/${at + 1}s`),
@@ -100,7 +100,7 @@ describe('a new rule', () => {
     expect(node.catalog.rules()).toHaveLength(4)
   })
 
-  test('is the caller’s no longer: what is written to it later changes nothing', async () => {
+  test('later changes to the object of the caller have no effect', async () => {
     const document = { ...RULE, limits: ['10/second'] }
     await node.editor.create(document, META)
     document.limits.push('1/second')
@@ -108,8 +108,8 @@ describe('a new rule', () => {
   })
 })
 
-describe('a rule that is replaced', () => {
-  test('loses what the new document lacks, its candidate too, but no override', async () => {
+describe('replace', () => {
+  test('replace removes what the new document lacks, the candidate too, but no override', async () => {
     const overrides = [{ caller: { user: 'u1' }, limits: [] }]
     const first = { ...RULE, mode: 'shadow', candidate: { limits: ['1/second'] }, overrides }
     await node.editor.create(first, META)
@@ -123,7 +123,7 @@ describe('a rule that is replaced', () => {
     expect(replaced).toMatchObject({ candidate: undefined, overrideCount: 1 })
   })
 
-  test('is left alone, at its version, where the new document says the same', async () => {
+  test('replace with an equal document keeps the version', async () => {
     const { version } = await node.editor.create(RULE, META)
     const { id, limits, by } = RULE
     const replaced = await node.editor.replace('orders', { limits, by, id }, META, version)
@@ -131,7 +131,7 @@ describe('a rule that is replaced', () => {
     expect(versionOf()).toBe(version)
   })
 
-  test('cannot become another rule, and one that is not there cannot be replaced', async () => {
+  test('replace refuses another id, and an unknown rule', async () => {
     await node.editor.create(RULE, META)
     const renamed = await failureOf(node.editor.replace('orders', OTHER, META, undefined))
     expect(renamed.problems[0]?.message).toBe(
@@ -141,7 +141,7 @@ describe('a rule that is replaced', () => {
     expect(unknown).toMatchObject({ code: 'rule_unknown', status: 404 })
   })
 
-  test('is refused with the present version where the writer has seen another', async () => {
+  test('an edit that expects another version is refused with the present one', async () => {
     const { version } = await node.editor.create(RULE, META)
     await node.editor.patch('orders', { mode: 'shadow' }, META, version)
     const error = await failureOf(node.editor.replace('orders', RULE, META, version))
@@ -149,8 +149,8 @@ describe('a rule that is replaced', () => {
   })
 })
 
-describe('a patch', () => {
-  test('takes a condition away with null, but does not take null for calls without it', async () => {
+describe('patch', () => {
+  test('null in a patch removes a condition, and is refused if there is none', async () => {
     const match = { where: { plan: 'pro' } }
     await node.editor.replace('orders', { ...RULE, match }, META, undefined)
     const patchOf = (where: object) =>
@@ -166,7 +166,7 @@ describe('a patch', () => {
     await node.editor.create({ ...RULE, match, candidate: { limits: ['1/second'] } }, META)
   })
 
-  test('merges maps, replaces lists, and removes what is null', async () => {
+  test('a patch merges maps, replaces lists, and removes fields that are null', async () => {
     const patch = { match: { where: null }, limits: ['7/second'], description: 'x', version: 1 }
     const { document, candidate } = await node.editor.patch('orders', patch, META, undefined)
     const { id, by } = RULE
@@ -175,7 +175,7 @@ describe('a patch', () => {
     expect(candidate).toEqual({ limits: ['1/second'] })
   })
 
-  test('reaches into the candidate, and removes it', async () => {
+  test('a patch can change and remove the candidate', async () => {
     const tiers = { plan: { pro: [] } }
     const merged = await node.editor.patch('orders', { candidate: { tiers } }, META, undefined)
     expect(merged.candidate).toEqual({ limits: ['1/second'], tiers })
@@ -184,7 +184,7 @@ describe('a patch', () => {
     expect(removed.version).toBe(versionOf())
   })
 
-  test('replaces all overrides where it has a list of them, and none where it has not', async () => {
+  test('a patch replaces all overrides if it has a list of them, and none otherwise', async () => {
     const overrides = [{ caller: { user: 'u1' }, limits: [] }]
     await node.editor.patch('orders', { overrides }, META, undefined)
     const kept = await node.editor.patch('orders', { mode: 'shadow' }, META, undefined)
@@ -194,7 +194,7 @@ describe('a patch', () => {
   })
 
   test.each([[5], ['x'], [[]], [{ limits: 'all' }], [{ id: 'other' }]])(
-    'of %j is refused',
+    'the patch %j is refused',
     async (patch) => {
       const before = contentsOf(node.catalog)
       const error = await failureOf(node.editor.patch('orders', patch, META, undefined))
@@ -204,13 +204,13 @@ describe('a patch', () => {
   )
 })
 
-describe('what a rule counts by', () => {
+describe('a change of what a rule counts by', () => {
   beforeEach(async () => {
     const overrides = [{ caller: { user: 'u1', plan: 'pro' }, limits: [] }]
     await node.editor.create({ ...RULE, by: ['user', 'plan'], overrides }, META)
   })
 
-  test('cannot change under overrides that would no longer fit', async () => {
+  test('by cannot change if overrides would no longer fit', async () => {
     const error = await failureOf(node.editor.patch('orders', { by: ['ip'] }, META, undefined))
     expect(error.code).toBe('rules_invalid')
     expect(error.problems[0]?.message).toBe(
@@ -222,13 +222,13 @@ describe('what a rule counts by', () => {
     expect(patched.overrideCount).toBe(0)
   })
 
-  test('may change its order: overrides are filed anew', async () => {
+  test('the order of by can change, and overrides get new ids', async () => {
     await node.editor.patch('orders', { by: ['plan', 'user'] }, META, undefined)
     const ids = node.catalog.overrides('orders', undefined, 10).map(({ id }) => id)
     expect(ids).toEqual(['plan=pro,user=u1'])
   })
 
-  test('and what a call costs must leave overrides that a call can pass', async () => {
+  test('by and cost must leave overrides that a call can pass', async () => {
     const limits = ['2/second']
     const one = { caller: { user: 'u2', plan: 'pro' }, limits }
     await node.editor.putOverrides('orders', [one], META, undefined)
@@ -237,8 +237,8 @@ describe('what a rule counts by', () => {
   })
 })
 
-describe('a rule that is removed', () => {
-  test('goes with its candidate and its overrides in one version', async () => {
+describe('remove', () => {
+  test('remove deletes a rule with its candidate and overrides in one version', async () => {
     const overrides = [{ caller: { user: 'u1' }, limits: [] }]
     await node.editor.create(OTHER, META)
     await node.editor.create({ ...RULE, candidate: { limits: ['1/second'] }, overrides }, META)
@@ -250,7 +250,7 @@ describe('a rule that is removed', () => {
     expect(node.catalog.rule('orders')).toMatchObject({ candidate: undefined, overrideCount: 0 })
   })
 
-  test('asks for confirmation where it is the last one', async () => {
+  test('removing the last rule needs confirmation', async () => {
     const { version } = await node.editor.create(RULE, META)
     const options = { expected: version, confirmed: false }
     const error = await failureOf(node.editor.remove('orders', META, options))
@@ -261,8 +261,8 @@ describe('a rule that is removed', () => {
   })
 })
 
-describe('a candidate', () => {
-  test('is tried beside the limits in force, and the version of the rule tells of it', async () => {
+describe('candidates', () => {
+  test('a candidate is tried beside the active limits, and changes the version of the rule', async () => {
     const { version } = await node.editor.create(RULE, META)
     const candidate = { limits: ['5/second'], tiers: { plan: { pro: ['9/second'] } } }
     const put = await node.editor.putCandidate('orders', candidate, META, version)
@@ -271,7 +271,7 @@ describe('a candidate', () => {
     expect(removed).toMatchObject({ candidate: undefined, version: version + 2 })
   })
 
-  test('takes the place of limits and tiers when it is promoted, in one version', async () => {
+  test('promote replaces limits and tiers by the candidate in one version', async () => {
     const tiers = { plan: { pro: ['100/second'] } }
     await node.editor.create({ id: 'orders', tiers, by: ['user'], limits: ['10/second'] }, META)
     const { version } = await node.editor.putCandidate(
@@ -289,7 +289,7 @@ describe('a candidate', () => {
     })
   })
 
-  test('that is bad or not there is refused', async () => {
+  test('an invalid or missing candidate is refused', async () => {
     await node.editor.create(RULE, META)
     for (const bad of [null, undefined, {}, { limits: [] }, { limits: ['1/second'], by: 'ip' }]) {
       const error = await failureOf(node.editor.putCandidate('orders', bad, META, undefined))
@@ -306,8 +306,8 @@ describe('a candidate', () => {
   })
 })
 
-describe('two writers', () => {
-  test('of one rule: one wins, the other gets the present version', async () => {
+describe('concurrent edits', () => {
+  test('of two edits of one rule one succeeds, and the other gets the present version', async () => {
     const [one, two] = await fleet(2)
     if (one === undefined || two === undefined) throw new Error('two nodes')
     const { version } = await one.editor.create(RULE, META)
@@ -323,7 +323,7 @@ describe('two writers', () => {
     await Promise.all([one, two].map((each) => each.close()))
   })
 
-  test('a node that lags behind looks again before it says that a rule is unknown', async () => {
+  test('a node that lags behind reads the store before it reports an unknown rule', async () => {
     const [one, two] = await fleet(2)
     if (one === undefined || two === undefined) throw new Error('two nodes')
     const { version } = await one.editor.create(RULE, META)
@@ -335,11 +335,11 @@ describe('two writers', () => {
   })
 })
 
-describe('the log', () => {
+describe('the audit log', () => {
   const logged = (level: string) =>
     node.lines.filter((line) => line['level'] === level && 'by' in line)
 
-  test('has a line for every change: who, why and what', async () => {
+  test('every change logs a line: who, why and what', async () => {
     const overrides = [{ caller: { user: 'secret-user' }, limits: [] }]
     const { version } = await node.editor.create({ ...RULE, overrides }, META)
     expect(logged('info').at(-1)).toMatchObject({
@@ -352,7 +352,7 @@ describe('the log', () => {
     expect(JSON.stringify(node.lines)).not.toContain('secret-user')
   })
 
-  test('warns where a rule protects less than it did', async () => {
+  test('a change that weakens a rule logs a warning', async () => {
     await node.editor.create(RULE, META)
     await node.editor.patch('orders', { posture: 'open' }, META, undefined)
     await node.editor.patch('orders', { mode: 'shadow' }, META, undefined)

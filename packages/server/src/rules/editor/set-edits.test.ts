@@ -27,8 +27,8 @@ const ids = () => node.catalog.rules().map(({ document }) => document.id)
 const messagesOf = (problems: readonly { readonly message: string }[]) =>
   problems.map(({ message }) => `${message}\n`).join('')
 
-describe('bad rules', () => {
-  test.each(FIXTURES)('%s: the messages on file, from validate and from apply', async (name) => {
+describe('invalid rules', () => {
+  test.each(FIXTURES)('validate and apply report the stored messages for %s', async (name) => {
     const file = `${name}.yaml`
     const text = readFixture(file)
     const { errors, warnings, diff } = await node.editor.validate(text, { file })
@@ -41,7 +41,7 @@ describe('bad rules', () => {
     expect(node.catalog.position?.version).toBe(1)
   })
 
-  test('a warning is told, and is an error with strict', async () => {
+  test('a warning is reported, and is an error with strict', async () => {
     const text = readFixture('by-path.yaml')
     const { errors } = await node.editor.validate(text, { file: 'by-path.yaml', strict: true })
     expect(messagesOf(errors)).toBe(readFixture('by-path.txt'))
@@ -60,7 +60,7 @@ describe('a cost from an attribute', () => {
     cost: { attribute },
   })
 
-  test('is warned of where the configuration reads that attribute from a header', async () => {
+  test('a cost from an attribute that the configuration reads from a header is a warning', async () => {
     const known = await editingNode({ fromHeaders: new Set(['weight']) })
     const set = [costRule('weight'), costRule('tokens')]
     for (const given of [set, JSON.stringify(set)]) {
@@ -76,14 +76,14 @@ describe('a cost from an attribute', () => {
     await known.close()
   })
 
-  test('is warned of whatever the attribute where nothing is known of headers', async () => {
+  test('a cost from any attribute is a warning if headers are unknown', async () => {
     const { warnings } = await node.editor.validate([costRule('weight'), costRule('tokens')], {})
     expect(warnings.map(({ rule }) => rule)).toEqual(['weight', 'tokens'])
   })
 })
 
-describe('a set that is applied', () => {
-  test('is all there is: rules, their order, routes, candidates and overrides', async () => {
+describe('apply', () => {
+  test('apply replaces rules, their order, routes, candidates and overrides', async () => {
     await node.editor.create({ id: 'old', limits: ['1/second'] }, META)
     const text = `
 routes: ['GET /v1/orders/:id']
@@ -121,14 +121,14 @@ rules:
     })
   })
 
-  test('is no new version where it changes nothing', async () => {
+  test('apply without changes makes no version', async () => {
     const { version } = await node.editor.apply([RULE, OTHER], META, {})
     const again = await node.editor.apply({ rules: [RULE, OTHER] }, META, {})
     expect(again).toMatchObject({ version, diff: { set: [], rules: [] } })
     expect(node.catalog.position?.version).toBe(version)
   })
 
-  test('leaves overrides that it does not mention, and replaces those that it does', async () => {
+  test('apply keeps overrides of rules without an overrides field, and replaces the others', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
     const caller = { user: 'u1' }
     await node.editor.putOverrides('orders', [{ caller, limits: [] }], META, undefined)
@@ -145,7 +145,7 @@ rules:
     ])
   })
 
-  test('asks for confirmation where it has no rule', async () => {
+  test('apply of a set without rules needs confirmation', async () => {
     await node.editor.apply([RULE], META, {})
     const failure = await failureOf(node.editor.apply('rules: []', META, {}))
     expect(failure.code).toBe('confirmation_needed')
@@ -156,7 +156,7 @@ rules:
     await node.editor.apply('rules: []', META, {})
   })
 
-  test('is refused where the writer has seen another version of the set', async () => {
+  test('apply is refused if the set has another version than expected', async () => {
     await node.editor.apply([RULE], META, {})
     const seen = node.catalog.rulesVersion
     await node.editor.create(OTHER, META)
@@ -166,7 +166,7 @@ rules:
     await node.editor.apply([RULE], META, { expected: present })
   })
 
-  test('changes nothing in a dry run, and says the same as it would', async () => {
+  test('a dry run changes nothing, and returns the same result', async () => {
     await node.editor.apply([RULE], META, {})
     const before = contentsOf(node.catalog)
     const next = [OTHER, { ...RULE, limits: ['3/second'] }]
@@ -179,14 +179,14 @@ rules:
     expect(applied.diff).toEqual(dry.diff)
   })
 
-  test('may come back as the admin API told it', async () => {
+  test('a set can be sent back as the admin API returned it', async () => {
     const response = { version: 3, next: null, routes: [], strictPaths: false }
     const rules = [{ ...RULE, version: 2, overrideCount: 0 }]
     await node.editor.apply({ ...response, rules }, META, {})
     expect(node.catalog.rules().map(({ document }) => document)).toEqual([RULE])
   })
 
-  test('does not drop overrides by changing what their rule counts by', async () => {
+  test('apply does not drop overrides by changing what their rule counts by', async () => {
     await node.editor.apply([RULE], META, {})
     const caller = { user: 'u1' }
     await node.editor.putOverrides('orders', [{ caller, limits: [] }], META, undefined)
@@ -198,7 +198,7 @@ rules:
     await node.editor.apply([{ ...byAddress[0], overrides: [] }], META, {})
   })
 
-  test('with two spellings of one caller is refused', async () => {
+  test('two spellings of one caller are refused', async () => {
     const overrides = [
       { caller: { ip: '2001:db8::1' }, limits: [] },
       { caller: { ip: '2001:DB8:0:0::2' }, limits: ['1/second'] },
@@ -209,7 +209,7 @@ rules:
     ])
   })
 
-  test('of 10,000 rules is read and filed', async () => {
+  test('a set of 10,000 rules is parsed and stored', async () => {
     const rules = Array.from({ length: 10_000 }, (_, i) => ({
       id: `rule-${i}`,
       match: { path: `/v1/things-${i}` },
@@ -222,14 +222,14 @@ rules:
   })
 })
 
-describe('a set that is tried in shadow', () => {
+describe('apply in shadow', () => {
   const tiers = { plan: { pro: ['100/second'] } }
 
   beforeEach(async () => {
     await node.editor.apply([RULE, OTHER, { id: 'third', limits: ['1/second'] }], META, {})
   })
 
-  test('makes other limits a candidate, begins new rules in shadow and removes nothing', async () => {
+  test('apply in shadow makes changed limits candidates, starts new rules in shadow and removes nothing', async () => {
     const tried = [
       { id: 'new', limits: ['2/second'] },
       { ...RULE, limits: ['4/second'], tiers },
@@ -248,7 +248,7 @@ describe('a set that is tried in shadow', () => {
     expect(promoted.document).toEqual({ ...RULE, limits: ['4/second'], tiers })
   })
 
-  test('is refused where it would change anything else, with all of it named', async () => {
+  test('apply in shadow is refused if anything else changes, and names all of it', async () => {
     const before = contentsOf(node.catalog)
     const tried = {
       strictPaths: true,

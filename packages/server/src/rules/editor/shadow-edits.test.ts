@@ -17,7 +17,7 @@ const isRefused = async (attributes: Readonly<Record<string, string>>) =>
 const all = { rule: undefined, duration: '15m' }
 
 describe('a timed shadow', () => {
-  test('of all rules is one version, whose documents stay as they are', async () => {
+  test('a shadow of all rules is one version, and documents are unchanged', async () => {
     const done = await node.editor.shadow(all, META)
     expect(done).toEqual({ version: node.catalog.position?.version, until: UNTIL, rule: undefined })
     expect(node.catalog.set.shadow).toEqual({ all: entry })
@@ -33,7 +33,7 @@ describe('a timed shadow', () => {
     )
   })
 
-  test('ends early for all, also for those that were named one by one', async () => {
+  test('ending the shadow of all rules also ends those of single rules', async () => {
     await node.editor.shadow(all, META)
     await node.editor.shadow({ rule: 'a', duration: '1h' }, META)
     await node.editor.endShadow(undefined, META)
@@ -43,7 +43,7 @@ describe('a timed shadow', () => {
     expect(await node.editor.endShadow(undefined, META)).toBe(version)
   })
 
-  test('of one rule ends with its mode, and not with another change of the rule', async () => {
+  test('a shadow of one rule ends with a patch of its mode, and not with another change', async () => {
     await node.editor.shadow({ rule: 'a', duration: '15m' }, META)
     await node.editor.patch('a', { description: 'other' }, META, undefined)
     expect(await isRefused({ user: 'u' })).toBe(false)
@@ -53,14 +53,14 @@ describe('a timed shadow', () => {
     expect(node.catalog.set).not.toHaveProperty('shadow')
   })
 
-  test('of a rule that is removed does not wait for the next of its name', async () => {
+  test('the shadow of a removed rule does not apply to a later rule with its id', async () => {
     await node.editor.shadow({ rule: 'a', duration: '15m' }, META)
     await node.editor.remove('a', META, { expected: undefined, confirmed: false })
     await node.editor.create({ id: 'a', by: ['user'], limits: ['0/second'] }, META)
     expect(await isRefused({ user: 'u' })).toBe(true)
   })
 
-  test('stays through a new set of rules and a rollback, which are about rules', async () => {
+  test('a shadow survives a new set of rules and a rollback', async () => {
     const before = node.catalog.position?.version ?? 0
     await node.editor.shadow(all, META)
     const set = { rules: [{ id: 'c', by: ['user'], limits: ['0/second'] }] }
@@ -72,14 +72,14 @@ describe('a timed shadow', () => {
   })
 
   test.each(['59s', '25h', '0m', '15', 'soon', '', '-15m', '15m\n'])(
-    'that shall last %j is refused with what is accepted',
+    'the duration %j is refused with what is accepted',
     async (duration) => {
       const { problems } = await failureOf(node.editor.shadow({ rule: undefined, duration }, META))
       expect(problems[0]?.message).toContain('a duration from 1m to 24h, such as 15m')
     },
   )
 
-  test('of a rule that is not there is refused', async () => {
+  test('a shadow of an unknown rule is refused', async () => {
     const input = { rule: 'nothing', duration: '15m' }
     expect(await failureOf(node.editor.shadow(input, META))).toMatchObject({ code: 'rule_unknown' })
   })

@@ -14,8 +14,8 @@ async function allowed(limit: unknown, ...list: readonly number[]) {
   return trial?.outcomes.map((outcome) => outcome.allowed)
 }
 
-describe('a trial', () => {
-  test('says what a limit would, call by call', async () => {
+describe('a simulation', () => {
+  test('a simulation returns the outcome of every call', async () => {
     const [trial] = await simulateLimits(['2/second'], times(0, 0, 0, 500))
     expect(trial).toEqual({
       limit: '2/second',
@@ -29,24 +29,24 @@ describe('a trial', () => {
     })
   })
 
-  test('has a counter of its own for each limit, though they be the same', async () => {
+  test('each limit has its own counter, even if limits are equal', async () => {
     const trials = await simulateLimits(['1/second', '1/second'], times(0))
     expect(trials.map(({ outcomes }) => outcomes[0]?.allowed)).toEqual([true, true])
   })
 
-  test('windows by the clock begin with it', async () => {
+  test('windows that are aligned to the clock start with the simulation', async () => {
     const limit = { algorithm: 'fixed-window', max: 1, window: '1m' }
     expect(await allowed(limit, 0, 59_999, 60_000)).toEqual([true, false, true])
   })
 
-  test('a call that waits is allowed, and told for how long', async () => {
+  test('a delayed call is allowed, with its delay', async () => {
     const limit = { algorithm: 'leaky-bucket', max: 1, window: '1s', queue: 2 }
     const [trial] = await simulateLimits([limit], times(0, 0, 0, 0))
     expect(trial?.outcomes.map(({ delayMs }) => delayMs).slice(0, 2)).toEqual([0, 1000])
     expect(trial?.outcomes.at(-1)?.allowed).toBe(false)
   })
 
-  test('what a refusal costs is taken, where a limit says so', async () => {
+  test('a refused call is charged if the limit says so', async () => {
     const gentle = { max: 2, window: '1s' }
     const costly = { ...gentle, onRefusal: 'charge' }
     const calls = [{ atMs: 0 }, { atMs: 0, cost: 2 }, { atMs: 0 }]
@@ -60,7 +60,7 @@ describe('a trial', () => {
     expect(trial?.outcomes[0]).toMatchObject({ allowed: false, retryAfterMs: null })
   })
 
-  test('problems of every limit are told at once, with their places', async () => {
+  test('problems of every limit are reported at once, with their places', async () => {
     const limits = ['10/s', '1/second', { max: 'x', window: '1s' }]
     const { code, problems } = await failureOf(simulateLimits(limits, []))
     expect(code).toBe('rules_invalid')
@@ -75,7 +75,7 @@ describe('a trial', () => {
     expect(problems.some((problem) => 'rule' in problem)).toBe(false)
   })
 
-  test('a limiter decides the same calls the same', async () => {
+  test('a limiter decides the same calls in the same way', async () => {
     const specs = ALGORITHM_NAMES.map((algorithm) => ({ algorithm, max: 3, window: '1s' }))
     const calls = fc.array(fc.record({ gap: fc.nat({ max: 400 }), cost: fc.nat({ max: 3 }) }), {
       maxLength: 30,
@@ -110,7 +110,7 @@ describe('a trial', () => {
   })
 })
 
-describe('the largest trial', () => {
+describe('the largest simulation', () => {
   /** A log of as many entries as it can have takes longest. */
   const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
   const largest = () =>
@@ -119,14 +119,14 @@ describe('the largest trial', () => {
       Array.from({ length: 2000 }, (_, atMs) => ({ atMs, cost: 5 })),
     )
 
-  test('lets calls be decided while it runs', async () => {
+  test('calls are decided while a simulation runs', async () => {
     let turns = 0
     const isOver = largest().then(() => true)
     while (!(await Promise.race([isOver, nextTurn(false)]))) turns++
     expect(turns).toBeGreaterThan(2)
   })
 
-  test('runs alone; a few wait, and more are told to come again', async () => {
+  test('simulations run one at a time, a few wait, and more are refused', async () => {
     const all = Array.from({ length: 10 }, largest)
     const problem = { code: 'rules_unavailable', message: expect.stringContaining('Try again') }
     await expect(all[9]).rejects.toMatchObject(problem)

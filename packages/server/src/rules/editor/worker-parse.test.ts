@@ -23,7 +23,7 @@ const rules = Array.from({ length: 100 }, (_, index) => ({
 }))
 
 describe('a large set as JSON', () => {
-  test('is applied as the same objects are, without what the admin API adds to them', async () => {
+  test('a large set is applied like the same objects, without the fields that the admin API adds', async () => {
     const response = rules.map((rule) => ({ ...rule, version: 3, overrideCount: 0 }))
     const text = JSON.stringify({ version: 7, next: null, rules: response })
     expect(isLarge(text)).toBe(true)
@@ -35,7 +35,7 @@ describe('a large set as JSON', () => {
     expect(contentsOf(large.catalog)).toEqual(contentsOf(small.catalog))
   })
 
-  test('has its errors told as the same objects have', async () => {
+  test('a large set has the errors of the same objects', async () => {
     const bad = [...rules, { id: 'bad', limit: 1 }]
     const { editor } = await openNode()
     const set = await parseLargeJson(JSON.stringify(bad), { file: 'rules.json' })
@@ -43,7 +43,7 @@ describe('a large set as JSON', () => {
     expect(await editor.validate(set, options)).toEqual(await editor.validate(bad, options))
   })
 
-  test('that is no set or no JSON is refused', async () => {
+  test('a large text that is not a set or not JSON is refused', async () => {
     const { editor } = await openNode()
     const text = JSON.stringify(`rules: [] # ${'x'.repeat(70_000)}`)
     const set = await parseLargeJson(text, {})
@@ -51,7 +51,7 @@ describe('a large set as JSON', () => {
     await expect(parseLargeJson('{'.repeat(70_000), {})).rejects.toBeInstanceOf(SyntaxError)
   })
 
-  test('waits for those before it, and too many are sent away', async () => {
+  test('large sets wait for each other, and too many are refused', async () => {
     const text = JSON.stringify(rules)
     const reading = Array.from({ length: 12 }, () => parseLargeJson(text, {}))
     const settled = await Promise.allSettled(reading)

@@ -49,7 +49,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'every commit is the next version, and records say in which one they last changed',
+    'every commit is the next version, and records have the version of their last change',
     withStore(async ({ store }) => {
       const second = await commit(store, [rule('a'), rule('b')], { base: 1 })
       const third = await commit(store, [rule('a', 2), candidate('a')], { base: 2 })
@@ -71,7 +71,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'a removed record is gone, and may come back',
+    'a removed record is gone, and can be created again',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')])
       await commit(store, [noRule('a')])
@@ -82,7 +82,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'a change that leaves a record as it is still makes a version of it',
+    'a change to an equal body still changes the version of the record',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')])
       const again = await commit(store, [rule('a'), noRule('none')])
@@ -93,7 +93,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'what was committed stays as it was, whatever becomes of the object',
+    'a committed body does not change with the object of the caller',
     withStore(async ({ store }) => {
       const limits = ['1/second']
       await commit(store, [{ kind: 'candidate', id: 'a', body: { limits } }])
@@ -120,7 +120,7 @@ function versionClaims(withStore: WithStore): void {
 
 function refusalClaims(withStore: WithStore): void {
   test(
-    'a commit on an older version, or on one that is not there yet, is refused with the present one',
+    'a commit based on an older or future version is refused with the present version',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')], { base: 1 })
       const state = await stateNow(store)
@@ -136,7 +136,7 @@ function refusalClaims(withStore: WithStore): void {
   )
 
   test(
-    'a commit that cannot be kept whole is not kept at all',
+    'a commit that cannot be stored as a whole is not stored at all',
     withStore(async ({ store }) => {
       const tooMany = numbered('k', COMMIT_CHANGES_MAX + 1).map((id) => key(id))
       const bad: readonly (readonly Change[])[] = [
@@ -157,7 +157,7 @@ function refusalClaims(withStore: WithStore): void {
 
 function writerClaims(withStore: WithStore, can: Abilities): void {
   test(
-    'of writers that have seen the same version one wins, and the others are told the new one',
+    'of several commits on the same version one succeeds, and the others get the new version',
     withStore(async ({ store, connect }) => {
       const others = await Promise.all([1, 2, 3].map(async () => (await connect?.()) ?? store))
       const writers: readonly RuleStore[] = [store, ...others]

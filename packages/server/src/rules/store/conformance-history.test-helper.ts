@@ -31,7 +31,7 @@ const versionsOf = async (store: RuleStore, query: Parameters<RuleStore['history
 
 function versionClaims(withStore: WithStore): void {
   test(
-    'the past is told newest first: who, when, why, from what to what',
+    'the history lists versions newest first: who, when, why, from what to what',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')], { by: 'ada', why: 'too many orders' })
       await commit(store, [rule('a', 2), noRule('b')], { by: 'ben' })
@@ -53,7 +53,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'the past is told page by page, below a version',
+    'the history is paged by version',
     withStore(async ({ store }) => {
       for (let base = 1; base <= 6; base++) await commit(store, [rule('a', base)], { base })
       expect(await versionsOf(store, { limit: 3 })).toEqual([7, 6, 5])
@@ -65,7 +65,7 @@ function versionClaims(withStore: WithStore): void {
   )
 
   test(
-    'of a version with many changes the first hundred are told, and how many there were',
+    'the history lists the first hundred changes of a version, and counts all of them',
     withStore(async ({ store }) => {
       const ids = numbered('k', 250)
       const changes = [...ids.map((id) => key(id)), rule('a')]
@@ -81,7 +81,7 @@ function versionClaims(withStore: WithStore): void {
 
 function ruleClaims(withStore: WithStore): void {
   test(
-    'the past of a rule is that of the rule, its candidate and its overrides, and nothing else',
+    'the history of a rule has the changes of the rule, its candidate and its overrides only',
     withStore(async ({ store }) => {
       await commit(store, [rule('a'), rule('ab')], { base: 1 })
       await commit(store, [rule('ab', 2)], { base: 2 })
@@ -113,7 +113,7 @@ function ruleClaims(withStore: WithStore): void {
 
 function undoClaims(withStore: WithStore): void {
   test(
-    'changes are told after a version that there was, and no other',
+    'changesAfter accepts a version that exists, and no other',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')])
       await store.adopt(9, 'ada', undefined)
@@ -135,7 +135,7 @@ function undoClaims(withStore: WithStore): void {
   )
 
   test(
-    'many changes are told, in any number',
+    'changesAfter returns any number of changes',
     withStore(async ({ store }) => {
       const ids = numbered('k', 3000)
       await commit(
@@ -148,7 +148,7 @@ function undoClaims(withStore: WithStore): void {
   )
 
   test(
-    'undoing every change after a version gives what was there',
+    'undoing every change after a version restores that version',
     withStore(async ({ store }) => {
       await fc.assert(
         fc.asyncProperty(

@@ -19,7 +19,7 @@ export function nodeClaims(
   can: { readonly connect: boolean; readonly advance: boolean },
 ): void {
   test(
-    'nodes that reported are told with what they reported last',
+    'nodes are listed with their last report',
     withStore(async ({ store }) => {
       expect(await store.nodes()).toEqual([])
       await store.report(NODE)
@@ -84,7 +84,7 @@ export function nodeClaims(
   )
 
   test(
-    'a store that answers says so',
+    'a store that answers reports that it is connected',
     withStore(async ({ store }) => {
       await readAll(store)
       expect(store.status()).toMatchObject({ isConnected: true, problem: undefined })

@@ -42,7 +42,7 @@ function wholeClaims(withStore: WithStore): void {
   )
 
   test(
-    'what is committed during a reading is not in it',
+    'a commit during a read is not part of that read',
     withStore(async ({ store }) => {
       const ids = numbered('k', 3000)
       await commit(
@@ -72,7 +72,7 @@ function wholeClaims(withStore: WithStore): void {
 
 function deltaClaims(withStore: WithStore): void {
   test(
-    'with a position only what changed since then is read, each record once and as it is now',
+    'a read since a position returns only changed records, each once and as it is now',
     withStore(async ({ store }) => {
       const since = await commit(store, [rule('a'), rule('b'), rule('c'), key('k')])
       await commit(store, [rule('a', 2), rule('d')])
@@ -91,7 +91,7 @@ function deltaClaims(withStore: WithStore): void {
   )
 
   test(
-    'removed records are told with a null body, and not if they came back',
+    'removed records have a null body, unless they were created again',
     withStore(async ({ store }) => {
       const since = await commit(store, [rule('a'), rule('b'), override('a', 'u1')])
       await commit(store, [noRule('a'), noRule('b'), { ...override('a', 'u1'), body: null }])
@@ -110,7 +110,7 @@ function deltaClaims(withStore: WithStore): void {
   )
 
   test(
-    'where nothing is new there is one last chunk without records',
+    'a read without changes is one chunk without records',
     withStore(async ({ store }) => {
       const position = await commit(store, [rule('a')])
       const read = await readAll(store, position)
@@ -119,7 +119,7 @@ function deltaClaims(withStore: WithStore): void {
   )
 
   test(
-    'a large delta comes in chunks, and whoever follows by deltas ends where a whole reading does',
+    'many changes come in chunks, and following changes leads to the state of a whole read',
     withStore(async ({ store }) => {
       let { position, records } = await readAll(store)
       const followed = stateOf(records)
@@ -156,7 +156,7 @@ function lineageClaims(withStore: WithStore): void {
     expect(readAll(store, since)).rejects.toSatisfy((error) => error instanceof DivergedError)
 
   test(
-    'a store that is not the one that was followed is not followed silently',
+    'a position of another store is rejected as diverged',
     withStore(async ({ store }) => {
       const second = await commit(store, [rule('a')])
       const { position } = await readAll(store)
@@ -171,7 +171,7 @@ function lineageClaims(withStore: WithStore): void {
   )
 
   test(
-    'a store that was adopted is read whole by those that refused it, and by those that did not',
+    'an adopted store is read whole from any older position, diverged or not',
     withStore(async ({ store }) => {
       const second = await commit(store, [rule('a')])
       const ahead = { version: 7, mark: 'abcdefabcdef', lineage: second.lineage }
@@ -200,7 +200,7 @@ function lineageClaims(withStore: WithStore): void {
   )
 
   test(
-    'a store is adopted one above its own version where that is higher, and again',
+    'an adoption is one version higher than the store, if that is higher than the requested one, and can be repeated',
     withStore(async ({ store }) => {
       await commit(store, [rule('a')])
       const first = await store.adopt(0, 'ada', undefined)

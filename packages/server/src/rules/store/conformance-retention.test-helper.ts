@@ -20,7 +20,7 @@ export function retentionClaims(
   can: { readonly outgrow: boolean; readonly reopen: boolean },
 ): void {
   test(
-    'a store that keeps every version says so, and goes back to the first',
+    'a store that keeps every version reports no oldest one, and can be rolled back to the first',
     withStore(async ({ store }) => {
       for (let base = 1; base <= 5; base++) await commit(store, [rule('a', base)], { base })
       expect(store.status().keptSince).toBeUndefined()

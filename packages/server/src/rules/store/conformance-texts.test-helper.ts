@@ -28,7 +28,7 @@ export function textClaims(
   can: { readonly connect: boolean; readonly reopen: boolean },
 ): void {
   test(
-    'ids may be any text up to 1 KB, and come back as they were',
+    'ids may be any text up to 1 KB, and are returned unchanged',
     withStore(async ({ store, connect, reopen }) => {
       const changes = ODD_TEXTS.map((id): Change => ({ kind: 'token', id, body: token(id) }))
       const since = (await readAll(store)).position
@@ -51,7 +51,7 @@ export function textClaims(
   )
 
   test(
-    'keys with odd ids and users are found by them',
+    'keys with unusual ids and users are found',
     withStore(async ({ store }) => {
       const body = { hash: 'f'.repeat(64), state: 'active', createdAt: '' } as const
       const changes = ODD_TEXTS.map(
@@ -66,7 +66,7 @@ export function textClaims(
   )
 
   test(
-    'bodies may be any JSON, who and why any text',
+    'bodies may be any JSON, and author and reason any text',
     withStore(async ({ store }) => {
       const nested = JSON.parse('{"__proto__": {"x": 1}, "constructor": null}') as object
       const limits = [
@@ -88,7 +88,7 @@ export function textClaims(
   )
 
   test(
-    'NUL and halves of characters are refused, wherever they stand',
+    'NUL and lone surrogates are refused everywhere',
     withStore(async ({ store }) => {
       for (const text of UNSTORABLE) {
         const bad: readonly Change[] = [

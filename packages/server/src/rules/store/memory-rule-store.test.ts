@@ -20,7 +20,7 @@ describeRuleStore(
   { reopen: false },
 )
 
-test('a position older than what is remembered gets everything', async () => {
+test('a position older than the kept changes gets a whole read', async () => {
   const store = memoryRuleStore({ recentChangesMax: 4 })
   const second = await commit(store, [rule('a')])
   const third = await commit(store, [rule('b')])

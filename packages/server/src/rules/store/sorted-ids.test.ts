@@ -4,7 +4,7 @@ import { SortedIds } from './sorted-ids.js'
 
 const someId = fc.string({ minLength: 1, maxLength: 3, unit: fc.constantFrom('a', 'b', '漢', '~') })
 
-test('pages give every id once, in order, whatever was added and removed', () => {
+test('pages contain every id once, in order, whatever was added and removed', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.boolean(), someId), { maxLength: 200 }),
@@ -30,7 +30,7 @@ test('pages give every id once, in order, whatever was added and removed', () =>
   )
 })
 
-test('many ids stay in order, in whichever order they came and went', () => {
+test('many ids stay in order, in whichever order they are added and removed', () => {
   const ids = new SortedIds()
   const name = (index: number) => `k${String((index * 7919) % 5000).padStart(5, '0')}`
   const names = Array.from({ length: 5000 }, (_, index) => name(index))

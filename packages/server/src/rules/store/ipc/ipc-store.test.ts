@@ -31,7 +31,7 @@ async function recordsOf(store: RuleStore) {
   return chunks
 }
 
-test('a worker reads what the holder has, chunk by chunk and with its position', async () => {
+test('a worker reads the store of the host, chunk by chunk and with its position', async () => {
   const { held, store } = await connected()
   await held.commit({ base: 1, by: 'ann', why: undefined, changes: KEYS })
   const own = await recordsOf(store)
@@ -40,7 +40,7 @@ test('a worker reads what the holder has, chunk by chunk and with its position',
   expect(Math.max(...own.map(({ records }) => records.length))).toBe(CHUNK_RECORDS_MAX)
 })
 
-test('a commit of a worker is one of the store, and a stale one learns the present version', async () => {
+test('a commit of a worker reaches the store, and an outdated one gets the present version', async () => {
   const { held, store } = await connected()
   const [key, other] = KEYS
   if (key === undefined || other === undefined) throw new Error('no keys')
@@ -52,7 +52,7 @@ test('a commit of a worker is one of the store, and a stale one learns the prese
   await expect(late).rejects.toMatchObject({ version: 2 })
 })
 
-test('the past comes in order, however long it is', async () => {
+test('the history arrives in order, however long it is', async () => {
   const { held, store } = await connected()
   await held.commit({ base: 1, by: 'ann', why: undefined, changes: KEYS })
   const ids: string[] = []
@@ -61,7 +61,7 @@ test('the past comes in order, however long it is', async () => {
   await expect(store.changesAfter(99)[Symbol.asyncIterator]().next()).rejects.toThrow(RangeError)
 })
 
-test('news of the store reach every worker', async () => {
+test('every worker is notified of changes', async () => {
   const { held, store } = await connected()
   const told = new Promise<void>((resolve) => void store.onChange(resolve))
   await held.commit({ base: 1, by: 'ann', why: undefined, changes: KEYS.slice(0, 1) })
@@ -69,12 +69,12 @@ test('news of the store reach every worker', async () => {
   expect((await store.history({ limit: 1 }))[0]).toMatchObject({ version: 2, by: 'ann' })
 })
 
-test('a worker is told whether it keeps the last good rules', async () => {
+test('a worker knows whether it writes the last known good rules', async () => {
   expect((await connected(true)).store.isKeeper).toBe(true)
   expect((await connected(false)).store.isKeeper).toBe(false)
 })
 
-test('a holder that is silent makes the store unavailable, and a commit uncertain', async () => {
+test('a host that does not respond makes the store unavailable, and a commit uncertain', async () => {
   const { store, unhost } = await connected()
   unhost()
   await expect(store.nodes()).rejects.toThrow(UnavailableError)
@@ -82,7 +82,7 @@ test('a holder that is silent makes the store unavailable, and a commit uncertai
   await expect(commit).rejects.toMatchObject({ isUncertain: true })
 })
 
-test('one who waits when the store is closed is told', async () => {
+test('closing the store rejects pending requests', async () => {
   const { store, unhost } = await connected()
   unhost()
   const nodes = store.nodes()

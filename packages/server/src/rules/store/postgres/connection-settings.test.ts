@@ -59,7 +59,7 @@ async function query(
 const [ca, otherCa] = [fileOf('server.pem'), fileOf('other.pem')]
 
 describe('TLS', () => {
-  test('is for those that ask for it on loopback', async () => {
+  test('TLS is optional on loopback', async () => {
     expect(await query('')).toBe(false)
     expect(await query('?sslmode=verify-ca', { ca })).toBe(true)
     expect(await query('?sslmode=verify-full', { ca, servername: 'db.example' })).toBe(true)
@@ -80,11 +80,11 @@ describe('TLS', () => {
       { ca, servername: 'x.example' },
       /x\.example\. is not in/,
     ],
-  ])('is refused with a certificate %s: %s', async (_, parameters, files, message) => {
+  ])('a connection with a certificate %s is refused: %s', async (_, parameters, files, message) => {
     await expect(query(parameters, files)).rejects.toThrow(message)
   })
 
-  test('with files that cannot be used is refused before anything is sent', async () => {
+  test('unusable TLS files are refused before anything is sent', async () => {
     const files = { cert: fileOf('server.pem'), key: fileOf('other.key') }
     await expect(query('?sslmode=require', files)).rejects.toThrow(
       /server\.pem, .*other\.key: found .*; accepted: PEM files that fit together/,
@@ -95,7 +95,7 @@ describe('TLS', () => {
   })
 })
 
-test('a socket is a way too', async () => {
+test('Postgres can be reached through a Unix socket', async () => {
   const url = `postgres://postgres@/postgres?host=${server.socketFolder}&port=${server.port}`
   const { name, options } = await prepareConnection({ url, tls: undefined })
   const client = new Client(options)

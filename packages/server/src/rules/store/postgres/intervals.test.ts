@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { INTERVALS, pause, retryMs } from './intervals.js'
 
-test('tries come ever later, spread over half of the time, and never later than the longest', () => {
+test('retries back off with jitter of half the time, and never exceed the longest pause', () => {
   fc.assert(
     fc.property(fc.nat(2000), (failures) => {
       const longest = Math.min(5000, 100 * 2 ** failures)
@@ -13,7 +13,7 @@ test('tries come ever later, spread over half of the time, and never later than 
   )
 })
 
-test('a pause ends when it is aborted, also before it began', async () => {
+test('a pause ends when it is aborted, also before it starts', async () => {
   const closing = new AbortController()
   const paused = pause(1_000_000, closing.signal)
   closing.abort()

@@ -36,11 +36,11 @@ const extra = (text: string, number = 9): Migration => ({
 })
 
 describe('migrations', () => {
-  test('are numbered from 1 without a gap', () => {
+  test('migrations are numbered from 1 without a gap', () => {
     expect(migrations.map(({ number }) => number)).toEqual(migrations.map((_, index) => index + 1))
   })
 
-  test('run once, however many nodes start at once', async () => {
+  test('migrations run once, however many nodes start at once', async () => {
     const url = await server.createDatabase()
     const nodes = await Promise.all(Array.from({ length: 6 }, () => connect(url)))
     const ran = await Promise.all(nodes.map((node) => migrate(node, migrations)))
@@ -51,7 +51,7 @@ describe('migrations', () => {
     )
   })
 
-  test('that are new run on top of those that ran before', async () => {
+  test('new migrations run after those that were applied before', async () => {
     const database = await connect(await server.createDatabase())
     await migrate(database, migrations)
     const more = [...migrations, extra('create table sluice.extra (a int)')]
@@ -59,7 +59,7 @@ describe('migrations', () => {
     expect(await migrate(database, more)).toEqual([])
   })
 
-  test('that fail leave nothing behind', async () => {
+  test('a failed migration leaves nothing behind', async () => {
     const url = await server.createDatabase()
     const database = await connect(url)
     const bad = [...migrations, extra('create table sluice.extra (a int); select nonsense')]
@@ -69,7 +69,7 @@ describe('migrations', () => {
     expect(await migrate(database, migrations)).toHaveLength(migrations.length)
   })
 
-  test('that are not what ran are refused, with the file and both checksums', async () => {
+  test('changed migrations are refused with the file and both checksums', async () => {
     const database = await connect(await server.createDatabase())
     await migrate(database, migrations)
     const changed = migrations.map((each) => ({ ...each, checksum: 'abcdef012345'.repeat(5) }))
@@ -81,7 +81,7 @@ describe('migrations', () => {
     )
   })
 
-  test('of a newer release are refused, and what is accepted is told', async () => {
+  test('migrations of a newer release are refused with what is accepted', async () => {
     const database = await connect(await server.createDatabase())
     await migrate(database, [...migrations, extra('select 1')])
     const refused = migrate(database, migrations)
@@ -92,8 +92,8 @@ describe('migrations', () => {
   })
 })
 
-describe('a store on a database that is not for it', () => {
-  test('opens, and says what is wrong to whoever asks', async () => {
+describe('an unusable database', () => {
+  test('a store on an unusable database opens, and rejects requests with the reason', async () => {
     const url = await server.createDatabase()
     await migrate(await connect(url), [...migrations, extra('select 1')])
     const { store, lines } = await openStore(url, { intervals: QUICK })
@@ -110,7 +110,7 @@ describe('a store on a database that is not for it', () => {
     await store.close()
   })
 
-  test('asks for a role that may make the schema, where there is none', async () => {
+  test('without a schema, the error asks for a role that may create it', async () => {
     const url = await server.createDatabase()
     await server.psql('create role nobody_much login')
     const { store } = await openStore(url.replace('postgres@', 'nobody_much@'))
@@ -121,7 +121,7 @@ describe('a store on a database that is not for it', () => {
   })
 })
 
-test('a role that may only use the tables can do everything but migrate', async () => {
+test('a role that may only use the tables can do everything except migrate', async () => {
   const url = await server.createDatabase()
   await migrate(await connect(url), migrations)
   await server.psql(

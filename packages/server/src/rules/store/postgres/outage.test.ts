@@ -56,8 +56,8 @@ function follow(store: RuleStore): { readonly news: () => number } {
   return { news: () => news }
 }
 
-describe('a listener', () => {
-  test('that is killed with every change misses none', async () => {
+describe('the listener', () => {
+  test('a listener that is killed with every change misses none', async () => {
     const [node, writer] = [await open(), await open()]
     await isListening(node)
     let position = (await readAll(node)).position
@@ -86,7 +86,7 @@ describe('a listener', () => {
     await isListening(node)
   })
 
-  test('whose connection dies silently is replaced, and news comes meanwhile', async () => {
+  test('a connection that dies silently is replaced, and changes arrive meanwhile', async () => {
     const [node, writer] = [await open(), await open()]
     await Promise.all([isListening(node), isListening(writer)])
     let pids: readonly number[] = []
@@ -113,7 +113,7 @@ describe('a listener', () => {
     await isListening(node)
   })
 
-  test('tells nothing while nothing is new', async () => {
+  test('a listener does not notify without changes', async () => {
     // A heartbeat or a poll that is late on a busy machine would be news.
     const { store: node } = await openStore(url, { intervals: QUICK_AND_PATIENT })
     opened.push(node)
@@ -125,8 +125,8 @@ describe('a listener', () => {
   })
 })
 
-describe('a network', () => {
-  test('that swallows everything is noticed, and used again when it is back', async () => {
+describe('the network', () => {
+  test('a network that drops everything is detected, and used again when it is back', async () => {
     const [node, writer] = [await open(through(proxy)), await open()]
     await isListening(node)
     proxy.blackhole()
@@ -141,7 +141,7 @@ describe('a network', () => {
     expect((await readAll(node)).position.version).toBe(2)
   })
 
-  test('that resets connections fails a reading that runs, and not the next one', async () => {
+  test('a reset connection fails the read in progress, and not the next one', async () => {
     const node = await open(through(proxy))
     await server.psql(
       "insert into sluice.tokens (id, body) select 't' || n, '{}' from generate_series(1, 5000) n",
@@ -158,7 +158,7 @@ describe('a network', () => {
 })
 
 describe('Postgres', () => {
-  test('that is away and comes back: whoever asks is told, then answered', async () => {
+  test('requests fail while Postgres is down, and succeed when it is back', async () => {
     const node = await open()
     await commit(node, [rule('a')], { base: 1 })
     await server.kill()
@@ -173,7 +173,7 @@ describe('Postgres', () => {
     expect((await readAll(node)).position.version).toBe(2)
   })
 
-  test('that is absent at the start keeps nobody waiting, and is used when it appears', async () => {
+  test('a start without Postgres does not wait, and uses it when it is available', async () => {
     const port = await freePort()
     const { store, lines } = await openStore(`postgres://me:hunter2hunter2@127.0.0.1:${port}/a`, {
       intervals: QUICK,
@@ -192,7 +192,7 @@ describe('Postgres', () => {
     expect((await commit(node, [rule('a')], { base: 1 })).version).toBe(2)
   })
 
-  test('whose database was made anew is another store', async () => {
+  test('a database that was created again is another store', async () => {
     const node = await open()
     const position = await commit(node, [rule('a')], { base: 1 })
     await server.psql('drop schema sluice cascade', url)
@@ -200,7 +200,7 @@ describe('Postgres', () => {
     await expect(readAll(node, position)).rejects.toThrow(DivergedError)
   })
 
-  test('that was put back is told of, also once it has as many versions again', async () => {
+  test('a restored database is reported as diverged, also once it has as many versions again', async () => {
     const node = await open()
     await commit(node, [rule('a')], { base: 1 })
     const backup = join(server.socketFolder, 'backup')
@@ -223,7 +223,7 @@ describe('Postgres', () => {
   })
 })
 
-describe('a commit whose answer is lost', () => {
+describe('a commit whose reply is lost', () => {
   /** For as long as there is a row in it. */
   const whileClosed = `while exists (select from gate) loop perform pg_sleep(0.02); end loop`
   const closeGate = () => server.psql('create table gate (); insert into gate default values', url)
@@ -253,7 +253,7 @@ describe('a commit whose answer is lost', () => {
       )
       .toBe('1')
 
-  test('is a commit, where it was made', async () => {
+  test('a commit whose reply is lost succeeds if it was made', async () => {
     const node = await open(through(proxy))
     await closeGate()
     await atCommit(whileClosed)
@@ -266,7 +266,7 @@ describe('a commit whose answer is lost', () => {
     expect((await readAll(node)).position).toEqual(position)
   })
 
-  test('is none, where it was not', async () => {
+  test('a commit whose reply is lost fails if it was not made', async () => {
     const node = await open()
     await atCommit('perform pg_terminate_backend(pg_backend_pid())')
     await expect(commit(node, [rule('a')], { base: 1 })).rejects.toMatchObject({
@@ -276,7 +276,7 @@ describe('a commit whose answer is lost', () => {
     expect((await readAll(node)).position.version).toBe(1)
   })
 
-  test('is uncertain, where nobody can be asked', async () => {
+  test('a commit whose reply is lost is uncertain if Postgres does not answer', async () => {
     const node = await open(through(proxy))
     await closeGate()
     await atCommit(whileClosed)
@@ -292,7 +292,7 @@ describe('a commit whose answer is lost', () => {
   })
 })
 
-test('behind a pooler that swallows LISTEN the store is asked instead, and the log says so', async () => {
+test('the store polls behind a pooler that drops LISTEN, and logs it', async () => {
   const bouncer = await startPgBouncer(server)
   // What is not heard the first time is not tried again: that would be news of its own.
   const intervals = { ...QUICK_AND_PATIENT, probeAgainLeastMs: 60_000 }

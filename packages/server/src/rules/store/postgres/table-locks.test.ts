@@ -52,7 +52,7 @@ const connections = async () =>
     ),
   )
 
-test('polls that stand in line for a lock do not use up the connections of the server', async () => {
+test('polls that wait for a lock do not use up the connections of the server', async () => {
   const { store } = await open()
   const release = await holding('lock table sluice.state in access exclusive mode')
   try {
@@ -72,7 +72,7 @@ test('polls that stand in line for a lock do not use up the connections of the s
     .toMatchObject({ isConnected: true, problem: undefined })
 })
 
-test('commits that wait behind one that waits for a lock are told so when it is', async () => {
+test('commits that wait behind one that waits for a lock fail with that reason', async () => {
   const { store } = await open()
   const release = await holding('select sluice.hold()')
   try {
@@ -97,7 +97,7 @@ test.each([
     'create table s as select * from sluice.state; delete from sluice.state',
     'insert into sluice.state select * from s',
   ],
-])('where %s of the store is gone, that is told, once, until it is back', async (_, take, give) => {
+])('a missing %s of the store is logged once, until it is back', async (_, take, give) => {
   const { store, lines } = await open(QUICK_AND_PATIENT)
   await server.psql(take, url)
   // It is not connected at first either, without a problem.

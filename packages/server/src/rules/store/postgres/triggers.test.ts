@@ -25,8 +25,8 @@ afterEach(() => store.close())
 
 const sql = (text: string) => server.psql(text, url)
 
-describe('a change by hand', () => {
-  test('is a version by whoever is signed in', async () => {
+describe('changes by SQL', () => {
+  test('a change by SQL is a version of the database user', async () => {
     await sql(`update sluice.rules set body = '{"id":"a","limits":["9/second"]}' where id = 'a'`)
     const { records, position } = await readAll(store, start)
     const body = { id: 'a', limits: ['9/second'] }
@@ -37,7 +37,7 @@ describe('a change by hand', () => {
     expect(told?.changes).toEqual([{ kind: 'rule', id: 'a', before: ruleBody('a'), after: body }])
   })
 
-  test('is a version by whoever is named, and why', async () => {
+  test('a change by SQL can name its author and reason', async () => {
     await sql(`begin;
       select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true);
       update sluice.rules set body = jsonb_set(body::jsonb, '{mode}', '"shadow"') where id = 'a';
@@ -47,7 +47,7 @@ describe('a change by hand', () => {
     expect(told?.changes[0]?.after).toMatchObject({ id: 'a', mode: 'shadow' })
   })
 
-  test('is one version for all of a transaction, with each record once', async () => {
+  test('a transaction is one version, with each record once', async () => {
     await sql(`begin;
       insert into sluice.rules (id, body) values ('c', '{"id":"c"}');
       update sluice.rules set body = '{"id":"c","n":2}' where id = 'c';
@@ -64,7 +64,7 @@ describe('a change by hand', () => {
     ])
   })
 
-  test('that was rolled back is none, also to a savepoint', async () => {
+  test('a rollback, also to a savepoint, makes no version', async () => {
     await sql(`begin; delete from sluice.rules; rollback`)
     expect((await readAll(store, start)).position).toEqual(start)
     await sql(`begin;
@@ -74,12 +74,12 @@ describe('a change by hand', () => {
     expect(records.map(({ id, version }) => [id, version])).toEqual([['b', 3]])
   })
 
-  test('that meets no record is none', async () => {
+  test('a statement that changes no record makes no version', async () => {
     await sql(`update sluice.rules set body = '{}' where id = 'nothing'`)
     expect((await readAll(store, start)).position).toEqual(start)
   })
 
-  test('of an id removes one record and makes another', async () => {
+  test('a change of an id removes one record and creates another', async () => {
     await sql(`update sluice.rules set id = 'z' where id = 'a'`)
     const { records } = await readAll(store, start)
     expect(new Map(records.map(({ id, body }) => [id, body]))).toEqual(
@@ -90,7 +90,7 @@ describe('a change by hand', () => {
     )
   })
 
-  test('is told to all nodes', async () => {
+  test('all nodes are notified of a change by SQL', async () => {
     await expect.poll(() => store.status().news, WITHIN).toBe('push')
     let news = 0
     store.onChange(() => {
@@ -100,19 +100,19 @@ describe('a change by hand', () => {
     await expect.poll(() => news, WITHIN).toBeGreaterThan(0)
   })
 
-  test('conflicts with whoever had seen the version before it', async () => {
+  test('a commit based on the version before a change by SQL is a conflict', async () => {
     await sql(`update sluice.rules set body = body where id = 'a'`)
     await expect(commit(store, [rule('a', 5)], { base: 2 })).rejects.toMatchObject({ version: 3 })
   })
 
-  test('chooses no version itself', async () => {
+  test('a change by SQL cannot set its version', async () => {
     await sql(`update sluice.rules set version = 999 where id = 'a'`)
     const { records } = await readAll(store, start)
     expect(records.map(({ version }) => version)).toEqual([3])
   })
 })
 
-test('changes that meet each other wait, and never lock each other out', async () => {
+test('concurrent changes wait for each other, and never deadlock', async () => {
   const hand = Array.from({ length: 20 }, (_, n) =>
     sql(`update sluice.rules set body = '{"id":"a","n":${n}}' where id = '${n % 2 ? 'a' : 'b'}'`),
   )
@@ -134,7 +134,7 @@ test('changes that meet each other wait, and never lock each other out', async (
   expect(versions).toEqual(Array.from({ length: 32 }, (_, n) => 32 - n))
 })
 
-describe('what would leave nodes behind is refused', () => {
+describe('statements that nodes could not follow are refused', () => {
   test.each([
     ['truncate sluice.rules', 'TRUNCATE of sluice.rules: nobody would know what was removed'],
     ['truncate sluice.versions', 'nobody would know'],
@@ -149,7 +149,7 @@ describe('what would leave nodes behind is refused', () => {
   })
 })
 
-test('of more than 100,000 removed records the oldest are forgotten, and then all is read', async () => {
+test('beyond 100,000 removed records the oldest are dropped, and older positions read everything', async () => {
   await sql(`delete from sluice.rules where id = 'a'`)
   const { position } = await readAll(store, start)
   // As if they had been removed then: to do so would take a while.

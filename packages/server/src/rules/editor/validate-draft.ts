@@ -126,7 +126,7 @@ function findUnstorable(draft: Draft): readonly Problem[] {
   return problems
 }
 
-/** A book shows the same list until one of its rules changes. */
+/** Sizes of whole catalogs: their list of rules is the same object until a rule changes. */
 const knownTotals = new WeakMap<readonly CatalogRule[], number>()
 
 function totalSize(draft: Draft): number {

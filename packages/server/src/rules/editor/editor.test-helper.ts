@@ -28,10 +28,10 @@ export interface EditingNode {
 
 export interface NodeOptions {
   readonly store?: RuleStore
-  /** Stands between the node and its editor. */
+  /** Wraps the follower of the node for its editor. */
   readonly wrap?: (follower: RuleFollower) => RuleFollower
   readonly wait?: (ms: number) => Promise<unknown>
-  /** Attributes that callers may set themselves, by a header. */
+  /** Attributes that callers can set themselves with a header. */
   readonly fromHeaders?: ReadonlySet<string>
 }
 
@@ -74,7 +74,7 @@ export async function failureOf(edit: Promise<unknown>): Promise<EditError> {
   throw new Error(`found ${String(error)} in place of an EditError`)
 }
 
-/** Everything that people can change, as this node knows it. */
+/** Everything that an edit can change, as this node knows it. */
 export function contentsOf(catalog: RuleCatalog) {
   return {
     set: catalog.set,

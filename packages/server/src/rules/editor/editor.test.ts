@@ -1,4 +1,4 @@
-/** What becomes of an edit where the store fails, or others edit too. */
+/** Edits while the store fails, or while others edit too. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { memoryRuleStore } from '../store/memory-rule-store.test-helper.js'
 import {
@@ -26,7 +26,7 @@ beforeEach(() => {
 })
 afterEach(() => node?.close())
 
-/** A store whose commits go through this. */
+/** A store whose commits go through the given function. */
 function withCommit(commit: (given: Commit, store: RuleStore) => ReturnType<RuleStore['commit']>) {
   const store = memoryRuleStore()
   const own = store.commit.bind(store)

@@ -1,4 +1,4 @@
-/** Secrets that a rule names are stored as calls have them, whatever way the rule comes in. */
+/** Secrets in rules are stored masked, as calls have them, for every way to edit a rule. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { contentsOf, type EditingNode, editingNode, META, RULE } from './editor.test-helper.js'
 

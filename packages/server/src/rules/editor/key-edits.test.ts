@@ -1,4 +1,4 @@
-/** Known keys and tokens. */
+/** API keys and admin tokens. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { keyHash, sha256Of } from '../store/key-hash.js'
 import { type EditingNode, editingNode, failureOf, META, NOW_MS } from './editor.test-helper.js'

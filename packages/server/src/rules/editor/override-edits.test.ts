@@ -1,4 +1,4 @@
-/** Own limits for single callers. */
+/** Edits of overrides. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   contentsOf,

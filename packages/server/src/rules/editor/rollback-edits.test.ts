@@ -1,4 +1,4 @@
-/** Back to how things were, as a new version. */
+/** Rollbacks of the set and of single rules. */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {

@@ -1,4 +1,4 @@
-/** What one rule would do, held against what the whole set with it would do. */
+/** Compares the validation of one rule with that of the whole set with it. */
 import type { Problem } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -27,7 +27,7 @@ const rule = fc.record(
   { requiredKeys: ['limits'] },
 )
 
-/** One in eight cannot be kept. */
+/** One in eight cannot be stored. */
 const changedRule = fc.tuple(rule, fc.nat({ max: 7 })).map(([each, odds]) => {
   return odds === 0 ? { ...each, description: 'half a character: \ud800' } : each
 })

@@ -1,4 +1,4 @@
-/** One rule as text: read with its places, and said what it would do before it does it. */
+/** Validation of one rule, as text with places and as objects. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type EditingNode, editingNode, failureOf, META, RULE } from './editor.test-helper.js'
@@ -121,7 +121,7 @@ describe('validateRule', () => {
     await node.editor.create(net, META)
     const text = 'id: a\nby: [user, session]\nlimits: [1/day]\n'
     const { warnings } = await node.editor.validateRule(text)
-    // Nobody leaves out the user unseen; whoever leaves out the session does.
+    // A call without a user is caught by another rule; one without a session is not.
     expect(warnings).toMatchObject([
       { code: 'dodged-rule', found: '"session"', rule: 'a', line: 2, column: 5 },
     ])

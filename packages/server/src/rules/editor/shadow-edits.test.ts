@@ -1,4 +1,4 @@
-/** Rules that refuse nobody for a while, as the editor stores them. */
+/** Timed shadows as the editor stores them. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type EditingNode, editingNode, failureOf, META, NOW_MS } from './editor.test-helper.js'
 

@@ -1,4 +1,4 @@
-/** Sets that are read in a thread of their own say and do what smaller ones do. */
+/** Large sets, parsed in a worker thread, behave like small ones. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { contentsOf, type EditingNode, editingNode, failureOf, META } from './editor.test-helper.js'
 import { isLarge, parseLargeJson } from './worker-parse.js'

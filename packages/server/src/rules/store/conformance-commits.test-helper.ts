@@ -1,4 +1,4 @@
-/** Claims about versions: what a commit does, and what it refuses. */
+/** Conformance of commits: what they change, and what is refused. */
 import { expect, test } from 'vitest'
 import {
   candidate,

@@ -1,4 +1,4 @@
-/** Claims about the past: what is told of versions, and what undoes them. */
+/** Conformance of the history: what is listed of versions, and what undoes them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { recordKey } from './check-commit.js'

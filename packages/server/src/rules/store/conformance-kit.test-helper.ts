@@ -1,4 +1,4 @@
-/** What the claims about rule stores are written with. */
+/** Helpers of the conformance suite. */
 import { test } from 'vitest'
 import { recordKey } from './check-commit.js'
 import type { Change, KeyDocument, RuleDocument, StoredRecord } from './records.js'

@@ -1,4 +1,4 @@
-/** Claims about who is there: nodes that report, and handles that are told of news. */
+/** Conformance of node reports, and of notifications of changes. */
 import { expect, test, vi } from 'vitest'
 import { claimIf, commit, readAll, rule, type WithStore } from './conformance-kit.test-helper.js'
 import type { NodeReport } from './rule-store.js'

@@ -1,4 +1,4 @@
-/** Claims about reading: everything, what changed, and stores that are not what they were. */
+/** Conformance of reads: whole, of changes, and of stores that diverged. */
 import { expect, test } from 'vitest'
 import {
   candidate,
@@ -187,7 +187,7 @@ function lineageClaims(withStore: WithStore): void {
         expect(read.position).toEqual(adopted)
         expect(stateOf(read.records)).toEqual(state)
       }
-      // Ahead of where it was adopted: nobody meant that one.
+      // A position ahead of the adoption has diverged.
       await refuses(store, { ...ahead, version: 8 })
       await refuses(store, { ...ahead, version: 100 })
       expect((await readAll(store, adopted)).records).toEqual([])

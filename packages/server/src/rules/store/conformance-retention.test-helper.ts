@@ -1,4 +1,4 @@
-/** Claims about how far back the past reaches: as far as a store says, and every step is right. */
+/** Conformance of the retention of versions. */
 import { expect, test } from 'vitest'
 import {
   claimIf,
@@ -67,7 +67,7 @@ export function retentionClaims(
       expect(found.position).toEqual(whole.position)
       expect(new Set(found.records)).toEqual(new Set(whole.records))
       expect(await readAll(again, whole.position)).toMatchObject({ isWhole: false, records: [] })
-      // It may be a position of another history: nobody can tell.
+      // It may be a position of another history.
       await expect(readAll(again, early)).rejects.toThrow(DivergedError)
       const next = await commit(again, [rule('early', 2)])
       expect(next).toMatchObject({ version: whole.position.version + 1 })

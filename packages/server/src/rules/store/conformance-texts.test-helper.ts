@@ -1,4 +1,4 @@
-/** Claims about what records may hold. */
+/** Conformance of the texts and bodies that records may hold. */
 import { expect, test } from 'vitest'
 import { commit, readAll, rule, type WithStore } from './conformance-kit.test-helper.js'
 import type { Change } from './records.js'

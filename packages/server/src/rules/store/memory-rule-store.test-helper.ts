@@ -1,4 +1,4 @@
-/** A rule store that forgets everything, with as many handles as a test has nodes. */
+/** A rule store in memory, with as many handles as a test has nodes. */
 import { VersionBuilder } from './version-builder.js'
 import { changesOf, type VersionEntry, firstEntry, pastVersion } from './version-entry.js'
 import { RecordTable } from './record-table.js'
@@ -22,7 +22,7 @@ interface SharedState {
 export interface MemoryRuleStoreOptions {
   /** Milliseconds since 1970. */
   readonly now?: () => number
-  /** How many changes are told one by one: see `RecordTable`. */
+  /** How many recent changes are kept: see `RecordTable`. */
   readonly recentChangesMax?: number
 }
 

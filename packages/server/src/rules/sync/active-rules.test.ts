@@ -18,7 +18,7 @@ test('rules that could not be read are activated with the next update, whatever 
   }
   await activeRules.activate(catalog, take(1, [ruleOf('a'), setOf('a')]), () => {})
   const update = take(2, [ruleOf('a', { limits: ['20/second'] })])
-  // A book that nothing can be asked of.
+  // A catalog that throws on every access.
   await expect(
     activeRules.activate(Object.create(catalog) as typeof catalog, update, () => {}),
   ).rejects.toThrow()

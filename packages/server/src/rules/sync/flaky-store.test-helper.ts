@@ -4,17 +4,17 @@ import type { RecordChunk, Position, RuleStore } from '../store/rule-store.js'
 import { UnavailableError } from '../store/rule-store.js'
 
 export interface FlakyStore extends RuleStore {
-  /** What answers. */
+  /** The real store. */
   target: MemoryRuleStore
-  /** Nothing is answered: at once, or never. */
+  /** How requests fail: at once, or by never getting a reply. */
   fault: 'none' | 'refused' | 'silent' | 'cut'
-  /** Whether news comes. */
+  /** Whether listeners are notified of changes. */
   isDeaf: boolean
-  /** Whether somebody waits for an answer that will not come. */
+  /** Whether a request waits for a reply that will not come. */
   isWaiting: boolean
   /** How often it was read. */
   reads: number
-  /** How much of what was read was everything. */
+  /** How many of the reads were whole. */
   wholeReads: number
 }
 

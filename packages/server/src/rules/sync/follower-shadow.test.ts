@@ -1,4 +1,4 @@
-/** Rules that refuse nobody for a while, on nodes that follow a store. */
+/** Timed shadows on nodes that follow a store. */
 import { afterEach, expect, test } from 'vitest'
 import type { Change, ShadowDocument } from '../store/records.js'
 import {

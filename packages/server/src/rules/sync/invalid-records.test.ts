@@ -33,7 +33,7 @@ describe('records written to the store by hand', () => {
     ])
     await node.scheduler.advance(30_000)
     expect(node.follower.ageSeconds()).toBeGreaterThan(29)
-    // Told once, however often the set is read.
+    // Logged once, however often the set is read.
     await commit(store, ruleOf('b', { by: ['plan'], limits: ['8/second'] }))
     await node.scheduler.advance(250)
     expect(node.follower.failures()).toBe(1)

@@ -97,7 +97,7 @@ test('after any changes and lost notifications, a node has the state of one that
       for (const one of steps) await take(node, one)
       node.store.fault = 'none'
       node.store.isDeaf = false
-      // What was lost is made up for by the next news.
+      // The next notification makes up for lost ones.
       await commit(target, keyOf('last', 'p'))
       await node.scheduler.advance(10_000)
 

@@ -1,4 +1,4 @@
-/** Nodes that follow a rule store in memory, and what a test asks them. */
+/** Nodes that follow a rule store in memory, and assertions on them. */
 import { createLimiter, type Limiter } from '@sluice/limiter'
 import { createMemoryLog, type MemoryLog } from '../../observability/log/memory-log.test-helper.js'
 import { type MemoryRuleStore, memoryRuleStore } from '../store/memory-rule-store.test-helper.js'
@@ -15,7 +15,7 @@ import {
 import type { RuleFollower } from './rule-follower.js'
 import { followStore } from './rule-store-follower.js'
 
-/** Keys by id, as a test can look at them. */
+/** Received keys by id. */
 export class TestKeyReceiver implements KeyReceiver {
   inUse: ReadonlyMap<string, StoredRecord> = new Map()
   secret: string | undefined
@@ -133,7 +133,7 @@ export const keyOf = (id: string, plan: string): Change => ({
   },
 })
 
-/** How much a user may at most, by the limit that binds; undefined: no rule speaks of it. */
+/** Returns the tightest limit of a user; undefined if no rule applies. */
 export async function limitOf(node: TestNode, user: string, more: object = {}) {
   const decision = await node.limiter.peek({ attributes: { user, ...more } })
   return decision.reason === 'unmatched' ? undefined : decision.limit

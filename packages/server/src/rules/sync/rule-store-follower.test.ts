@@ -209,7 +209,7 @@ describe('an unreachable store', () => {
     expect(node.follower.ageSeconds()).toBeGreaterThan(3600)
     expect(await limitOf(node, 'u')).toBe(10)
     expect(node.follower.isReady()).toBe(true)
-    // Alerts tell of it.
+    // Alerts report it.
     expect(messagesOf(node, 'error')).toEqual([])
     node.store.fault = 'none'
     await node.scheduler.advance(6000)

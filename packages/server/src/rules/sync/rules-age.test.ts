@@ -5,7 +5,7 @@ test('confirmed rules have an age of exactly 0, however often the clock is read'
   let nowMs = 0
   let isConfirmed = true
   const rulesAge = new RulesAge({
-    // Every look at it is later than the one before.
+    // Every read of the clock is later than the one before.
     scheduler: { nowMs: () => (nowMs += 10), after: () => () => {} },
     isConfirmed: () => isConfirmed,
   })

@@ -67,7 +67,7 @@ test('a shadow ends even if the store holds an invalid set by then', async () =>
 
 test('a disconnected node does not start a shadow that is over when it reconnects', async () => {
   const { store, node } = await startEnforcing()
-  // The connection is gone, and nobody reads meanwhile.
+  // The connection is lost, so nothing is read meanwhile.
   node.store.fault = 'refused'
   node.store.isDeaf = true
   await node.scheduler.advance(60 * MINUTE)

@@ -146,7 +146,7 @@ test('a follower at a version whose line is gone still gets the changes, and one
   const other = { ...position, mark: '0'.repeat(12) }
   await expect(readAll(store, other)).rejects.toThrow(DivergedError)
   await store.close()
-  // After a restart nobody can tell whose it was: it is not followed.
+  // After a restart its history is unknown: it is not followed.
   const again = await openStore(folder, SOON)
   await expect(readAll(again, position)).rejects.toThrow(DivergedError)
 })

@@ -1,4 +1,4 @@
-/** A process that ends at any step, and a machine that loses what was not made safe by then. */
+/** A process that ends at any step, and a machine that loses what was not synced by then. */
 import { appendFileSync, existsSync, statSync, truncateSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { commit, key, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'

@@ -1,4 +1,4 @@
-/** Rule stores in folders of their own, and disks and processes that fail when told to. */
+/** Rule stores in temporary folders, and disks and processes that fail on demand. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -43,7 +43,7 @@ export function filesIn(folder: string): readonly string[] {
   return readdirSync(folder).toSorted()
 }
 
-/** What a process that is somewhere else, or that died, would be. */
+/** The context of a process on another host, or of one that died. */
 export function lockOwner(more: Partial<LockOwner>): LockOwner {
   return { ...processContext('0.1.0').self, ...more }
 }

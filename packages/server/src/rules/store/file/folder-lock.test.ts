@@ -26,7 +26,7 @@ afterEach(closeStores)
 
 const NOBODY = 2 ** 22 + 1
 
-/** A folder that somebody locked as number 4, and how to touch that lock. */
+/** A folder that another process locked as number 4, and how to touch that lock. */
 function lockedBy(other: LockOwner | string) {
   const folder = makeRulesFolder()
   mkdirSync(folder, { mode: 0o700 })
@@ -123,8 +123,8 @@ test('an owner on another host that is silent for 15 seconds counts as dead', as
     touchedAgo(1000)
     let waits = 0
     const wait = async () => void waits++
-    // The time of the file system, which a file that was just written shows, stands still but for
-    // what was waited.
+    // The time of the file system, read from a file that was just written, moves only by the time
+    // waited.
     const startMs = statSync(folder).mtimeMs
     const fs: FileSystem = {
       ...realFileSystem,
@@ -171,7 +171,7 @@ test('an owner that lost its lock writes nothing more', async () => {
     (folder: string) => rmSync(join(folder, 'lock.1')),
     (folder: string) =>
       writeFileSync(join(folder, 'lock.2'), JSON.stringify(lockOwner({ id: 'x' }))),
-    // As whoever starts in a folder that was removed and made anew.
+    // Like a process that starts in a folder that was removed and created again.
     (folder: string) => {
       rmSync(join(folder, 'lock.1'))
       writeFileSync(join(folder, 'lock.1'), JSON.stringify(lockOwner({ id: 'x' })))

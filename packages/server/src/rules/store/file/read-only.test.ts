@@ -26,7 +26,7 @@ afterEach(closeStores)
 const TRIES_MAX = 10_000
 const READ_ONLY = 'rule store: opened read-only; rules are served, changes are refused'
 
-/** A folder with one rule, on a disk that takes nothing while `state.code` says why. */
+/** A folder with one rule, on a disk that fails writes with `state.code` while it is set. */
 async function unwritable(code = 'ENOSPC') {
   const folder = makeRulesFolder()
   const first = await openStore(folder)

@@ -1,4 +1,4 @@
-/** TLS to a real Postgres: who is believed, and who is not. */
+/** TLS to a real Postgres: which certificates are accepted. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -101,7 +101,7 @@ describe('an unusable database', () => {
     expect(store.status()).toMatchObject({ isConnected: false, news: 'none' })
     expect(store.status().problem).toContain('made by a newer release')
     await new Promise((resolve) => setTimeout(resolve, 300))
-    // It is tried again and again, and told once.
+    // It is retried, and logged once.
     expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
       ['error', 'rule store unavailable'],
     ])

@@ -1,4 +1,4 @@
-/** Postgres and the way to it fail; the store notices, goes on, and tells no lies. */
+/** Failures of Postgres and of the network: the store detects them, recovers, and reports truly. */
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startPgBouncer } from '../../../../../../tools/postgres/pgbouncer.js'
@@ -72,7 +72,7 @@ describe('the listener', () => {
     })
     for (let base = 1; base <= 10; base++) {
       await isListening(node)
-      // Of the last kill it may not have heard yet: then there is nobody to kill for a moment.
+      // The listener may not have reconnected since the last kill: then there is none to kill.
       const kill = async () =>
         Number(await server.psql(`select count(pg_terminate_backend(pid)) ${LISTENING}`, url))
       await Promise.all([
@@ -114,7 +114,7 @@ describe('the listener', () => {
   })
 
   test('a listener does not notify without changes', async () => {
-    // A heartbeat or a poll that is late on a busy machine would be news.
+    // A late heartbeat or poll on a busy machine would cause a notification.
     const { store: node } = await openStore(url, { intervals: QUICK_AND_PATIENT })
     opened.push(node)
     await isListening(node)
@@ -294,7 +294,7 @@ describe('a commit whose reply is lost', () => {
 
 test('the store polls behind a pooler that drops LISTEN, and logs it', async () => {
   const bouncer = await startPgBouncer(server)
-  // What is not heard the first time is not tried again: that would be news of its own.
+  // A probe that does not arrive is not repeated at once: that would be a notification too.
   const intervals = { ...QUICK_AND_PATIENT, probeAgainLeastMs: 60_000 }
   const { store, lines } = await openStore(bouncer.urlOf(url), { intervals })
   opened.push(store)

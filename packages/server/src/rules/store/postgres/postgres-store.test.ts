@@ -1,4 +1,4 @@
-/** The rule store in Postgres keeps what every rule store promises. */
+/** The rule store in Postgres passes the conformance suite. */
 import { afterAll, beforeAll } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../../../../../tools/postgres/server.js'
 import { describeRuleStore } from '../rule-store.conformance.test-helper.js'

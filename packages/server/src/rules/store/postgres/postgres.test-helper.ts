@@ -10,7 +10,7 @@ import { openPostgresStore, type PostgresStoreOptions } from './postgres-store.j
 /** Of a server, on a machine that is busy with other tests. */
 export const START_MS_MAX = 60_000
 
-/** So that nobody waits for what is meant to be seldom. */
+/** Short intervals, so that tests do not wait for rare events. */
 export const QUICK: Partial<Intervals> = {
   heartbeatMs: 100,
   heartbeatWithinMs: 500,

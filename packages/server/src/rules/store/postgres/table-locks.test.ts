@@ -1,4 +1,4 @@
-/** Somebody else holds what the store needs, or took it away: it is told, and harms nobody. */
+/** Another session locks or removes the tables of the store: it is reported, and does no harm. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../../../../../tools/postgres/server.js'
 import { commit, readAll, rule } from '../conformance-kit.test-helper.js'

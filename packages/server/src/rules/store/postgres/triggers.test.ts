@@ -1,4 +1,4 @@
-/** What is changed by hand in SQL is a version like any other. */
+/** Changes by SQL are versions like any other. */
 import { afterAll, beforeAll, beforeEach, afterEach, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../../../../../tools/postgres/server.js'
 import { commit, readAll, rule, ruleBody } from '../conformance-kit.test-helper.js'

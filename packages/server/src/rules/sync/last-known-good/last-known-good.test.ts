@@ -106,7 +106,7 @@ test('the copy has nothing of a read that failed or is not active yet', async ()
   refused.complete()
   await opened.copy.flush()
   expect(await load(openCopy())).toEqual({ version: 1, records: [key('a', 1)] })
-  // The next that is in force brings with it what was not.
+  // The next active read is saved together with it.
   await write(opened, false, 3, [key('d', 3)])
   const records = [key('a', 1), key('c', 2), key('d', 3)]
   expect(await load(openCopy())).toEqual({ version: 3, records })

@@ -81,7 +81,7 @@ test('commits that wait behind one that waits for a lock fail with that reason',
     expect(first).toMatchObject({ reason: { name: 'UnavailableError', isUncertain: false } })
     expect(String((first as PromiseRejectedResult).reason)).toContain('hold a lock')
     for (const other of others) {
-      expect(String((other as PromiseRejectedResult).reason)).toContain('busy with commits before')
+      expect(String((other as PromiseRejectedResult).reason)).toContain('busy with earlier commits')
     }
     expect((await readAll(store)).position.version).toBe(2)
   } finally {

@@ -56,8 +56,8 @@ describe('a login', () => {
     await login(admin, 'a-wrong-one')
     const lines = admin.memoryLog.lines.filter(({ msg }) => /session|login/.test(String(msg)))
     expect(lines).toMatchObject([
-      { level: 'info', msg: 'admin session started', holder: 'admin', address: '0.0.0.0' },
-      { level: 'info', msg: 'admin session started', holder: 'a read' },
+      { level: 'info', msg: 'admin session started', principal: 'admin', address: '0.0.0.0' },
+      { level: 'info', msg: 'admin session started', principal: 'a read' },
       { level: 'warn', msg: 'admin login rejected: invalid token', address: '0.0.0.0' },
     ])
     expect(JSON.stringify(lines)).not.toContain(ROOT_TOKEN)
@@ -112,7 +112,7 @@ describe('a login', () => {
       expect(answer.headers.has('set-cookie')).toBe(false)
       expect(await answer.json()).toMatchObject({
         error: 'not_encrypted',
-        detail: expect.stringContaining('accepted: https://'),
+        detail: expect.stringContaining('Use https://'),
       })
     }
   })
@@ -229,7 +229,8 @@ describe('a session', () => {
   test('nobody who asks whose it is without one fills the log', async () => {
     const admin = await startAdmin()
     expect((await admin.request('GET', '/session', undefined, { token: null })).status).toBe(401)
-    const told = () => admin.memoryLog.lines.filter(({ msg }) => /admin token/.test(String(msg)))
+    const told = () =>
+      admin.memoryLog.lines.filter(({ msg }) => /admin request rejected/.test(String(msg)))
     expect(told()).toEqual([])
     const headers = { cookie: 'sluice_session=stale' }
     await admin.request('GET', '/session', undefined, { token: null, headers })

@@ -144,7 +144,7 @@ describe('streams', () => {
     expect(() => open(events, 'another')).not.toThrow()
     await streams[5]?.reader.cancel()
     expect(() => open(events)).not.toThrow()
-    expect(() => open(events)).toThrow('found 32 of this token')
+    expect(() => open(events)).toThrow('This token has 32 open event streams')
   })
 
   test('are up to 64 of all', async () => {
@@ -219,6 +219,6 @@ describe('streams', () => {
       expect(namesOf(await read(stream))).toEqual(['retry', 'tick', 'end'])
     }
     expect([events.count(), alerts.listeners()]).toEqual([0, 0])
-    expect(() => open(events)).toThrow('the server is stopping')
+    expect(() => open(events)).toThrow('The server is stopping')
   })
 })

@@ -83,9 +83,11 @@ describe('bytes', () => {
   })
 
   test('are refused beyond it, said or sent', async () => {
-    await expect(readBytes(streamOf('a'), '5', 4)).rejects.toThrow('accepted: 4 bytes')
-    await expect(readBytes(streamOf('abcde'), undefined, 4)).rejects.toThrow('accepted: 4 bytes')
-    await expect(readBytes(inPieces(5), undefined, 4)).rejects.toThrow('accepted: 4 bytes')
+    await expect(readBytes(streamOf('a'), '5', 4)).rejects.toThrow('The body exceeds 4 bytes')
+    await expect(readBytes(streamOf('abcde'), undefined, 4)).rejects.toThrow(
+      'The body exceeds 4 bytes',
+    )
+    await expect(readBytes(inPieces(5), undefined, 4)).rejects.toThrow('The body exceeds 4 bytes')
   })
 })
 

@@ -58,7 +58,7 @@ describe('the layout check fails on', () => {
   })
 
   test('an algorithm without its truth table', () => {
-    const source = "ALGORITHM_NAMES = ['token-bucket', 'new-one']"
+    const source = "algorithms = {\n  'token-bucket': tokenBucket,\n  'new-one': newOne,\n}"
     const exists = (path: string) => path === 'conformance/token-bucket.json'
     expect(checkTables(source, exists)).toEqual([
       'new-one has no truth table; write conformance/new-one.json',

@@ -44,7 +44,6 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
 
   test('shares its Lua only with algorithms of the same states', () => {
     expect(algorithms[algorithm.lua].layout).toBe(algorithm.layout)
-    expect(algorithms[algorithm.lua].take).toBe(algorithm.take)
   })
 
   test('accepts exactly the optional fields that it names', () => {

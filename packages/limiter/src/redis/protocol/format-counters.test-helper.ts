@@ -210,7 +210,7 @@ export async function dumpKeys(server: RedisServer): Promise<readonly DumpedKey[
 
 /** Redis turns bytes into hex itself, because the connection of the tests is for text. */
 const TO_HEX = `local function hex(text)
-  return (string.gsub(text, '..', function(c) return string.format('%02x', string.byte(c)) end))
+  return (string.gsub(text, '.', function(c) return string.format('%02x', string.byte(c)) end))
 end
 `
 const HEX_OF_STRING = `${TO_HEX}return hex(redis.call('GET', KEYS[1]))`
@@ -218,7 +218,7 @@ const HEX_OF_HASH = `${TO_HEX}local all = redis.call('HGETALL', KEYS[1])
 for i, each in ipairs(all) do all[i] = hex(each) end
 return all`
 const FROM_HEX = `local function bytes(hex)
-  return (string.gsub(hex, '../..', function(c) return string.char(tonumber(c, 16)) end))
+  return (string.gsub(hex, '..', function(c) return string.char(tonumber(c, 16)) end))
 end
 `
 const STRING_OF_HEX = `${FROM_HEX}redis.call('SET', KEYS[1], bytes(ARGV[1]))`

@@ -264,12 +264,14 @@ class RedisCounterStore implements RedisStore {
     })
   }
 
-  /** Counts a call that met no connection: there is none yet, or Redis refuses this node. */
+  /** Counts a call without a connection: there is none yet, or Redis refuses this node. */
   private countUnsent(): void {
     this.#observer.error('connection', NO_ADDRESS)
   }
 
-  /** A call that was sent as one, but had to be split up on its way. */
+  /**
+   * Combines the answers to a call that was sent as one operation but had to be split on its way.
+   */
   private combineAnswers(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
     const places = groups.map((takes) => [...takes.keys()])
     const slots = new SlotAnswers(groups, this.#options.deadlineMs)
@@ -316,9 +318,9 @@ class RedisCounterStore implements RedisStore {
   }
 
   /**
-   * Gives back what refused calls took. A give-back that is lost stays charged until it decays:
-   * early refusals, never too much. Of the calls of one turn the last goes first: a leaky bucket
-   * frees a slot that has begun only if none after it is taken.
+   * Gives back the units of refused calls. Units that are lost on the way stay charged until they
+   * decay: that refuses early and never admits too much. Of the calls of one turn the last goes
+   * first, because a leaky bucket frees a slot that has begun only if none after it is taken.
    */
   private undo(gives: readonly GiveBack[]): Promise<void> {
     if (gives.length === 0) return Promise.resolve()
@@ -331,7 +333,7 @@ class RedisCounterStore implements RedisStore {
   private undoAll(): void {
     for (const { gives, done } of this.#undoQueue.splice(0).toReversed()) {
       const givingBack = gives.map(async (give) => {
-        // A mark is no counter that a refusal could be remembered of.
+        // A mark is not a counter, so no refusal by it can be remembered.
         const isMark = give.undone !== true
         if (!isMark) this.notifyGivenBack(give.key)
         await this.giveBack(give)
@@ -341,7 +343,7 @@ class RedisCounterStore implements RedisStore {
     }
   }
 
-  /** Both leave in one batch, and the script does them in this order. */
+  /** Both are sent in one batch, and the script runs them in this order. */
   private async giveBack({ penalty, ...give }: GiveBack): Promise<void> {
     const { key, limit, at = 0 } = give
     const steps = [this.give(give)]
@@ -349,7 +351,7 @@ class RedisCounterStore implements RedisStore {
     await Promise.allSettled(steps)
   }
 
-  /** A mark that is lost ends by itself. */
+  /** A mark that is lost expires. */
   private unmark(gives: readonly Give[]): void {
     for (const give of gives) this.give(give).catch(() => {})
   }
@@ -368,7 +370,7 @@ function notRun(groups: Groups<Take>): Groups<Answer> {
   return groups.map((takes) => takes.map(() => 'not-run' as const))
 }
 
-/** Checked before anything is sent: neither a script nor a timer is a place to find out. */
+/** Checks all numbers before anything is sent, because a script or a timer cannot report them. */
 function requireTakes(groups: Groups<Take>): void {
   if (countTakes(groups) > TAKES_MAX) {
     const found = countTakes(groups)

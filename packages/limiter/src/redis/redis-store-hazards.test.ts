@@ -148,7 +148,7 @@ test('calls in flight are answered when the store is closed', async () => {
   await opened({ url: proxy.url }, async () => {
     proxy.hold('to-client')
     for (let i = 0; i < 1000; i++) {
-      void store.take([[take(i)]]).then((told) => answers.push(told[0]?.[0] ?? 'not-run'))
+      void store.take([[take(i)]]).then((groups) => answers.push(groups[0]?.[0] ?? 'not-run'))
     }
     await pause(5)
   })

@@ -5,7 +5,7 @@ import { PartitionOp } from '../request/partition-op.js'
 const NOW_MS = 1000
 
 /** Operations with so many milliseconds left. */
-function parts(...leftMs: readonly number[]): readonly PartitionOp[] {
+function opsLeft(...leftMs: readonly number[]): readonly PartitionOp[] {
   return leftMs.map((left) => {
     const deadlineAtMs = NOW_MS + left
     const owner = {
@@ -19,7 +19,7 @@ function parts(...leftMs: readonly number[]): readonly PartitionOp[] {
 }
 
 const cut = (...leftMs: readonly number[]) =>
-  groupByDeadline(parts(...leftMs), NOW_MS).map((group) =>
+  groupByDeadline(opsLeft(...leftMs), NOW_MS).map((group) =>
     group.map(({ owner }) => owner.deadlineAtMs - NOW_MS),
   )
 

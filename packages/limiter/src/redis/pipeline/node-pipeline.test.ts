@@ -42,9 +42,9 @@ async function pass(ms: number): Promise<void> {
 
 function open({ isBusy = () => false } = {}) {
   const channel = new WatchedChannel()
-  const told: string[] = []
+  const events: string[] = []
   const errors: string[] = []
-  const parts: NodePipelineDeps = {
+  const deps: NodePipelineDeps = {
     nowMs: () => nowMs,
     random: () => 0,
     codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
@@ -55,8 +55,8 @@ function open({ isBusy = () => false } = {}) {
     observer: {
       ...silentObserver,
       error: (code) => errors.push(code),
-      breakerOpened: () => told.push('opened'),
-      breakerClosed: () => told.push('closed'),
+      breakerOpened: () => events.push('opened'),
+      breakerClosed: () => events.push('closed'),
     },
     plan: (waiting) => [{ ops: waiting, asking: false }],
     route: () => {},
@@ -65,11 +65,11 @@ function open({ isBusy = () => false } = {}) {
     onCrossSlot: () => {},
     onScriptPassed: () => {},
     refreshTopology: () => {},
-    onAnswering: () => told.push('answering'),
+    onAnswering: () => events.push('answering'),
     isBusy,
     onReply: () => {},
   }
-  const lane = new NodePipeline(channel, parts)
+  const pipeline = new NodePipeline(channel, deps)
   const answers: OpAnswer[] = []
   /** A take that is added now, and its settled answer. */
   const add = (weight = 1) => {
@@ -82,15 +82,15 @@ function open({ isBusy = () => false } = {}) {
       },
       opsPerCounter: (whole: PartitionOp) => [whole],
     }
-    const part = new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, weight)
-    lane.add(part)
-    return part
+    const op = new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, weight)
+    pipeline.add(op)
+    return op
   }
   const batches = () => channel.words().filter(([first]) => first === 'BATCH').length
-  return { lane, channel, told, errors, answers, add, batches }
+  return { pipeline, channel, events, errors, answers, add, batches }
 }
 
-function greeted(options = {}) {
+function openAnswering(options = {}) {
   const opened = open(options)
   opened.channel.reply(0, TIME)
   return opened
@@ -105,13 +105,13 @@ describe('a node whose time is not known', () => {
   })
 
   test('receives another TIME after an error reply', async () => {
-    const { lane, channel, told } = open()
+    const { pipeline, channel, events } = open()
     channel.reply(0, new RedisReplyError('BUSY Redis is busy running a script.'))
-    expect(lane.isAnswering).toBe(false)
+    expect(pipeline.isAnswering).toBe(false)
     await pass(250)
     expect(channel.words()).toEqual([['TIME'], ['TIME']])
     channel.reply(1, TIME)
-    expect([lane.isAnswering, told]).toEqual([true, ['answering']])
+    expect([pipeline.isAnswering, events]).toEqual([true, ['answering']])
     await pass(700)
     expect(channel.sent.length).toBe(2)
   })
@@ -142,8 +142,8 @@ describe('a call that is not sent counts as an error', () => {
   })
 
   test('with the code breaker while the breaker is open', () => {
-    const { lane, add, answers, errors } = greeted()
-    lane.breaker.trip()
+    const { pipeline, add, answers, errors } = openAnswering()
+    pipeline.breaker.trip()
     add()
     expect([answers, errors]).toEqual([['not-run'], ['breaker']])
   })
@@ -154,29 +154,29 @@ describe('an idle node', () => {
   const timeAt = (ms: number) => [Buffer.from('1000'), Buffer.from(String(ms * 1000))]
 
   test('receives TIME at least once a second, so its clock stays known', async () => {
-    const { lane, channel } = greeted()
+    const { pipeline, channel } = openAnswering()
     let answered = 1
     for (let ms = 0; ms < 10_000; ms++) {
       await pass(1)
       for (; answered < channel.sent.length; answered++) channel.reply(answered, timeAt(nowMs))
-      expect(nowMs - lane.clock.learntMs).toBeLessThanOrEqual(1000)
-      expect(lane.clock.uncertaintyUs()).toBeLessThanOrEqual(2000)
+      expect(nowMs - pipeline.clock.learntMs).toBeLessThanOrEqual(1000)
+      expect(pipeline.clock.uncertaintyUs()).toBeLessThanOrEqual(2000)
     }
     expect(new Set(channel.words().flat())).toEqual(new Set(['TIME']))
     expect(channel.sent.length).toBeLessThanOrEqual(1 + 14)
   })
 
   test('receives no TIME while its replies contain its time', async () => {
-    const { lane, channel } = greeted()
+    const { pipeline, channel } = openAnswering()
     for (let ms = 0; ms < 5000; ms += 500) {
       await pass(500)
-      lane.clock.learn(nowMs - 1, nowMs, 1_000_000_000 + nowMs * 1000)
+      pipeline.clock.learn(nowMs - 1, nowMs, 1_000_000_000 + nowMs * 1000)
     }
     expect(channel.sent.length).toBe(1)
   })
 
   test('receives TIME only once while it does not answer', async () => {
-    const { channel } = greeted()
+    const { channel } = openAnswering()
     await pass(10_000)
     expect(channel.sent.length).toBe(2)
   })
@@ -186,49 +186,49 @@ describe('a silent connection', () => {
   /** Sends takes for so long without an answer. */
   async function ask({ add }: ReturnType<typeof open>, ms: number): Promise<void> {
     for (let i = 0; i < ms; i += 10) {
-      const part = add()
+      const op = add()
       await pass(10)
-      if (nowMs > DEADLINE_MS) part.expire()
+      if (nowMs > DEADLINE_MS) op.expire()
     }
   }
 
   test('drops 2 s after the first unanswered command, not after the first probe', async () => {
-    const opened = greeted()
+    const opened = openAnswering()
     // An idle hour before is not silence, because nothing was sent.
     nowMs += 3_600_000
     await ask(opened, 2000)
-    expect([opened.told, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
+    expect([opened.events, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
     await pass(400)
     expect(opened.channel.reconnects).toBeGreaterThan(0)
   })
 
   test('closes the breaker and reports it once a new connection answers', async () => {
-    const opened = greeted()
-    const { lane, channel, told } = opened
+    const opened = openAnswering()
+    const { pipeline, channel, events } = opened
     await ask(opened, 500)
-    expect(lane.breaker.isOpen).toBe(true)
+    expect(pipeline.breaker.isOpen).toBe(true)
     const outstanding = channel.sent.length
     for (let write = 1; write < outstanding; write++) channel.reply(write, CUT)
-    lane.onConnected()
+    pipeline.onConnected()
     channel.reply(outstanding, TIME)
-    expect([lane.isAnswering, lane.inFlight]).toEqual([true, 0])
-    expect(told).toEqual(['answering', 'opened', 'closed', 'answering'])
+    expect([pipeline.isAnswering, pipeline.inFlight]).toEqual([true, 0])
+    expect(events).toEqual(['answering', 'opened', 'closed', 'answering'])
   })
 })
 
 describe('takes for a node with spare time', () => {
   test('leave at once in separate batches while few are in flight', () => {
-    const { lane, add, batches } = greeted()
+    const { pipeline, add, batches } = openAnswering()
     for (let i = 0; i < 4; i++) add()
-    expect([batches(), lane.queueSize]).toEqual([4, 0])
+    expect([batches(), pipeline.queueSize]).toEqual([4, 0])
   })
 
   test('leave together at the end of the turn when more are in flight', async () => {
-    const { lane, add, batches } = greeted()
+    const { pipeline, add, batches } = openAnswering()
     for (let i = 0; i < 9; i++) add()
-    expect([batches(), lane.queueSize]).toEqual([4, 5])
+    expect([batches(), pipeline.queueSize]).toEqual([4, 5])
     await pass(1)
-    expect([batches(), lane.queueSize]).toEqual([5, 0])
+    expect([batches(), pipeline.queueSize]).toEqual([5, 0])
   })
 
   test('do not wait for the batches in flight, up to 64 of them', async () => {
@@ -246,17 +246,17 @@ describe('takes for a node with spare time', () => {
 
 describe('an operation that is not sent before its deadline', () => {
   test('does not blame a node that owes no reply', async () => {
-    const { lane, add, told, answers } = greeted()
+    const { pipeline, add, events, answers } = openAnswering()
     for (let i = 0; i < 20; i++) {
       nowMs += 50
       // A batch of no cost is never sent.
       add(0).expire()
     }
-    expect([answers.length, lane.breaker.isOpen, told]).toEqual([20, false, ['answering']])
+    expect([answers.length, pipeline.breaker.isOpen, events]).toEqual([20, false, ['answering']])
   })
 
   test('does not blame a node that answers others in time', async () => {
-    const { lane, channel, add, told } = greeted()
+    const { pipeline, channel, add, events } = openAnswering()
     add(BATCH_COST)
     add(BATCH_COST)
     for (let i = 1; i <= 20; i++) {
@@ -269,11 +269,11 @@ describe('an operation that is not sent before its deadline', () => {
       add(BATCH_COST)
       await pass(1)
     }
-    expect([lane.breaker.isOpen, told]).toEqual([false, ['answering']])
+    expect([pipeline.breaker.isOpen, events]).toEqual([false, ['answering']])
   })
 
   test('blames a node that has owed replies for as long as one may take', async () => {
-    const { add, told } = greeted()
+    const { add, events } = openAnswering()
     add(BATCH_COST)
     add(BATCH_COST)
     // Nothing more is sent, because nothing returns.
@@ -282,7 +282,7 @@ describe('an operation that is not sent before its deadline', () => {
       await pass(DEADLINE_MS + 1)
       waiting.expire()
     }
-    expect(told).toEqual(['answering', 'opened'])
+    expect(events).toEqual(['answering', 'opened'])
   })
 })
 
@@ -290,7 +290,7 @@ describe('operations with a deadline shorter than that of the store', () => {
   const HASTE_MS = 2
 
   test('do not blame a node that answers others meanwhile', async () => {
-    const { lane, channel, add } = greeted()
+    const { pipeline, channel, add } = openAnswering()
     for (let i = 1; i <= 40; i += 2) {
       const hasty = add()
       add()
@@ -300,67 +300,67 @@ describe('operations with a deadline shorter than that of the store', () => {
       channel.reply(i, CUT)
       channel.reply(i + 1, CUT)
     }
-    expect(lane.breaker.isOpen).toBe(false)
+    expect(pipeline.breaker.isOpen).toBe(false)
   })
 
   test('blame a node that has been silent for as long as the deadline of the store', async () => {
-    const { lane, add } = greeted()
+    const { pipeline, add } = openAnswering()
     for (let i = 0; i < 8; i++) {
       const hasty = add()
       await pass(HASTE_MS)
       hasty.expire()
       await pass(DEADLINE_MS)
     }
-    expect(lane.breaker.isOpen).toBe(true)
+    expect(pipeline.breaker.isOpen).toBe(true)
   })
 })
 
 describe('a process that is too busy to read in time', () => {
   test('does not blame the node for late replies', async () => {
-    const { lane, channel, add } = greeted({ isBusy: () => true })
+    const { pipeline, channel, add } = openAnswering({ isBusy: () => true })
     for (let i = 1; i <= 20; i++) {
-      const part = add()
+      const op = add()
       await pass(100)
-      part.expire()
+      op.expire()
       channel.reply(i, CUT)
     }
-    expect(lane.breaker.isOpen).toBe(false)
+    expect(pipeline.breaker.isOpen).toBe(false)
   })
 
   test('drops a connection that has been silent for two seconds', async () => {
-    const { add, channel, told } = greeted({ isBusy: () => true })
+    const { add, channel, events } = openAnswering({ isBusy: () => true })
     for (let ms = 0; ms < 2000; ms += 100) {
-      const part = add()
+      const op = add()
       await pass(100)
-      part.expire()
+      op.expire()
     }
-    expect([told, channel.reconnects]).toEqual([['answering'], 0])
+    expect([events, channel.reconnects]).toEqual([['answering'], 0])
     add()
     await pass(300)
-    expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+    expect([events, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
   })
 
   test('forgets the calls that it has answered itself, however many', async () => {
-    const { lane, add } = greeted({ isBusy: () => true })
+    const { pipeline, add } = openAnswering({ isBusy: () => true })
     for (let i = 0; i < 4; i++) {
       add(128)
       await pass(3)
     }
     for (let i = 0; i < 10_000; i++) add().expire()
-    expect(lane.queuedCost).toBe(0)
-    expect(lane.queueSize).toBeLessThan(200)
+    expect(pipeline.queuedCost).toBe(0)
+    expect(pipeline.queueSize).toBeLessThan(200)
   })
 })
 
 test('an idle connection that does not answer is dropped after two seconds', async () => {
-  const { channel, told } = greeted()
+  const { channel, events } = openAnswering()
   await pass(3500)
-  expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+  expect([events, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
 })
 
 describe('a heavy operation', () => {
   test('leaves alone, one at a time, and light ones do not wait for it', async () => {
-    const { channel, add, batches } = greeted()
+    const { channel, add, batches } = openAnswering()
     const sizes = () =>
       channel.sent.slice(1).map(({ commands }) => commands.map((each) => each.words().join(' ')))
     add(1000)
@@ -374,7 +374,7 @@ describe('a heavy operation', () => {
   })
 
   test('makes room for the next if it cannot be sent', async () => {
-    const { channel, add, answers, batches } = greeted()
+    const { channel, add, answers, batches } = openAnswering()
     channel.send = () => false
     add(1000)
     await pass(1)

@@ -6,16 +6,16 @@ const KEY = { hi: 1, lo: 2, partition: 0 }
 
 function chargeOf(settled: (error: unknown) => void) {
   const call = new CommandRequest('charge', 1000, () => settled(undefined), settled)
-  const part = new PartitionOp(call, { verb: 'reset', key: KEY }, 0, 1)
-  call.op = part
-  return { call, part }
+  const op = new PartitionOp(call, { verb: 'reset', key: KEY }, 0, 1)
+  call.op = op
+  return { call, op }
 }
 
 describe('a give, charge or reset', () => {
   test('rejects with an unknown outcome if it was sent and not answered in time', () => {
     const errors: unknown[] = []
-    const { call, part } = chargeOf((error) => errors.push(error))
-    part.stage = 'sent'
+    const { call, op } = chargeOf((error) => errors.push(error))
+    op.stage = 'sent'
     call.expire()
     expect(errors).toMatchObject([{ code: 'STORE_FAILED', silence: 'unknown' }])
   })
@@ -29,9 +29,9 @@ describe('a give, charge or reset', () => {
 
   test('rejects with what is known if its connection ended', () => {
     const errors: unknown[] = []
-    const { part } = chargeOf((error) => errors.push(error))
-    part.stage = 'sent'
-    part.settle('unknown')
+    const { op } = chargeOf((error) => errors.push(error))
+    op.stage = 'sent'
+    op.settle('unknown')
     expect(errors).toMatchObject([{ silence: 'unknown' }])
   })
 })

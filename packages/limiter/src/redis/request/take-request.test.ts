@@ -20,49 +20,49 @@ const granted: Outcome = {
 const refused: Outcome = { ...granted, granted: 0, remaining: 1, retryAfterMs: 1000 }
 
 function make(groups: Groups<Take>) {
-  const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
+  const answered: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
   const call = new TakeRequest({
     takeOp: new TakeOp('take', groups, false),
     deadlineAtMs: 20,
     onLate: (late) => {
-      told.late = late
+      answered.late = late
     },
     resolve: (answers) => {
-      told.answers = answers
+      answered.answers = answers
     },
   })
-  return { call, told }
+  return { call, answered }
 }
 
 const opsOf = (call: TakeRequest, isSingle: (partition: number) => boolean = () => false) =>
   call.asPartitionOps(isSingle)
-const takesOf = (part: PartitionOp | undefined) => {
-  if (part !== undefined) part.stage = 'sent'
-  return part
+const takesOf = (op: PartitionOp | undefined) => {
+  if (op !== undefined) op.stage = 'sent'
+  return op
 }
 
 describe('a call with one operation', () => {
   test('resolves to the answer of the operation', () => {
-    const { call, told } = make([[take(1, 1)]])
+    const { call, answered } = make([[take(1, 1)]])
     takesOf(call.asOneOp(1))?.settle([[granted]])
-    expect(told).toEqual({ answers: [[granted]] })
+    expect(answered).toEqual({ answers: [[granted]] })
   })
 
   test('resolves to not-run, and nothing later, if it was never sent', () => {
-    const { call, told } = make([[take(1, 1)], [take(2, 1)]])
+    const { call, answered } = make([[take(1, 1)], [take(2, 1)]])
     call.asOneOp(1)
     call.expire()
-    expect(told).toEqual({ answers: [['not-run'], ['not-run']] })
+    expect(answered).toEqual({ answers: [['not-run'], ['not-run']] })
   })
 
   test('resolves to unknown if it was sent, and its late answer is reported once', () => {
-    const { call, told } = make([[take(1, 1)]])
-    const part = takesOf(call.asOneOp(1))
+    const { call, answered } = make([[take(1, 1)]])
+    const op = takesOf(call.asOneOp(1))
     call.expire()
-    expect(told.answers).toEqual([['unknown']])
-    part?.settle([[granted]])
-    part?.settle('not-run')
-    expect(told.late).toEqual([[granted]])
+    expect(answered.answers).toEqual([['unknown']])
+    op?.settle([[granted]])
+    op?.settle('not-run')
+    expect(answered.late).toEqual([[granted]])
   })
 })
 
@@ -78,7 +78,7 @@ describe('a call in several partitions', () => {
   })
 
   test('resolves in the order of its takes if all operations pass', () => {
-    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const { call, answered } = make([[take(1, 1), take(2, 2), take(3, 1)]])
     const [one, two] = opsOf(call)
     two?.settle([[{ ...granted, remaining: 2 }]])
     one?.settle([
@@ -87,25 +87,25 @@ describe('a call in several partitions', () => {
         { ...granted, remaining: 3 },
       ],
     ])
-    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    const remaining = answered.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
     expect(remaining).toEqual([1, 2, 3])
   })
 
   test('resolves to what is known if an operation is silent, and reports the rest later', () => {
-    const { call, told } = make([[take(1, 1), take(2, 2)]])
+    const { call, answered } = make([[take(1, 1), take(2, 2)]])
     const [one, two] = opsOf(call)
     one?.settle([[granted]])
     takesOf(two)
     call.expire()
-    expect(told.answers).toEqual([[granted, 'unknown']])
+    expect(answered.answers).toEqual([[granted, 'unknown']])
     two?.settle([[granted]])
-    expect(told.late).toEqual([[granted, granted]])
+    expect(answered.late).toEqual([[granted, granted]])
   })
 })
 
 describe('a call whose slot is migrating', () => {
   test('splits into one operation per counter', () => {
-    const { call, told } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
+    const { call, answered } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
     const whole = call.asOneOp(1)
     const singles = call.opsPerCounter(whole)
     expect(singles.map(({ places }) => places)).toEqual([
@@ -116,19 +116,19 @@ describe('a call whose slot is migrating', () => {
     singles[0]?.settle([[granted], []])
     singles[1]?.settle([[refused], []])
     singles[2]?.settle([[], [granted]])
-    expect(told.answers?.[0]?.[1]).toEqual(refused)
+    expect(answered.answers?.[0]?.[1]).toEqual(refused)
   })
 
   test('splits one of its operations the same way', () => {
-    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const { call, answered } = make([[take(1, 1), take(2, 2), take(3, 1)]])
     const [one, two] = opsOf(call)
     const singles = one === undefined ? [] : call.opsPerCounter(one)
     expect(singles.map(({ places }) => places)).toEqual([[[0]], [[2]]])
     singles[1]?.settle([[{ ...granted, remaining: 3 }]])
     two?.settle([[{ ...granted, remaining: 2 }]])
-    expect(told.answers).toBeUndefined()
+    expect(answered.answers).toBeUndefined()
     singles[0]?.settle([[{ ...granted, remaining: 1 }]])
-    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    const remaining = answered.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
     expect(remaining).toEqual([1, 2, 3])
   })
 

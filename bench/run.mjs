@@ -24,6 +24,10 @@ const benchmarks = {
     about: 'CPU per call through the gateway and over /v1/check, against peers',
     files: ['./gateway/through.mjs', './gateway/check.mjs'],
   },
+  api: {
+    about: 'the second part of it: CPU per /v1/check, against a bare node:http handler',
+    files: ['./gateway/check.mjs'],
+  },
   redis: {
     about: 'decisions per second, CPU and latency on Redis, against peers',
     files: ['./redis/latency.mjs', './redis/decisions.mjs'],

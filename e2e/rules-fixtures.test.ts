@@ -116,7 +116,7 @@ describe('the messages of every bad set are those on file', () => {
       args: ['serve', '--check'],
       env: { SLUICE_RULES: `${name}.yaml` },
     }))
-    const good = { code: 0, out: 'Configuration and rules are good.\n' }
+    const good = { code: 0, out: 'Configuration and rules are valid.\n' }
     expect(checked).toEqual(expected((name) => (isWarning(name) ? good : { code: 2, out: '' })))
     expect(readdirSync(folder)).toEqual(before)
   })

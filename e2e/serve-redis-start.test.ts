@@ -178,7 +178,7 @@ describe('a start', () => {
     const env = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:1', SLUICE_WORKERS: '2' }
     expect(await waitForExit(run(['serve', '--check'], env))).toEqual({
       code: 0,
-      output: 'Configuration and rules are good.\n',
+      output: 'Configuration and rules are valid.\n',
     })
     const bad = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:x' }
     const { code, output } = await waitForExit(run(['serve', '--check'], bad))

@@ -300,7 +300,7 @@ describe('serve --check', () => {
     const folder = makeFolder()
     const env = { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }
     const { code, output } = await waitForExit(run(['serve', '--check'], env, folder))
-    expect([code, output]).toEqual([0, 'Configuration and rules are good.\n'])
+    expect([code, output]).toEqual([0, 'Configuration and rules are valid.\n'])
     expect(readdirSync(folder)).toEqual([])
   })
 

@@ -1,4 +1,4 @@
-/** Where every way in asks for a decision, so that each is counted and each refusal logged once. */
+/** Decides calls for every entry point, counts each decision and logs each refusal once. */
 import type { Call, Decision } from '@sluice/core'
 import type { CheckOptions, Limiter } from '@sluice/limiter'
 import type { RequestTrace } from './observability/tracing/telemetry.js'
@@ -7,7 +7,7 @@ export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'adm
 
 export interface Decider {
   readonly limiter: Limiter
-  /** At once where nothing has to be waited for: a promise costs more than it would bring. */
+  /** A promise only where a remote store is asked; see docs/performance.md#promises. */
   check(
     call: Call,
     entryPoint: EntryPoint,
@@ -19,24 +19,24 @@ export interface Decider {
 export interface DeciderDeps {
   readonly limiter: Limiter
   readonly metrics: { count(decision: Decision): void }
-  /** Whatever else looks on. */
+  /** Statistics, alerts and the decision log. */
   readonly observability: { onDecision(decision: Decision, call: Call): void }
   readonly refusals: {
     logRefusal(decision: Decision, call: Call, entryPoint: EntryPoint): void
-    /** A call that passed, and that something in shadow would have refused. */
+    /** Logs an admitted call that a shadow rule or a candidate would have refused. */
     logShadowRefusal(decision: Decision, call: Call, entryPoint: EntryPoint): void
   }
-  /** Told of decisions that were made without the store. */
+  /** Receives decisions that were made by posture. */
   readonly degraded: { onDecision(decision: Decision): void }
-  /** How long decisions take, in seconds. */
+  /** Decision latency in seconds. */
   readonly times: { observe(seconds: number, times?: number): void }
-  /** Milliseconds by a clock that never steps. */
+  /** Milliseconds by a monotonic clock. */
   readonly nowMs: () => number
 }
 
 /**
- * Reading the clock twice would cost a decision that is made here more than it may. So of those one
- * in so many is timed, and stands for all of them; of those that ask a store elsewhere each is.
+ * Reading the clock twice would cost too much of a decision in memory, so one in this many is timed
+ * and stands for the others. Decisions that wait for a remote store are all timed.
  */
 export const TIMED_EVERY = 64
 

@@ -1,4 +1,4 @@
-/** Everything between a call and its decision. */
+/** The engine: everything between a call and its decision, without any listener. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
@@ -49,22 +49,22 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** A store that does not answer learns by itself that this node has left. */
+/** How long to wait for a store on close; one that does not answer expires this node itself. */
 const CLOSE_MS_MAX = 250
-/** From 5 us, more than a decision in memory takes, to 1 s. */
+/** Histogram buckets from 5 us, above a decision in memory, to 1 s. */
 const SECONDS = [
   0.000005, 0.00001, 0.000025, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
   0.1, 0.25, 0.5, 1,
 ]
 
 export interface EngineOptions {
-  /** The user's own rules, read already; undefined: they are in a rule store. */
+  /** The rules file, already read; undefined: rules are in a rule store. */
   readonly rules: RulesFileContent | undefined
-  /** Whether nothing is configured, so that a new rule store begins with the example. */
+  /** Whether nothing is configured, so that a new rule store starts with the example rules. */
   readonly isExample: boolean
-  /** A rule store that another process holds for this one. */
+  /** The rule store that the primary process has open for its workers. */
   readonly store?: SharedStore | undefined
-  /** Undefined in a process that is alone. */
+  /** Undefined where there is only one process. */
   readonly worker?: WorkerDeps | undefined
 }
 
@@ -163,11 +163,11 @@ function openLogs(config: Config, { closers, ...deps }: LogDeps) {
 }
 
 function decisionTimes(registry: Registry): ReadableHistogram {
-  const help = 'How long decisions took; those in memory by a sample.'
+  const help = 'Decision latency in seconds. Decisions in memory are sampled.'
   return registry.histogram('sluice_decision_seconds', help, SECONDS)
 }
 
-/** Attributes that nobody is shown. */
+/** Attributes whose values are never shown. */
 export function secretAttributes({ identity }: Config): readonly string[] {
   return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
 }
@@ -206,7 +206,7 @@ async function openIdentifier(
   return identifier
 }
 
-/** A key of tokens that changes is in force at once; a bad one replaces nothing. */
+/** Reloads a JWT key file when it changes; an invalid file leaves the active keys in place. */
 function followKeyFile(file: string, identifier: Identifier, log: Log): FileWatcher {
   const fail = (error: unknown) =>
     log.error({ file, problem: String(error) }, 'jwt: key file rejected; the active keys stay')

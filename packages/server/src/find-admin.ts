@@ -1,4 +1,4 @@
-/** Where the `sluice` command finds a server, without loading one. Reads the environment. */
+/** Finds the admin API for the `sluice` command, from the environment; loads no server code. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -11,18 +11,18 @@ export interface FindAdminOptions {
   readonly tokenFile?: string | undefined
 }
 
-/** Where commands look for a server that nobody named. */
+/** The default address of the admin API. */
 export const ADMIN_URL = 'http://127.0.0.1:9090'
 
 /**
- * Where the admin API is and the token for it, as the `sluice` command is told; else those of a
- * server that was started here. Throws if a file that was named cannot be read.
+ * The address and token of the admin API: those given to the `sluice` command, else those of a
+ * server that was started in this directory. Throws if a named file cannot be read.
  */
 export function findAdmin(options: FindAdminOptions): {
   readonly url: string
   /** Undefined: there is none. */
   readonly token: string | undefined
-  /** Where it comes from, or was looked for, for people. */
+  /** Where the token comes from, or was searched, for messages. */
   readonly tried: string
 } {
   const { env } = process

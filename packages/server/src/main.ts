@@ -1,4 +1,4 @@
-/** Where a server process begins: the one file that reads the environment. */
+/** Entry of a server process; the only file that reads the environment. */
 import cluster from 'node:cluster'
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -33,17 +33,20 @@ export interface RunOptions {
   readonly config?: string
   readonly json?: boolean
   readonly check?: boolean
-  /** Takes what `check` answers. @default standard output */
+  /** Receives the output of `check`. @default standard output */
   readonly write?: (text: string) => void
 }
 
 const STOPPED = 0
 const FAILED = 1
 const MISUSE = 2
-/** A terminal signals the whole group, and npm passes its own on: that is one wish, not two. */
+/**
+ * A terminal signals the whole process group and npm forwards its own signal. Signals within this
+ * time count as one.
+ */
 const SIGNAL_ECHO_MS = 500
 
-/** Serves until it is told to stop; resolves to the exit code. */
+/** Serves until it receives a signal; resolves to the exit code. */
 export async function runServer(options: RunOptions): Promise<number> {
   const secrets = takeSecrets()
   const read = readConfig(options)
@@ -63,12 +66,12 @@ export async function runServer(options: RunOptions): Promise<number> {
   for (const problem of problems) printError(problem)
   if (problems.length > 0) return MISUSE
   if (options.check === true) {
-    // A server that starts has them in its log.
+    // A server that starts logs these warnings.
     for (const { message } of rules?.parsed.warnings ?? []) printError(message)
     if (rules?.parsed.rules?.rules.length === 0 && !config.allowNoRules)
       printError(noRulesNote(rules))
     const { write = (text: string) => void process.stdout.write(text) } = options
-    write('Configuration and rules are good.\n')
+    write('Configuration and rules are valid.\n')
     return STOPPED
   }
   let server: RunningServer
@@ -83,7 +86,7 @@ export async function runServer(options: RunOptions): Promise<number> {
     stopListening()
   }
   const text = announcement(server, { config, options })
-  // Also where there is nothing to print: it tells the first process that this worker serves.
+  // Sent even if empty: it reports to the primary process that this worker is ready.
   if (worker !== undefined) worker.announce(text)
   else if (text !== '') process.stdout.write(text)
   logStart(server, log)
@@ -91,7 +94,7 @@ export async function runServer(options: RunOptions): Promise<number> {
   return waitForShutdown(server, log)
 }
 
-/** The rule store is opened here, once for all workers. */
+/** Runs the primary process, which opens the rule store once for all workers. */
 async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
   const stopListening = quitOnSignals(log)
@@ -130,7 +133,7 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
   return code
 }
 
-/** Takes what the first process gave this worker out of the environment; nothing, elsewhere. */
+/** Removes the secrets that the primary process passed to a worker from the environment. */
 function takeSecrets(): EphemeralSecrets {
   const text = process.env[SECRETS_VARIABLE]
   delete process.env[SECRETS_VARIABLE]
@@ -139,9 +142,9 @@ function takeSecrets(): EphemeralSecrets {
 }
 
 /**
- * A start may wait for Redis or a lock, and the first process of a container hears only signals
- * that it listens for. Nothing is under way yet, so there is nothing to finish. What it returns
- * ends this.
+ * Exits on a signal during startup, which may wait for Redis or a lock. Without a handler the first
+ * process of a container ignores signals. No call is in flight yet, so nothing is drained. Returns
+ * a function that removes the handlers.
  */
 function quitOnSignals(log: Log): () => void {
   const quit = (signal: NodeJS.Signals) => {
@@ -183,7 +186,7 @@ interface AnnouncementOptions {
   readonly options: RunOptions
 }
 
-/** What is printed where it serves; empty: nothing, since nobody looks. */
+/** The text to print once the server listens; empty if the output is not a terminal. */
 function announcement(server: RunningServer, { config, options }: AnnouncementOptions): string {
   const { gateway, api, admin } = server
   const isTerminal = process.stdout.isTTY
@@ -198,7 +201,7 @@ function logStart({ gateway, api, admin }: RunningServer, log: Log): void {
   if (warning !== undefined) log.warn({ node: process.version }, warning)
 }
 
-/** From now on calls are under way that a mistake in another must not end. */
+/** Keeps the process running after an uncaught error, since it would end the calls in flight. */
 function keepServingAfterBugs(log: Log): void {
   const uncaughtErrors = createUncaughtErrors(log, wallClock)
   const onUncaught = (error: unknown) => {
@@ -210,10 +213,7 @@ function keepServingAfterBugs(log: Log): void {
   process.on('unhandledRejection', onUncaught)
 }
 
-/**
- * SIGTERM drains with its delay, SIGINT without: a person at a terminal has no balancer to wait
- * for.
- */
+/** SIGTERM drains after a delay for load balancers, SIGINT (a terminal) without one. */
 function waitForShutdown(server: RunningServer, log: Log): Promise<number> {
   return new Promise((resolveCode) => {
     let stoppingSince: number | undefined

@@ -1,37 +1,37 @@
-/** Leaving without dropping a call: not ready at once, then no new calls, then the last answers. */
+/** Graceful shutdown: report not ready, then refuse new calls, then finish those in flight. */
 import type { WallClock } from './lib/wall-clock.js'
 
 export interface Drainable {
-  /** From now on every answer asks its client to open another connection next time. */
+  /** From now on every response says `Connection: close`. */
   beginDraining(): void
-  /** Takes no more connections. */
+  /** Stops accepting connections. */
   stopAccepting(): Promise<void>
-  /** Closes connections that wait for nothing. */
+  /** Closes connections without a request in flight. */
   closeIdle(): void
   inFlight(): number
   destroyAll(): void
 }
 
 export interface DrainResult {
-  /** Calls that were still under way when time was up. */
+  /** Calls that were still in flight when the time was up. */
   readonly cut: number
 }
 
 export interface DrainOptions {
   readonly clock: WallClock
-  /** How long new calls are still taken: balancers need a moment to see that this node leaves. */
+  /** How long new calls are still accepted, until load balancers see that this node leaves. */
   readonly delayMs: number
-  /** When all of it ends at the latest. */
+  /** The maximum duration of the shutdown. */
   readonly withinMs: number
   readonly sleep: (ms: number) => Promise<void>
-  /** Told when no more calls are taken. */
+  /** Called when no more connections are accepted. */
   readonly onStopped: () => void
 }
 
 const POLL_EVERY_MS = 20
-/** A connection that was just taken may have its first call on the way. */
+/** A connection that was just accepted may still send its first call. */
 const SILENT_MS = 200
-/** Kept for closing stores and writing the last log lines. */
+/** Reserved for closing stores and writing the last log lines. */
 const RESERVE_MS = 300
 
 export async function drain(
@@ -42,7 +42,7 @@ export async function drain(
   const until = clock.now() + withinMs - RESERVE_MS
   for (const entryPoint of entryPoints) entryPoint.beginDraining()
   if (delayMs > 0) await sleep(delayMs)
-  // Right after the loop has taken what is there: the kernel resets what waits to be accepted.
+  // After the event loop accepted what is queued: the kernel resets connections left in the queue.
   await new Promise((resolve) => setImmediate(resolve))
   await Promise.all(entryPoints.map((entryPoint) => entryPoint.stopAccepting()))
   onStopped()

@@ -1,7 +1,7 @@
 /**
- * Several processes behind the same listeners. The first process serves nothing itself: it starts
- * the others, starts one anew that died, kills one that hangs, adds their metrics up, and stops
- * them.
+ * Runs several worker processes behind the same listeners. The primary process serves no calls: it
+ * starts the workers, restarts those that exit, kills those that hang, merges their metrics, and
+ * stops them.
  */
 import cluster, { type Worker } from 'node:cluster'
 import process from 'node:process'
@@ -15,7 +15,7 @@ import type { RuleStore } from './rules/store/rule-store.js'
 import { reclaimConnections } from './workers/worker-connections.js'
 import { HEARTBEAT_MS, Liveness, type LivenessOptions } from './workers/worker-liveness.js'
 
-/** Why a worker is started in the place of another. */
+/** Why a worker was replaced. */
 export type RestartReason = 'died' | 'hung'
 
 export interface WorkersOptions extends LivenessOptions {
@@ -24,23 +24,23 @@ export interface WorkersOptions extends LivenessOptions {
   /** How long a worker may take to stop. */
   readonly withinMs: number
   /**
-   * Called once, when all workers serve, or, after one of them died before that, when one serves.
-   * The text may be empty.
+   * Called once, when all workers are ready; if one exits before that, as soon as one is ready. The
+   * text may be empty.
    */
   readonly onListening: (text: string) => void
-  /** Held here for all workers; undefined: the rules are a file, which each reads itself. */
+  /** Open in this process for all workers; undefined: rules are in a file that each reads. */
   readonly rules: RuleStore | undefined
-  /** Told of the alerts of all workers; undefined: they are nobody's beside the log. */
+  /** Receives the alerts of all workers; undefined: alerts are only logged. */
   readonly alerts?: AlertHub | undefined
   /** Added to the environment of each worker. */
   readonly environment?: Readonly<Record<string, string>> | undefined
-  /** What this process adds to the metrics of its workers. */
+  /** Metrics of the primary process, merged with those of the workers. */
   readonly ownMetrics?: (() => string) | undefined
-  /** Called for every worker that ended while others go on. */
+  /** Called for every worker that is replaced. */
   readonly onRestart?: ((reason: RestartReason) => void) | undefined
 }
 
-/** What workers and the first process say to each other. */
+/** Messages between workers and the primary process. */
 type Message =
   | { readonly sluice: 'alive'; readonly hadRules: boolean }
   | { readonly sluice: 'listening'; readonly text: string }
@@ -48,21 +48,21 @@ type Message =
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
   | { readonly sluice: 'alert'; readonly alert: Alert }
 
-/** What tells a worker its place; the configuration never sees it. */
+/** The place of a worker; not part of the configuration. */
 export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
-/** Set for a worker that is started after another of this node had rules. */
+/** Set for a worker that starts after another worker of this node had rules. */
 export const HAD_RULES_VARIABLE = 'SLUICE_WORKER_HAD_RULES'
-/** What gives workers the secrets that no disk keeps for them. */
+/** Passes secrets to workers that could not be stored on disk. */
 export const SECRETS_VARIABLE = 'SLUICE_WORKER_SECRETS'
 const RESTART_MS = 1000
 const RESTART_MS_MAX = 30_000
-/** A worker that lived as long was well; the next is started without delay. */
+/** After this time a worker counts as healthy, and the restart delay is reset. */
 const WELL_AFTER_MS = 10_000
 const METRICS_MS_MAX = 1000
 const FAILED = 1
 const MISUSE = 2
 
-/** Serves until it is told to stop; resolves to the exit code. */
+/** Runs until a signal arrives; resolves to the exit code. */
 export function runWorkers(options: WorkersOptions): Promise<number> {
   return new Promise((resolve) => new Workers(options, resolve).start())
 }
@@ -77,21 +77,21 @@ class Workers {
   readonly #options: WorkersOptions
   readonly #end: (code: number) => void
   #isStopping = false
-  /** Whether a worker has served; one that dies before ends the program. */
+  /** Whether a worker was ever ready; one that exits before that ends the program. */
   #hasServed = false
-  /** What each worker that serves has to print, until one of them was printed. */
+  /** The announcement of each ready worker, until one of them is printed. */
   #announcements: Map<Worker, string> | undefined = new Map()
-  /** How many have to serve until that is printed. */
+  /** How many workers must be ready before it is printed. */
   #announceAt: number
   #delayMs = RESTART_MS
-  /** Of the first worker that could not begin. */
+  /** The exit code of the first worker that could not start. */
   #failure: number | undefined
-  /** The worker that keeps the last good rules on disk for all. */
+  /** The worker that writes the last known good rules to disk for all. */
   #rulesWriter: Worker | undefined
-  /** Whether a worker of this node had rules: one that is started later is ready without any. */
+  /** Whether a worker of this node had rules; a later one is then ready without any. */
   #hadRules = false
   readonly #liveness: Liveness<Worker>
-  /** Workers that were killed because they hung, until they have ended. */
+  /** Workers that were killed because they hung, until they exit. */
   readonly #hung = new Set<Worker>()
 
   constructor(options: WorkersOptions, end: (code: number) => void) {
@@ -128,25 +128,25 @@ class Workers {
       this.onExit(place, { code, signal, reason })
     }
     worker.once('exit', end)
-    // Heard by nobody it would end this process, and with it all workers.
+    // Without a handler the event would end this process, and with it all workers.
     worker.on('error', (error) => {
       this.#options.log.error({ error: String(error) }, 'worker: process error')
       if (!isStarted(worker)) end(FAILED, null)
     })
   }
 
-  /** Also while this process stops: one that hangs would keep it waiting. */
+  /** Runs during shutdown too: a worker that hangs would delay it. */
   private killHung(): void {
     for (const { worker, silentMs } of this.#liveness.check()) {
       const { pid } = worker.process
       this.#options.log.error({ pid, silentMs }, 'worker hung: no heartbeat; killed')
       this.#hung.add(worker)
-      // A process that is stopped by a signal ends by no other.
+      // A process that was stopped with SIGSTOP reacts to no other signal.
       worker.process.kill('SIGKILL')
     }
   }
 
-  /** Whether a connection can be handed to another worker than this one. */
+  /** Whether another worker can take over a connection of this one. */
   private hasOthers(worker: Worker): boolean {
     if (this.#isStopping) return false
     return workers().some((other) => other !== worker && this.#liveness.isServing(other))
@@ -169,7 +169,7 @@ class Workers {
       if (left === 0) this.#end(this.#failure ?? 0)
       return
     }
-    // What is wrong with the configuration does not pass by itself.
+    // A restart does not repair a wrong configuration.
     if (code === MISUSE || !this.#hasServed) {
       if (code !== MISUSE) {
         this.#options.log.error({ code, signal }, 'worker exited before any was ready; stopping')
@@ -180,7 +180,7 @@ class Workers {
     }
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'worker exited')
     this.#options.onRestart?.(reason)
-    // Another may never get as far as this one; those that serve are not kept secret for it.
+    // The replacement may never become ready, so the others are announced without it.
     this.#announceAt = 1
     this.announce()
     setTimeout(() => {
@@ -211,9 +211,9 @@ class Workers {
   }
 
   /**
-   * Prints the addresses once enough workers serve. A port that the system chose is given back
-   * when the last worker behind it ends, and the next gets another one: with all of them behind
-   * it, what was printed stays true when one dies.
+   * Prints the addresses once enough workers are ready. The system frees a port that it chose when
+   * the last worker behind it exits, and the next worker gets another port. With all workers behind
+   * it, the printed port stays valid when one exits.
    */
   private announce(): void {
     const ready = [...(this.#announcements?.values() ?? [])]
@@ -235,7 +235,7 @@ class Workers {
   }
 }
 
-/** A message to a process that has just ended is lost, and that is no fault. */
+/** A message to a process that has just exited is dropped without an error. */
 function send(end: Pick<Worker, 'send' | 'isConnected'>, message: Message | RulesMessage): void {
   if (end.isConnected()) end.send(message, () => {})
 }
@@ -258,17 +258,17 @@ function workers(): readonly Worker[] {
   return known.filter((worker) => worker !== undefined).filter(isAlive)
 }
 
-/** One that has ended stays known until its channel is closed, which may be later. */
+/** Node lists a worker until its channel is closed, which may be after its exit. */
 function isAlive(worker: Worker): boolean {
   return isStarted(worker) && !worker.isDead()
 }
 
-/** False where the system had no room for one more process: such a worker never ends either. */
+/** False if the system could not start the process; such a worker emits no exit either. */
 function isStarted(worker: Worker): boolean {
   return worker.process.pid !== undefined
 }
 
-/** Every worker's metrics as one; a worker that does not answer in time is left out. */
+/** Merges the metrics of all workers, except those that do not answer in time. */
 async function gatherMetrics(own: string): Promise<string> {
   const id = ++lastMetricsRequest
   const texts = await Promise.all(
@@ -294,27 +294,27 @@ async function gatherMetrics(own: string): Promise<string> {
 
 let lastMetricsRequest = 0
 
-/** The side of a worker. */
+/** What a worker uses to communicate with the primary process. */
 export interface WorkerSide {
-  /** From 0 on; the one that takes the place of a worker that died has the same. */
+  /** From 0 on; a replacement has the same place. */
   readonly place: number
   /** Whether this node had rules before this worker was started. */
   readonly hadRules: boolean
-  /** Lets the first process know, with every heartbeat, whether this node had rules. */
+  /** Reports with every heartbeat whether this node had rules. */
   reportRules(hadRules: () => boolean): void
-  /** Tells the first process that it serves, and what to print of it; it may be nothing. */
+  /** Reports that this worker is ready, with the text to print, which may be empty. */
   announce(text: string): void
-  /** What this one adds to the metrics of all. */
+  /** Sets where the metrics of this worker are read. */
   shareMetrics(own: () => string): void
-  /** The metrics of all workers; its own, should the first process not answer. */
+  /** The metrics of all workers; only its own if the primary process does not answer. */
   allMetrics(): Promise<string>
-  /** To the process that holds the rule store. */
+  /** The channel to the rule store in the primary process. */
   readonly rules: IpcChannel
-  /** To the process that tells of alerts for all workers. */
+  /** Sends alerts to the primary process, which delivers those of all workers. */
   readonly alerts: AlertSink
 }
 
-/** Undefined in a process that is no worker. */
+/** Undefined in a process that is not a worker. */
 export function workerSide(place: number, hadRules = false): WorkerSide | undefined {
   const self = cluster.worker
   if (self === undefined) return undefined
@@ -357,8 +357,8 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
 }
 
 /**
- * From the event loop that decides calls, so that they stop when it does. One at a time: while the
- * first process stands still they do not gather.
+ * Sends heartbeats from the event loop that decides calls, so that they stop when it hangs. Sends
+ * one at a time, so that they do not queue up while the primary process hangs.
  */
 function sendHeartbeats(read: () => Message): void {
   let isSending = false

@@ -1,13 +1,13 @@
-/** Long work in short turns, between which calls are decided. */
+/** Splits long work into short slices, between which calls are decided. */
 import { monotonicMs } from './wall-clock.js'
 
-/** As long as a few decisions at most wait for. */
+/** The longest that a decision waits for a slice. */
 const TURN_MS = 8
 
 export class CooperativeYield {
   #sinceMs = monotonicMs()
 
-  /** Whether the others' turn has come: then `pause`. Costs a look at the clock. */
+  /** Whether the slice is over, so that `pause` is due. Reads the clock. */
   isDue(): boolean {
     return monotonicMs() - this.#sinceMs >= TURN_MS
   }

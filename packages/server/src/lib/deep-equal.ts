@@ -1,9 +1,9 @@
-/** Whether two values say the same: documents as they are stored, or rules as they are read. */
+/** Compares two values deeply: stored documents or parsed rules. */
 
-/** Deeper than any rule that can be read; what is deeper counts as another one. */
+/** Deeper than any valid rule; deeper values count as different. */
 const DEPTH_MAX = 64
 
-/** Maps and objects are the same whatever the order of their keys: a store may not keep it. */
+/** Ignores the order of keys, which a store may not preserve. */
 export function deepEqual(a: unknown, b: unknown, depth = 0): boolean {
   if (Object.is(a, b)) return true
   if (depth > DEPTH_MAX) return false
@@ -29,7 +29,7 @@ function equalMaps(
   return true
 }
 
-/** A field that is undefined is one that was left out. */
+/** A field that is undefined counts as absent. */
 function entriesOf(value: object): ReadonlyMap<string, unknown> {
   return new Map(Object.entries(value).filter(([, field]) => field !== undefined))
 }

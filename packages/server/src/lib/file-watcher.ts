@@ -1,9 +1,9 @@
 /**
- * Tells when the content of a file changes.
+ * Notifies its owner when the content of a file changes.
  *
- * The directory is watched, so that a change is seen at once however it was made: written in place,
- * moved over the old file, or a symbolic link turned elsewhere, as Kubernetes does it. No system
- * tells of all of these everywhere, so the file is looked at regularly as well.
+ * It watches the directory, to notice every kind of change at once: written in place, replaced by a
+ * rename, or a symbolic link that points elsewhere, as Kubernetes does it. No system reports all of
+ * these everywhere, so the file is polled as well.
  */
 import { createHash } from 'node:crypto'
 import { type FSWatcher, watch } from 'node:fs'
@@ -11,27 +11,27 @@ import { dirname } from 'node:path'
 import { readIdentity, readWholeFile, type WholeFile } from './read-whole-file.js'
 
 export interface FileWatcher {
-  /** Looks now; settles when that is done and told of. Never rejects. */
+  /** Polls now; settles after the owner was notified. Never rejects. */
   check(): Promise<void>
   close(): void
 }
 
 export interface WatchOptions {
-  /** What the owner has read already. @default nothing: the first content found is told of */
+  /** The content that the owner has already. @default none: the first content is reported */
   readonly known?: string | undefined
   /**
-   * The file is gone, too large or unreadable, and what was read last holds. Told once; when the
-   * file is good again its content is told of, changed or not.
+   * Called once when the file is missing, too large or unreadable; the last content stays valid.
+   * When the file is readable again its content is reported, changed or not.
    */
   readonly onError: (error: Error) => void
-  /** How often the file is looked at. @default 1000 */
+  /** The polling interval. @default 1000 */
   readonly pollMs?: number | undefined
 }
 
 const POLL_MS = 1000
-/** A file that did not change for so long is written to its end. */
+/** After this time without a change, a file counts as completely written. */
 const SETTLE_MS = 50
-/** A file that is written to for longer is left to the next look. */
+/** A file that is still being written after this time is left to the next poll. */
 const SETTLE_ROUNDS_MAX = 20
 
 export function watchFile(
@@ -51,9 +51,9 @@ class PollingFileWatcher implements FileWatcher {
   #checkTimer: NodeJS.Timeout | undefined
   #checking: Promise<void> | undefined
   #checkingAgain: Promise<void> | undefined
-  /** Of the content that was told of last. */
+  /** The digest of the content that was last reported. */
   #digest: string | undefined
-  /** Of the file that held it. */
+  /** The identity of the file that contained it. */
   #identity: string | undefined
   /** Whether that file was read once more when its times could no longer hide a change. */
   #isSure = false
@@ -84,7 +84,7 @@ class PollingFileWatcher implements FileWatcher {
       })
       return this.#checking
     }
-    // A look under way may have passed by what is asked for now; one more is enough for all.
+    // A poll that is running may have missed this change; one more is enough for all requests.
     this.#checkingAgain ??= this.#checking.then(() => {
       this.#checkingAgain = undefined
       return this.check()
@@ -120,7 +120,7 @@ class PollingFileWatcher implements FileWatcher {
     return digestOf(text) !== this.#digest
   }
 
-  /** The file once two readings with a pause between them are the same. */
+  /** Reads the file until two reads with a pause between them are equal. */
   private async readSettled(): Promise<WholeFile | undefined> {
     let last = await readWholeFile(this.#path)
     for (let round = 0; round < SETTLE_ROUNDS_MAX && !this.#isClosed; round++) {
@@ -148,7 +148,7 @@ class PollingFileWatcher implements FileWatcher {
   }
 
   private fail(error: unknown): void {
-    // The directory may be another one when the file comes back.
+    // The directory may have been replaced when the file reappears.
     this.#watcher?.close()
     this.#watcher = undefined
     if (this.#hasFailed || this.#isClosed) return
@@ -170,7 +170,7 @@ class PollingFileWatcher implements FileWatcher {
     }
   }
 
-  /** Changes come in swarms, and of other files too: one look answers all of them. */
+  /** Events come in bursts, and for other files too: one poll handles all of them. */
   private checkSoon(): void {
     this.#checkTimer ??= setTimeout(() => {
       this.#checkTimer = undefined

@@ -1,4 +1,4 @@
-/** What somebody threw, for people: an error by its message alone. */
+/** The message of a thrown value, without a stack. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

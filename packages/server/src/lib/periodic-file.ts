@@ -1,6 +1,6 @@
 /**
- * A file that is written whole now and then and at the end, if there is something new: drafted
- * beside its place, safe on disk, then put there. Whoever reads it finds one or the other.
+ * Writes a file periodically and on close, if its content has changed. It writes a temporary file,
+ * syncs it and renames it, so that a reader gets the old or the new content, never a part.
  */
 import { mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -8,16 +8,16 @@ import { dirname } from 'node:path'
 export interface PeriodicFileOptions<Content extends string | Uint8Array> {
   readonly file: string
   readonly everyMs: number
-  /** What it is to hold; undefined: it stays as it is. */
+  /** The new content; undefined: the file stays unchanged. */
   readonly content: () => Content | undefined
-  /** Told of each attempt that failed, with the reason, and of each that did not. */
+  /** Called after each attempt, with the error if it failed. */
   readonly onDone: (failure: unknown) => void
 }
 
 export class PeriodicFile<Content extends string | Uint8Array> {
   readonly #options: PeriodicFileOptions<Content>
   #timer: NodeJS.Timeout | undefined
-  /** What the file holds; undefined: nothing that we wrote or know. */
+  /** The content of the file; undefined if it is not known. */
   #written: Content | undefined
   #saving: Promise<void> | undefined
 
@@ -34,7 +34,7 @@ export class PeriodicFile<Content extends string | Uint8Array> {
     this.#timer = setInterval(() => void this.save(), this.#options.everyMs).unref()
   }
 
-  /** Never rejects, and never runs twice at a time. */
+  /** Never rejects, and runs once at a time. */
   save(): Promise<void> {
     const { onDone } = this.#options
     this.#saving ??= this.write()
@@ -70,7 +70,7 @@ export class PeriodicFile<Content extends string | Uint8Array> {
   }
 }
 
-/** Where a file is written before it takes its place; left behind by a crash in between. */
+/** The name of the temporary file; a crash may leave it behind. */
 export function draftOf(file: string): string {
   return `${file}.new`
 }

@@ -1,4 +1,4 @@
-/** The certificates of a connection to Redis or Postgres, read from their files. */
+/** Reads the certificate files of a connection to Redis or Postgres. */
 import { createSecureContext } from 'node:tls'
 import type { ClientTlsFiles } from '../config/config.js'
 import { messageOf } from './message-of.js'

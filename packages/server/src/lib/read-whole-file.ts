@@ -1,10 +1,10 @@
-/** A file, read whole and within bounds, with what tells it from the next one of its name. */
+/** Reads a whole file, up to a maximum size, with an identity that changes when it is replaced. */
 import { type BigIntStats, constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 
 export interface WholeFile {
   readonly text: string
-  /** Another one means that the file was written to, replaced, or that a link leads elsewhere. */
+  /** Changes when the file is written or replaced, or a link points elsewhere. */
   readonly identity: string
 }
 
@@ -14,7 +14,7 @@ const FILE_BYTES_MAX = 16 * 1024 * 1024
 export async function readWholeFile(path: string): Promise<WholeFile> {
   let handle: FileHandle | undefined
   try {
-    // Opening a pipe would otherwise wait for somebody to write to it.
+    // Without this flag, opening a pipe would wait for a writer.
     handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
     const stats = await handle.stat({ bigint: true })
     if (!stats.isFile()) throw new Error('found a directory or a device; accepted: a file')
@@ -34,7 +34,7 @@ export async function readIdentity(path: string): Promise<string> {
   }
 }
 
-/** To its end, wherever that is by now: a file may grow while it is read. */
+/** Reads to the current end: a file may grow while it is read. */
 async function readText(handle: FileHandle, { size }: BigIntStats): Promise<string> {
   let bytes = Buffer.allocUnsafe(Math.min(Number(size), FILE_BYTES_MAX) + 1)
   let length = 0

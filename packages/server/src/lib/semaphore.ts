@@ -1,4 +1,4 @@
-/** Jobs that run a few at a time, in the order they came. Whoever adds them bounds their number. */
+/** Runs a few jobs at a time, in order. The caller bounds the number of waiting jobs. */
 export class Semaphore {
   readonly #permits: number
   #running = 0

@@ -1,7 +1,7 @@
 /**
- * Mistakes of our own that nobody caught. One call may come to harm by it, but ending the process
- * would harm them all; so it is logged loudly and goes on. Where they do not stop, something is
- * broken that only a new process puts right.
+ * Handles uncaught errors, which are bugs in Sluice. One call may fail because of such an error,
+ * but exiting would fail all calls, so the error is logged and the process continues. If errors
+ * keep coming, only a new process can help, and it exits.
  */
 import type { WallClock } from './wall-clock.js'
 import type { Log } from '../observability/log/logger.js'

@@ -1,11 +1,11 @@
-/** What a person reads when a server has started: where it listens, and what to try. */
+/** The text printed when a server has started: where it listens, and what to try. */
 import type { StoredSecret } from './stored-secrets.js'
 import { EXAMPLE_KEYS } from './example.js'
 import { ADMIN_URL } from '../find-admin.js'
 import type { MissingRules, RunningServer } from '../serve.js'
 
 export interface BannerOptions {
-  /** A token is shown to a person only, never to a file. */
+  /** Whether the output is a terminal; only there is a token shown. */
   readonly isTerminal: boolean
 }
 
@@ -56,7 +56,7 @@ function tokenLine({ text, file, state }: StoredSecret, isTerminal: boolean): st
   return isTerminal ? `${text}  (not kept)` : 'made, but not kept; set SLUICE_ADMIN_TOKEN'
 }
 
-/** How rules are changed while it runs. */
+/** How to change rules at run time. */
 function changeLines(admin: string, token: StoredSecret): readonly string[] {
   const at = urlOption(admin)
   return [
@@ -77,7 +77,7 @@ function urlOption(admin: string): string {
   return admin === ADMIN_URL ? '' : ` --url ${admin}`
 }
 
-/** Lines to paste, each with what it shows. */
+/** Commands to paste, each with what it shows. */
 function exampleLines(server: RunningServer): readonly string[] {
   const { gateway, api, admin, adminToken } = server
   const [ann] = EXAMPLE_KEYS

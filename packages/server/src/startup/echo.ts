@@ -1,4 +1,4 @@
-/** A small upstream that shows what reached it: what `npm start` forwards to. */
+/** The echo upstream of `npm start`: it responds with the request that it received. */
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
@@ -7,10 +7,10 @@ export interface Echo {
   close(): Promise<void>
 }
 
-/** Secrets stay out of an answer that anybody may print. */
+/** Headers that the response leaves out, since they contain secrets. */
 const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key'])
 
-/** `exclusive`: a worker listens alone, and not with the others. */
+/** `exclusive`: the port is not shared with other workers. */
 export async function startEcho({ exclusive = false } = {}): Promise<Echo> {
   const server = createServer((request, response) => {
     let bytes = 0

@@ -1,4 +1,4 @@
-/** What runs where nothing was configured: rules, keys and an upstream to try Sluice on. */
+/** The example that runs if nothing is configured: rules and keys to try Sluice with. */
 import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import type { Config, KnownKey } from '../config/config.js'
@@ -8,9 +8,9 @@ import { isLoopback } from '../lib/loopback.js'
 export const exampleRulesFile = fileURLToPath(new URL('../../example/rules.yaml', import.meta.url))
 
 /**
- * Whether nothing says what this server is for, so that it runs the example. A file, rules, a
- * database, an upstream or a listener that others can reach is a deployment: limits that its
- * operator did not choose must not be enforced on its calls.
+ * Whether nothing is configured, so that the example runs. A configuration file, rules, a database,
+ * an upstream or a listener beyond loopback is a deployment, on whose calls no limits may be
+ * enforced that its operator did not choose.
  */
 export function isUnconfigured({
   file,
@@ -36,9 +36,7 @@ interface ExampleKey {
   readonly plan: string
 }
 
-/**
- * Printed at the start, and so no secrets: they are known only where `isUnconfigured`.
- */
+/** Printed at startup, so not secret: they are accepted only if `isUnconfigured`. */
 export const EXAMPLE_KEYS: readonly ExampleKey[] = [
   { key: 'demo-key-of-ann-free', user: 'ann', plan: 'free' },
   { key: 'demo-key-of-acme-pro', user: 'acme', plan: 'pro' },

@@ -1,4 +1,4 @@
-/** Versions of Node whose HTTP parser a gateway should not meet the internet with. */
+/** Warns of Node versions whose HTTP parser has a known vulnerability. */
 
 /** The first release of each line with the fix of CVE-2026-58044. */
 const FIXED: ReadonlyMap<number, readonly [minor: number, patch: number]> = new Map([
@@ -8,7 +8,7 @@ const FIXED: ReadonlyMap<number, readonly [minor: number, patch: number]> = new 
 ])
 const NEWEST_LINE = 26
 
-/** What to say of a version such as `20.19.4`; undefined: nothing. */
+/** The warning for a version such as `20.19.4`; undefined if it is not affected. */
 export function findNodeWarning(version: string): string | undefined {
   const [major = 0, minor = 0, patch = 0] = version.split('.').map(Number)
   if (major > NEWEST_LINE) return undefined

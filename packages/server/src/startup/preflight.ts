@@ -1,4 +1,4 @@
-/** What would keep a server from starting, told before anything is opened or written. */
+/** Finds what would keep a server from starting, before anything is opened or written. */
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { WallClock } from '../lib/wall-clock.js'
 import type { Config } from '../config/config.js'
@@ -11,13 +11,13 @@ import { messageOf } from '../lib/message-of.js'
 import { prepareConnection } from '../rules/store/postgres/connection-settings.js'
 
 export interface Preflight {
-  /** One message for each thing that is not as it should be. */
+  /** One message for each problem. */
   readonly problems: readonly string[]
-  /** The user's own rules; undefined if there are problems, or rules are in a rule store. */
+  /** The rules file; undefined if there are problems, or rules are in a rule store. */
   readonly rules: RulesFileContent | undefined
 }
 
-/** Reads every file that the configuration names, and opens nothing else. */
+/** Reads every file that the configuration names; opens no connection. */
 export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
   const { gateway, api, identity, redis, database } = config
   let rules: RulesFileContent | undefined
@@ -47,11 +47,11 @@ export interface RulesFileContent {
   readonly file: string
   readonly text: string
   readonly parsed: ParsedRules
-  /** Attributes that callers may set themselves, by a header. @default not known */
+  /** Attributes that callers can set with a header. @default not known */
   readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
-/** The rules file of the user's own, if there is one. */
+/** Reads the rules file, if one is configured. */
 export async function readRules(config: Config): Promise<RulesFileContent | undefined> {
   const { rules: file } = config
   if (file === undefined) return undefined
@@ -60,7 +60,7 @@ export async function readRules(config: Config): Promise<RulesFileContent | unde
   return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
 }
 
-/** A file that cannot be used is told of by the field that names it. */
+/** Reports a file that cannot be used under the field that names it. */
 async function messagesOf(
   field: string,
   check: () => Promise<readonly string[] | undefined | void>,

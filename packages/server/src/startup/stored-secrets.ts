@@ -1,4 +1,4 @@
-/** Secrets that a server makes for itself and keeps in its data directory, for its owner alone. */
+/** Secrets that a server generates and stores in its data directory, readable by its user only. */
 import { randomBytes } from 'node:crypto'
 import {
   linkSync,
@@ -21,9 +21,9 @@ const SECRET = /^[0-9a-f]{32,128}$/
 
 export interface StoredSecret {
   readonly text: string
-  /** Where it is kept. */
+  /** Where it is stored. */
   readonly file: string | undefined
-  /** `unkept`: it could not be written, and is gone when the process ends. */
+  /** `ephemeral`: it could not be written, and is lost when the process exits. */
   readonly state: 'configured' | 'stored' | 'ephemeral'
 }
 
@@ -32,19 +32,19 @@ export function loadOrCreateAdminToken(dataDir: string, log: Log): StoredSecret 
   return loadOrCreate(dataDir, ADMIN_TOKEN_FILE, 32, log)
 }
 
-/** The key of all hashes: the same after a restart, so that logs of two runs name callers alike. */
+/** The key of all hashes; stored so that a caller has the same hash in the logs after a restart. */
 export function loadOrCreateKeySecret(dataDir: string, log: Log): Uint8Array {
   return Buffer.from(loadOrCreate(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
 }
 
-/** Secrets that could not be written, which all workers of a server must have alike. */
+/** Secrets that could not be written and that all workers of a server must share. */
 export interface EphemeralSecrets {
   readonly adminToken?: string
   /** Hex digits. */
   readonly keySecret?: string
 }
 
-/** Makes the secrets that workers need; those that could be written each reads from its file. */
+/** Generates the secrets that workers need, except those that each can read from a file. */
 export function createEphemeralSecrets(
   config: Pick<Config, 'dataDir' | 'admin' | 'keySecret' | 'redis'>,
   log: Log,
@@ -54,15 +54,15 @@ export function createEphemeralSecrets(
     return stored?.state === 'ephemeral' ? stored.text : undefined
   }
   const adminToken = ephemeral(config.admin.token === undefined, ADMIN_TOKEN_FILE, 32)
-  // With Redis, the secret is kept there.
+  // With Redis, the key secret is stored there.
   const isOwn = config.keySecret === undefined && config.redis === undefined
   const keySecret = ephemeral(isOwn, KEY_SECRET_FILE, 16)
   return { ...(adminToken && { adminToken }), ...(keySecret && { keySecret }) }
 }
 
 /**
- * The key of all hashes as Redis told it last; undefined: it never did. What else stands there is
- * no reason not to start: Redis tells it again, unless it is gone as well.
+ * The key secret as last read from Redis; undefined if there is none. An invalid file does not
+ * prevent a start: the secret is read from Redis again.
  */
 export function readLastRedisSecret(dataDir: string, log: Log): Uint8Array | undefined {
   try {
@@ -77,7 +77,7 @@ export function readLastRedisSecret(dataDir: string, log: Log): Uint8Array | und
   }
 }
 
-/** Kept for a start without Redis, so that this node then names counters as the others do. */
+/** Stores the key secret of Redis, so that a start without Redis uses the same counter names. */
 export function saveRedisSecret(dataDir: string, secret: Uint8Array, log: Log): void {
   const file = join(dataDir, REDIS_SECRET_FILE)
   try {
@@ -91,7 +91,7 @@ export function saveRedisSecret(dataDir: string, secret: Uint8Array, log: Log): 
   }
 }
 
-/** Whoever reads it meanwhile finds the old one or the new one, whole. */
+/** Replaces the file atomically: a reader gets the old or the new content, never a part. */
 function replaceFile(file: string, text: string): void {
   const draft = draftOf(file)
   try {
@@ -111,7 +111,7 @@ function loadOrCreate(dataDir: string, name: string, bytes: number, log: Log): S
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     return { text: writeOnce(file, bytes, log), file, state: 'stored' }
   } catch (error) {
-    // A read-only disk is no reason not to serve.
+    // A server can run on a read-only disk.
     log.warn(
       { file, error: String(error) },
       'cannot persist secret; a new one will be generated on every start',
@@ -120,7 +120,7 @@ function loadOrCreate(dataDir: string, name: string, bytes: number, log: Log): S
   }
 }
 
-/** Throws where something else stands in the file: what an operator wrote is not passed over. */
+/** Throws if the file contains something else, which an operator may have written. */
 function readSecret(file: string, log: Log): string | undefined {
   let text: string
   try {
@@ -136,7 +136,7 @@ function readSecret(file: string, log: Log): string | undefined {
   throw new Error(`${file}: found ${found}; accepted: 32 to 128 hex digits, or no file`)
 }
 
-/** Two processes that start at once end up with the same one: the first link wins. */
+/** Two processes that start at once get the same secret: the first link wins. */
 function writeOnce(file: string, bytes: number, log: Log): string {
   const draft = draftOf(file)
   try {
@@ -145,11 +145,11 @@ function writeOnce(file: string, bytes: number, log: Log): string {
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   } finally {
-    // Also where a full disk took only half of it.
+    // Also if a full disk stored only part of it.
     rmSync(draft, { force: true })
   }
   const stored = readSecret(file, log)
-  // It is there, and closed to this process: an empty secret would be known to everybody.
+  // The file exists and this process cannot read it. An empty secret would be known to everyone.
   if (stored === undefined) throw new Error('there is one that cannot be read')
   return stored
 }

@@ -1,8 +1,8 @@
 /**
- * Keeps the connections that a worker was given and never took. Node's cluster hands each
- * connection to one worker and keeps it open until the worker says that it has it. A worker that
- * dies before it says so, as one that hangs does, would leave its caller waiting for ever: the
- * first process still has the connection open, and does not read it.
+ * Reassigns connections that a worker was given and never accepted. Node's cluster passes each
+ * connection to one worker and keeps it open until the worker confirms it. If the worker exits
+ * before that, for example because it hung and was killed, its client would wait for ever: the
+ * primary process keeps the connection open and does not read it.
  */
 import cluster, { type Worker } from 'node:cluster'
 
@@ -17,20 +17,19 @@ interface Reply {
   readonly ack?: number | undefined
 }
 
-/** How long until the next look whether everything was read that a worker said before it ended. */
+/** How often to check whether all messages of a worker that exited were read. */
 const RETRY_MS = 50
 
 /**
- * Follows one worker from its start. Once it has ended, each connection that it did not take goes
- * to another worker, or is closed where there is none. A worker reads nothing of a connection
- * before it has taken it, so no call is decided twice.
+ * Follows one worker from its start. After its exit, each connection that it did not accept goes to
+ * another worker, or is closed if there is none. A worker reads nothing from a connection before it
+ * accepts it, so no call is decided twice.
  *
- * Node has no public way to ask for this. Should the form of its messages change, then nothing is
- * kept here, and all is as without it.
+ * Node has no public API for this. If the format of its messages changes, this has no effect.
  */
 export function reclaimConnections(worker: Worker, hasOthers: () => boolean): void {
   const { process } = worker
-  // Absent where the system had no room for the process.
+  // Undefined if the system could not start the process.
   if ((process.send as unknown) === undefined) return
   /** By number of their message: one for each listener at most, as the next waits for the reply. */
   const untaken = new Set<number>()
@@ -44,7 +43,7 @@ export function reclaimConnections(worker: Worker, hasOthers: () => boolean): vo
     if (ack !== undefined) untaken.delete(ack)
   })
   const release = () => {
-    // What it said last may still be on its way, such as that it took a connection.
+    // Its last messages may not be read yet, such as one that confirms a connection.
     if (process.connected) return void setTimeout(release, RETRY_MS).unref()
     // Node forgets this where a connection is on its way, and would hand the worker another one.
     if (cluster.workers?.[worker.id] !== undefined) process.emit('disconnect')

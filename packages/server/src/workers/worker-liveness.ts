@@ -1,26 +1,24 @@
 /**
- * Finds workers that hang. A worker that runs says so once a second; one that is silent for too
- * many seconds in a row stands still, in an endless loop or stopped by a signal, while connections
- * are still handed to it.
+ * Finds workers that hang. A worker sends a heartbeat every second; one that misses too many in a
+ * row is in an endless loop or stopped by a signal, while it is still given connections.
  *
- * Seconds are counted by the first process's own timer, one at each check, and never read from a
- * clock: while the first process or the whole machine stands still nothing is counted, so that no
- * worker is found silent for that time.
+ * Missed heartbeats are counted by the timer of the primary process, one at each check, and not by
+ * a clock: while the primary process or the whole machine is suspended, none is counted.
  */
 
-/** How often a worker says that it runs, and how often the first process checks. */
+/** How often a worker sends a heartbeat, and how often the primary process checks. */
 export const HEARTBEAT_MS = 1000
 
 /**
- * How many checks a worker that serves may miss. The longest that a healthy one holds up its event
- * loop is to put 10,000 rules with 100,000 overrides into force: 1.3 s of a core. Parsing them is
- * done in a thread, a million keys in slices. The rest is for a machine that gives a process a
- * tenth of a core. Until it is found, at most one new connection per listener waits for it.
+ * How many checks a ready worker may miss. The longest that a healthy worker blocks its event loop
+ * is 1.3 s of a core, to activate 10,000 rules with 100,000 overrides; rules are parsed in a
+ * thread, and a million keys in slices. The rest is margin for a machine that gives a process a
+ * tenth of a core. Until a hang is found, at most one new connection per listener waits for it.
  */
 const SILENT_CHECKS_MAX = 15
 /**
- * How many one that starts may miss. It parses a rules file in one go, and on a machine with few
- * cores 64 workers start at once.
+ * How many checks a starting worker may miss. It parses a rules file without a pause, and on a
+ * machine with few cores 64 workers may start at once.
  */
 const STARTING_CHECKS_MAX = 120
 
@@ -42,23 +40,23 @@ export class Liveness<Worker> {
     this.#silentChecksMax = silentChecksMax
   }
 
-  /** From when the worker is started. */
+  /** Begins to check a worker, when it is started. */
   watch(worker: Worker): void {
     this.#state.set(worker, { silentChecks: 0, isServing: false })
   }
 
-  /** No longer found, however silent it is. */
+  /** Stops checking a worker. */
   unwatch(worker: Worker): void {
     this.#state.delete(worker)
   }
 
-  /** The worker said something. */
+  /** Records any message of a worker as a heartbeat. */
   recordHeartbeat(worker: Worker): void {
     const state = this.#state.get(worker)
     if (state !== undefined) state.silentChecks = 0
   }
 
-  /** The worker listens: from now on less silence is allowed. */
+  /** Marks a worker as ready: from now on it may miss fewer heartbeats. */
   markServing(worker: Worker): void {
     const state = this.#state.get(worker)
     if (state !== undefined) state.isServing = true
@@ -68,7 +66,7 @@ export class Liveness<Worker> {
     return this.#state.get(worker)?.isServing === true
   }
 
-  /** Call once per heartbeat. Returns those that hang, each once: it watches them no longer. */
+  /** Call once per heartbeat. Returns workers that hang, each once, and stops checking them. */
   check(): readonly { readonly worker: Worker; readonly silentMs: number }[] {
     const hung: { worker: Worker; silentMs: number }[] = []
     for (const [worker, state] of this.#state) {

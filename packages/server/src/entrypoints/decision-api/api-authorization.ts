@@ -1,11 +1,11 @@
-/** Who may use the decision API: whoever has the token, and no web page. */
+/** Authorization of the decision API: by bearer token; requests of web pages are refused. */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { bearerToken } from '../../lib/bearer-token.js'
 
 /**
- * What the sender of a request may do. `anybody` showed no token where none is needed; undefined:
- * nothing that needs a token.
+ * What the sender of a request may do. `anybody`: it sent no token and none is required; undefined:
+ * nothing that requires a token.
  */
 export type Rights = 'anybody' | 'api' | 'admin' | undefined
 
@@ -14,17 +14,17 @@ export interface Tokens {
 }
 
 export interface TokenOptions {
-  /** Undefined: everybody who reaches the listener has the rights of the API. */
+  /** Undefined: every client of the listener has the rights of the API. */
   readonly apiToken: string | undefined
   readonly adminToken: string
 }
 
-/** A longer one is wrong without the work of a hash; no token of ours is as long. */
+/** Longer tokens are refused without hashing; no valid token is as long. */
 const TOKEN_LENGTH_MAX = 1024
 
 /**
- * Tokens are compared as hashes, each with both, whatever was sent: how long it takes says neither
- * how long a token is nor how much of it was right.
+ * Compares hashes of tokens, always with both tokens, so that the time reveals neither the length
+ * of a token nor how much of it was right.
  */
 export function createTokens({ apiToken, adminToken }: TokenOptions): Tokens {
   const admin = digestOf(adminToken)
@@ -41,7 +41,7 @@ export function createTokens({ apiToken, adminToken }: TokenOptions): Tokens {
   }
 }
 
-/** Stands for a token that cannot be right. No header carries a line end. */
+/** A token that is never valid: no header contains a line end. */
 const NO_TOKEN = '\n'
 
 export function bearerOf(authorization = ''): string {
@@ -54,8 +54,8 @@ export function digestOf(token: string): Buffer {
 }
 
 /**
- * A page that somebody opens may send requests to any address that the browser reaches, this
- * machine's own included. Browsers say so in headers that no page can leave out.
+ * A web page can send requests to any address that its browser reaches, including loopback.
+ * Browsers mark such requests with headers that a page cannot remove.
  */
 export function isFromPage(headers: IncomingHttpHeaders): boolean {
   if (headers.origin !== undefined) return true

@@ -1,4 +1,4 @@
-/** What the decision API answers where it has no decision. */
+/** The error responses of the decision API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type HttpProblem, problemObject } from '../http/responses.js'
 import type { Rights } from './api-authorization.js'
@@ -24,7 +24,7 @@ export const UNSUPPORTED_ENCODING: HttpProblem = {
   headers: ['Accept-Encoding', 'identity'],
 }
 
-/** Whoever showed no token is asked for one; a token of the API is not enough. */
+/** 401 without a token; 403 with the token of the API, which is not enough. */
 export function needsAdmin(what: string, rights: Rights): HttpProblem {
   const detail = `${what} needs the admin token.`
   if (rights === 'api') return { status: 403, detail, error: 'forbidden' }
@@ -41,9 +41,9 @@ const DROPPED_BYTES_MAX = 1024 * 1024
 const DROPPING_MS_MAX = 2000
 
 /**
- * Answers a request whose body is not read to its end, and closes. Closing at once would reset the
- * connection, and a client that is still sending might never see why; so what it sends is dropped
- * for a moment.
+ * Responds to a request whose body is not read completely, and closes the connection. Closing at
+ * once would reset it, and a client that is still sending might lose the response; so the rest of
+ * the body is dropped for a moment first.
  */
 export function sendAndClose(
   request: IncomingMessage,

@@ -1,4 +1,4 @@
-/** The decision API and forward-auth: the listener that other programs ask. */
+/** The decision API, with forward-auth and the health endpoints on the same listener. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attributes } from '@sluice/core'
 import { sendJson, sendProblem, flatHeaders, type HttpProblem } from '../http/responses.js'
@@ -20,23 +20,23 @@ import { type VerbContext, Verbs } from './verbs.js'
 
 export interface Readiness {
   readonly ready: boolean
-  /** Why not. Never the store: a node without its store still decides, by posture. */
+  /** Why it is not ready. Never the store: a node without its store decides by posture. */
   readonly reasons: readonly string[]
-  /** What is told of the store beside it, as JSON. */
+  /** The state of the store, as JSON. */
   readonly store: unknown
 }
 
 export interface DecisionApiDeps extends Omit<ForwardAuthDeps, 'errorReporter'> {
   readonly readiness: () => Readiness
   readonly adminToken: string
-  /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
+  /** Masks secret attributes as the gateway does; see identity/masked-value.ts. */
   readonly hideSecrets: (attributes: Attributes) => Attributes
 }
 
 export interface Api {
   /**
-   * Answers one request. For the server's `request` and `checkContinue` alike: who waits for leave
-   * to send its body gets it only after its token was found good.
+   * Answers one request, for the events `request` and `checkContinue` of the server. A client that
+   * waits for `100 Continue` gets it only after its token was checked.
    */
   handle(request: IncomingMessage, response: ServerResponse): void
 }
@@ -45,7 +45,7 @@ export function createApi(deps: DecisionApiDeps): Api {
   return new DecisionApi(deps)
 }
 
-/** What was asked for, by whom. */
+/** A request with the rights of its sender. */
 interface VerbRequest extends VerbContext {
   readonly verb: Verb
   readonly body: Buffer
@@ -147,7 +147,7 @@ const NOT_FOUND: HttpProblem = {
   error: 'not_found',
 }
 
-/** Why a request is turned away before a byte of its body was read. */
+/** Why a request is refused before its body is read. */
 function findProblem(
   { path, access, methods }: Route,
   { method = '', headers }: IncomingMessage,

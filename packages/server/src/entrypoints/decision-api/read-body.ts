@@ -1,15 +1,15 @@
-/** The body of a request, whole or not at all. */
+/** Reads the body of a request, up to a maximum size. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { SluiceError, show } from '@sluice/core'
 import { decodeUtf8, growBuffer } from '../http/body-bytes.js'
 
 export const OBJECT_BYTES_MAX = 64 * 1024
-/** A list may be larger: a thousand calls do not fit. */
+/** Lists may be larger, to hold a thousand calls. */
 export const ARRAY_BYTES_MAX = 256 * 1024
 
 /**
- * Calls `done` with the body; without one where it has more bytes than are accepted. Who waits for
- * leave to send is given it, unless it says itself that it will send too much.
+ * Calls `done` with the body, or with undefined if it is too large. Sends `100 Continue` to a
+ * client that waits for it, unless its Content-Length is too large.
  */
 export function readBody(
   request: IncomingMessage,
@@ -35,8 +35,8 @@ export function readBody(
 const NOTHING = Buffer.alloc(0)
 
 /**
- * Most bodies come in one piece, which is taken as it is. Others are copied into one buffer that
- * grows: a list of the pieces would cost a hundred times the bytes when each piece is one byte.
+ * Most bodies arrive in one chunk, which is used without a copy. Others are copied into one growing
+ * buffer: a list of chunks of one byte would take a hundred times the memory.
  */
 class BodyBuffer {
   #buffer: Buffer | undefined
@@ -69,7 +69,7 @@ class BodyBuffer {
 
 const BRACKET = 91
 
-/** Whether the first byte that is no space begins a list. */
+/** Whether the first byte that is not white space starts a list. */
 function isArray(buffer: Buffer): boolean {
   for (const byte of buffer) {
     if (byte !== 32 && (byte < 9 || byte > 13)) return byte === BRACKET
@@ -80,10 +80,10 @@ function isArray(buffer: Buffer): boolean {
 const REPLACED = '\ufffd'
 const MESSAGE_LENGTH_MAX = 160
 
-/** What a body says; throws CALL_INVALID for one that is not JSON in UTF-8. */
+/** Parses a body; throws CALL_INVALID if it is not JSON in UTF-8. */
 export function readJson(body: Buffer): unknown {
   const text = body.toString('utf8')
-  // What is no UTF-8 becomes this character; whoever sent the character itself is let through.
+  // Invalid UTF-8 becomes this character, which a client may also send itself.
   if (text.includes(REPLACED) && decodeUtf8(body) === undefined) throw notUtf8()
   try {
     return JSON.parse(text)
@@ -102,7 +102,7 @@ function notUtf8(): SluiceError {
   )
 }
 
-/** The parser quotes what it could not read. */
+/** The parser's message quotes the body, so it is escaped and shortened. */
 function messageOf(error: unknown): string {
   return show(error instanceof Error ? error.message : error, MESSAGE_LENGTH_MAX)
 }

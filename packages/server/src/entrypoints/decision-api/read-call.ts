@@ -1,8 +1,8 @@
-/** JSON to calls. What is not understood is refused: guessed at, it would be another caller. */
+/** Reads calls from JSON. Unknown fields are refused: a guess could count another caller. */
 import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
 
-/** What one body, or one item of a list, asks for. */
+/** One body, or one item of a list. */
 export interface CallRequest {
   readonly attributes: Attributes
   readonly cost?: number
@@ -24,7 +24,7 @@ const NAME_LENGTH_MAX = 64
 /** Not an item of a list. */
 const ALONE = -1
 
-/** The items of a list, all good; the first that is not refuses the whole list. */
+/** Reads the items of a list; the first invalid item refuses the whole list. */
 export function readCalls(
   sent: readonly unknown[],
   keys: readonly CallField[],
@@ -36,8 +36,8 @@ export function readCalls(
 }
 
 /**
- * The call is what was sent, not a copy: JSON makes plain objects, in which `__proto__` is a name
- * like any other.
+ * Returns the parsed object itself, not a copy. That is safe: JSON.parse creates plain objects, in
+ * which `__proto__` is an ordinary name.
  */
 export function readCall(sent: unknown, keys: readonly CallField[], index = ALONE): CallRequest {
   if (!isObject(sent)) throw invalid(placeOf(index), describe(sent), ACCEPTED_CALL)
@@ -53,7 +53,7 @@ export function readCall(sent: unknown, keys: readonly CallField[], index = ALON
   throw invalid(placeOf(index, 'attributes'), 'nothing', ACCEPTED_ATTRIBUTES)
 }
 
-/** A receipt, or a call whose cost is given back. */
+/** Reads a receipt, or a call whose cost is refunded. */
 export function readRefund(sent: unknown): string | CallRequest {
   if (!isObject(sent)) throw invalid(placeOf(ALONE), describe(sent), ACCEPTED_REFUND)
   if (Object.hasOwn(sent, 'receipt')) return readReceipt(sent)
@@ -117,7 +117,7 @@ function requireValue(value: unknown, name: string, index: number): void {
     throw tooLong(value, placeOfAttribute(name, index))
   }
   if (typeof value === 'number') {
-    // One of more digits has been rounded already, to the number of another caller.
+    // A number with more digits was rounded by the parser, and could be that of another caller.
     if (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)) return
     throw invalid(placeOfAttribute(name, index), String(value), ACCEPTED_NUMBER)
   }

@@ -1,7 +1,7 @@
-/** What this listener serves, as one table: what does not stand here cannot be reached. */
+/** The routes of the decision API listener, in one table. */
 import { originForm } from '../http/request-target.js'
 
-/** Who may ask: anybody, holders of a token, of the admin token, or trusted proxies. */
+/** Who may call: anybody, clients with a token or the admin token, or trusted proxies. */
 type Access = 'open' | 'token' | 'admin' | 'proxy'
 
 export interface Route {
@@ -31,7 +31,7 @@ export const ROUTES: readonly Route[] = [
 
 const BY_PATH: ReadonlyMap<string, Route> = new Map(ROUTES.map((route) => [route.path, route]))
 
-/** Looked up as it was sent, because almost always that is the path alone. */
+/** Looks up the URL as it was sent first, since it is almost always only the path. */
 export function findRoute(url: string): Route | undefined {
   return BY_PATH.get(url) ?? findByPath(originForm(url))
 }
@@ -47,8 +47,8 @@ function findByPath(url: string): Route | undefined {
 const FORWARD_AUTH = '/v1/forward-auth'
 
 /**
- * What follows the path of forward-auth: there Envoy puts the path of the call. Undefined where
- * that is nothing but a slash or a query, which proxies add to any address.
+ * What follows the path of forward-auth, where Envoy appends the path of the call. Undefined if it
+ * is only a slash or a query, which proxies add to any address.
  */
 export function pathBelow(url: string): string | undefined {
   const rest = originForm(url).slice(FORWARD_AUTH.length)

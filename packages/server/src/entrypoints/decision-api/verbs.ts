@@ -1,4 +1,4 @@
-/** What the decision API does: the verbs of the limiter, asked for in JSON. */
+/** The operations of the decision API: the verbs of the limiter, with JSON bodies. */
 import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../../decide.js'
 import { type HttpProblem, problemObject } from '../http/responses.js'
@@ -17,7 +17,7 @@ import {
   readRefund,
 } from './read-call.js'
 
-/** What is told as JSON, or why nothing was done. */
+/** The response body, or why nothing was done. */
 export type VerbResult =
   | Decision
   | readonly object[]
@@ -25,7 +25,7 @@ export type VerbResult =
   | { readonly reset: true }
   | { readonly problem: HttpProblem }
 
-/** Who asks, and where its question stands in a trace. */
+/** The rights of the sender, and its trace. */
 export interface VerbContext {
   readonly rights: Rights
   readonly traced: RequestTrace | undefined
@@ -33,7 +33,7 @@ export interface VerbContext {
 
 const PEEK = { entryPoint: 'api', isPeek: true } as const
 
-/** Each takes what was sent, as JSON says it; what is no call rejects with a SluiceError. */
+/** Each operation takes the parsed body, and fails with a SluiceError if it is not a call. */
 export class Verbs {
   readonly #decider: Decider
   readonly #errorReporter: ErrorReporter
@@ -72,7 +72,7 @@ export class Verbs {
     return this.#decider.limiter.explain(this.readCall(sent, PEEK_FIELDS))
   }
 
-  /** A receipt gives back what its owner took; attributes give budget to anybody. */
+  /** A receipt refunds what its owner took; a refund by attributes needs the admin token. */
   async refund(sent: unknown, { rights }: VerbContext): Promise<VerbResult> {
     const refund = readRefund(sent)
     const what = typeof refund === 'string' ? refund : this.withMaskedSecrets(refund)
@@ -97,15 +97,15 @@ export class Verbs {
     return readCalls(sent, keys).map((request) => this.withMaskedSecrets(request))
   }
 
-  /** A key is the same caller here as at the gateway, and a secret in neither's log. */
+  /** Masks secrets, so that a key is the same caller here as at the gateway and in no log. */
   private withMaskedSecrets(request: CallRequest): CallRequest {
     const attributes = this.#hideSecrets(request.attributes)
     return attributes === request.attributes ? request : { ...request, attributes }
   }
 
   /**
-   * Each on its own, asked for in their order and all at once, so that a store can answer them
-   * together. One that fails leaves the others what they are: they may have been charged.
+   * Decides each call on its own, in order and without waiting, so that a store can batch them. If
+   * one fails the others keep their decisions: they may have been charged.
    */
   private decideAll(
     items: readonly CallRequest[],

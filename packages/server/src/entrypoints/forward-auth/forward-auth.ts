@@ -1,7 +1,7 @@
 /**
- * The question that a reverse proxy asks before it forwards a call. The call is in the headers of
- * the question, so only proxies that are trusted may ask: anybody else could spend the budget of
- * whomever it names.
+ * Forward-auth: a reverse proxy asks here whether it may forward a call. The call is described in
+ * the headers of the request, so only trusted proxies may ask: any other client could spend the
+ * budget of the caller that it names.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { show } from '@sluice/core'
@@ -23,8 +23,8 @@ export interface ForwardAuthDeps extends AdmissionDeps {
 
 const WARN_EVERY_MS = 60_000
 /**
- * Proxies give up on a question after half a second, and many then let the call pass. So nothing
- * that a caller can invent, such as a token whose key has to be fetched, may take nearly as long.
+ * Proxies give up after half a second, and many then let the call pass. So nothing that a caller
+ * can provoke, such as a token whose key has to be fetched, may take nearly as long.
  */
 const TOKEN_WITHIN_MS = 150
 

@@ -1,9 +1,9 @@
 /**
- * The call that a proxy asks for, as its headers tell it.
+ * Reads the call that a proxy asks about from its headers.
  *
- * Proxies pass on what their clients send. Where a proxy writes one of these headers and its client
- * wrote another, nobody can tell here which is true, and a client could have itself limited as for
- * a path it does not ask for. So all that speak must say the same.
+ * Proxies forward headers of their clients. If a proxy writes one of these headers and its client
+ * sent another, it cannot be decided here which is true, and a client could be counted for another
+ * path than the one it requests. So all headers that are present must agree.
  */
 import type { IncomingMessage } from 'node:http'
 import { canonicalPath, type ErrorCode, MESSAGE, SluiceError, show } from '@sluice/core'
@@ -37,7 +37,7 @@ interface HeaderClaim {
   readonly value: string
 }
 
-/** What each of the headers says that was sent; one that was sent twice says two things. */
+/** The values of the headers that were sent; one that was sent twice is refused. */
 function readClaims({ headersDistinct }: IncomingMessage, names: readonly string[]): HeaderClaim[] {
   return names.flatMap((place) => {
     const [value, ...more] = headersDistinct[place] ?? []

@@ -1,4 +1,4 @@
-/** The gateway: every call is named, decided, and only then forwarded. */
+/** The gateway: admits each call, then forwards it to its upstream. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { canonicalPath, type Decision } from '@sluice/core'
@@ -42,22 +42,22 @@ export interface GatewayDeps extends Omit<AdmissionDeps, 'errorReporter'> {
   readonly log: Log
   /** Called with the origin of the upstream before a call is sent to it. */
   readonly onUpstreamCall?: ((upstream: string) => void) | undefined
-  /** Called with the origin of the upstream that did not answer a call. */
+  /** Called with the origin of an upstream that did not answer a call. */
   readonly onUpstreamFailure: (failure: UpstreamFailure, upstream: string) => void
-  /** Called for each call that ends because its body came too slowly. */
+  /** Called for each call that fails because its body arrives too slowly. */
   readonly onSlowUpload: () => void
   /** Undefined: no spans. */
   readonly telemetry?: Telemetry | undefined
 }
 
-/** Forwarded: with the upstream that serves it. */
+/** An admitted call with the upstream that serves it. */
 export interface ForwardedCall extends AdmittedCall {
   readonly target: Target
 }
 
 export type GatewayAdmission = ForwardedCall | Extract<AdmissionResult, { refusal: HttpResponse }>
 
-/** The part of the gateway that requests and upgrades have in common. */
+/** Serves requests, and shares admission and header rules with upgrades. */
 export class Gateway {
   readonly deps: GatewayDeps
   readonly heldCalls: HeldCalls
@@ -65,7 +65,7 @@ export class Gateway {
   readonly proto: 'http' | 'https'
   readonly errorReporter: ErrorReporter
   readonly #admission: Admission
-  /** Connections that are being closed for a request in doubt: nothing more is served on them. */
+  /** Connections that sent an ambiguous request: nothing more is served on them. */
   readonly #distrusted = new WeakSet<Duplex>()
 
   constructor(deps: GatewayDeps) {
@@ -115,7 +115,7 @@ export class Gateway {
     const method = request.method ?? 'GET'
     const admitting = this.admit(request, { method, path: found.path, traced })
     const admitted = admitting instanceof Promise ? await admitting : admitting
-    // The response learns of it later than the socket, whose request may have turned out bad.
+    // Checked on the socket, which is destroyed before the response emits `close`.
     if (request.socket.destroyed) return this.abandon(admitted)
     if (admitted.refusal !== undefined) return this.refuse(request, response, admitted.refusal)
 
@@ -138,7 +138,7 @@ export class Gateway {
     })
   }
 
-  /** What came in one packet with a request in doubt was read before the connection could close. */
+  /** Whether the socket sent an ambiguous request; its pipelined requests were parsed already. */
   isDistrusted(socket: Duplex): boolean {
     return this.#distrusted.has(socket)
   }
@@ -195,7 +195,7 @@ export class Gateway {
     this.deps.onUpstreamCall?.(upstream.origin)
   }
 
-  /** A request that its own client broke off is no failure of the upstream. */
+  /** Ignores failures of requests that the client aborted. */
   recordUpstreamEnd(
     { upstream }: Target,
     failure: UpstreamFailure | undefined,
@@ -205,19 +205,19 @@ export class Gateway {
     this.deps.onUpstreamFailure(failure, upstream.origin)
   }
 
-  /** Whether the caller is still there when its time comes; if not, it frees its place. */
+  /** Waits for the delay of a call. False if the client left; its units are then refunded. */
   async hold(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
     if (await this.heldCalls.hold(socket, delayMs)) return true
     this.giveBack(receipt)
     return false
   }
 
-  /** Its caller left while the store was asked. */
+  /** Refunds a call whose client left during the decision. */
   abandon(admission: GatewayAdmission): void {
     if (admission.refusal === undefined) this.giveBack(admission.decision.receipt)
   }
 
-  /** Nobody waits for this answer; what a store that is gone keeps decays by itself. */
+  /** Does not wait for the refund; units that an unreachable store keeps expire there. */
   private giveBack(receipt: string | undefined): void {
     const { limiter } = this.deps.decider
     if (receipt !== undefined)
@@ -249,7 +249,7 @@ export class Gateway {
   }
 }
 
-/** Whether the client, or the parser of what it sent, ended a request before its body was whole. */
+/** Whether the client, or the parser, ended a request before its body was complete. */
 function isBrokenOff(request: IncomingMessage): boolean {
   return request.destroyed && !request.complete
 }
@@ -264,7 +264,7 @@ function badPath(reason: string): HttpResponse {
   return problemResponse({ status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' })
 }
 
-/** Framing that is in doubt ends the connection: what follows may not be what it seems. */
+/** Closes the connection after an ambiguous request: the bytes after it cannot be trusted. */
 function closing(problem: HttpProblem): HttpProblem {
   return { ...problem, headers: [...(problem.headers ?? []), 'Connection', 'close'] }
 }

@@ -1,20 +1,20 @@
-/** Calls that a leaky bucket or `wait` admits later: held here, bounded, freed if they leave. */
+/** Holds calls that a leaky bucket or `wait` admits after a delay; bounded in number. */
 import type { Duplex } from 'node:stream'
 
-/** Whom a call is held for: it emits `close` when it goes away. */
+/** The socket of a held call; it emits `close` when the client leaves. */
 type HeldSocket = Pick<Duplex, 'destroyed' | 'once' | 'off'>
 
 export interface HeldCalls {
   /** Whether one more call may be held. */
   hasRoom(): boolean
-  /** Resolves to whether the caller is still there, and its call wanted, when the time has come. */
+  /** Resolves after the delay: true if the client is still connected. */
   hold(socket: HeldSocket, delayMs: number): Promise<boolean>
   count(): number
-  /** Lets go of all that are held, as if their callers had left. */
+  /** Releases all held calls as if their clients had left. */
   abandon(): void
 }
 
-/** What setTimeout takes; longer waits are waited for in pieces. */
+/** The maximum of setTimeout; longer delays are split. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 export function createHeldCalls(max: number): HeldCalls {

@@ -1,4 +1,4 @@
-/** `GET /_sluice/limits`: what the asking caller has left, told without spending any of it. */
+/** `GET /_sluice/limits`: shows callers what they have left, without spending any of it. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { canonicalPath, foldPath } from '@sluice/core'
 import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
@@ -33,7 +33,7 @@ interface LimitsPageRequest {
   readonly path: string
   readonly attributes: Readonly<Record<string, string>>
   readonly peer: string
-  /** Why nobody is told anything: who asks is in doubt. */
+  /** Set if the caller cannot be identified; it is sent instead of the limits. */
   readonly refusal: HttpProblem | undefined
 }
 
@@ -63,8 +63,8 @@ function readNamedCall(
 }
 
 /**
- * Asking is limited too: it reads every counter that the caller has. With rules by route these may
- * be a thousand, which keep Redis busy for milliseconds, so counters are limited beside questions.
+ * The page has limits of its own, since it reads every counter of the caller. With rules by route
+ * these may be a thousand, which take Redis milliseconds; so it limits requests and counters.
  */
 const OWN_RULES = [
   { id: 'sluice-limits-page', by: ['ip'], limits: [{ max: 10, window: '1s', burst: 20 }] },
@@ -78,8 +78,8 @@ const OWN_RULES = [
 const CALLERS_MAX = 10_000
 
 /**
- * About how many counters the next answer reads: as many as the largest of late. How many it will
- * be is known only when it is made.
+ * Estimates how many counters the next response reads, by the largest of recent responses. The
+ * actual number is known only afterwards.
  */
 class AnswerSize {
   #counters = 1
@@ -88,7 +88,7 @@ class AnswerSize {
     return this.#counters
   }
 
-  /** An answer had so many; rules may have become fewer, so what is expected falls slowly. */
+  /** Records the counters of a response. The estimate falls slowly, as rules may be removed. */
   record(counters: number): void {
     this.#counters = Math.max(1, counters, this.#counters - 1)
   }
@@ -107,7 +107,7 @@ export function createLimitsPage(
     async answer(request, response, { path, attributes, peer, refusal }) {
       const named = readNamedCall(request.url ?? '')
       const size = named === undefined ? allLimits : limitsOfCall
-      // First of all: whatever is answered here, guessing is not free.
+      // Checked first, so that guessing keys costs budget too.
       const ownDecision = own.checkSync({
         attributes: { ip: attributes['ip'] ?? peer, counters: String(size.expected) },
       })

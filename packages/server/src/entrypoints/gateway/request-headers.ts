@@ -1,8 +1,8 @@
-/** The headers of a call as the upstream sees them. */
+/** Builds the request headers that are sent to the upstream. */
 import type { IncomingMessage } from 'node:http'
 import type { FlatHeaders } from '../http/responses.js'
 
-/** Of one connection, never of the next. What a client lists in `Connection` goes as well. */
+/** Valid for one connection only. Headers listed in `Connection` are dropped as well. */
 const HOP_BY_HOP = [
   'connection',
   'keep-alive',
@@ -14,14 +14,14 @@ const HOP_BY_HOP = [
   'transfer-encoding',
   'upgrade',
   'http2-settings',
-  // Answered by the gateway itself, when the call is admitted.
+  // The gateway answers it itself when it admits the call.
   'expect',
 ]
 
-/** Written by the gateway alone: what the client sent under these names is not true. */
+/** Written by the gateway only; values of the client are dropped. */
 const REWRITTEN = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-sluice-over']
 
-/** Kept as a trusted proxy wrote them, else written by the gateway. */
+/** Kept from a trusted proxy, otherwise written by the gateway. */
 const TRUSTED_ONLY = [
   'x-forwarded-host',
   'x-forwarded-proto',
@@ -47,8 +47,8 @@ const TRUSTED_ONLY = [
 ]
 
 /**
- * With these, an upstream would serve another method or path than the one that was counted. They
- * are dropped from trusted proxies as well: many pass on what their client wrote.
+ * Headers that make an upstream serve another method or path than the one that was counted. They
+ * are dropped from trusted proxies too, since many forward those of their clients.
  */
 const OVERRIDES = [
   'x-http-method-override',
@@ -110,7 +110,7 @@ function writeHeaders(
     const lower = name.toLowerCase()
     const fate = fates.get(lower)
     if (fate === DROP || (fate !== undefined && !context.trusted)) continue
-    // What a trusted proxy says of its client is not the client's to remove either.
+    // A client must not remove headers of a trusted proxy through `Connection`.
     if ((fate === undefined && listed?.has(lower)) || isAlias(lower, aliased)) continue
     flat.push(name, rawHeaders[i + 1] ?? '')
   }
@@ -133,12 +133,12 @@ export function connectionTokens(connection: string | undefined): ReadonlySet<st
   const lower = connection.toLowerCase()
   if (lower === 'keep-alive' || lower === 'close') return undefined
   const tokens = new Set(lower.split(',').map((token) => token.trim()))
-  // They say how long the message is, and are never the client's to remove.
+  // Framing headers must not be removed through `Connection`.
   tokens.delete('content-length')
   return tokens
 }
 
-/** `X_Forwarded_For` becomes `X-Forwarded-For` in CGI, WSGI and their heirs. */
+/** CGI, WSGI and similar servers read `X_Forwarded_For` as `X-Forwarded-For`. */
 function isAlias(lower: string, aliased: ReadonlySet<string>): boolean {
   if (!lower.includes('_') && !lower.includes('.')) return false
   return aliased.has(lower.replace(/[_.]/g, '-'))

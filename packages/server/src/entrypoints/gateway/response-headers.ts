@@ -1,4 +1,4 @@
-/** The headers of an upstream's answer as the client sees them. */
+/** Builds the response headers that are sent to the client. */
 import type { FlatHeaders } from '../http/responses.js'
 import { connectionTokens } from './request-headers.js'
 
@@ -10,7 +10,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-/** Replaced by the gateway's own where a rule spoke. */
+/** Replaced by those of the gateway if a rule matched. */
 const RATE_LIMIT: ReadonlySet<string> = new Set([
   'ratelimit',
   'ratelimit-policy',
@@ -22,7 +22,7 @@ const RATE_LIMIT: ReadonlySet<string> = new Set([
   'x-ratelimit-reset',
 ])
 
-/** One link as node asks for it, or it throws. */
+/** A link in the form that Node accepts; it throws on others. */
 const LINK = /^<[^>]*>(?:\s*;\s*[^;"\s=]+(?:=(?:"[^;"\s]*"|[^;"\s=]*))?)*$/
 const LINK_LENGTH_MAX = 1024
 
@@ -34,7 +34,7 @@ export interface ResponseHead {
   readonly hasDate: boolean
 }
 
-/** `raw` is names and values in turn; `own` is what the gateway adds, nothing if no rule spoke. */
+/** `raw`: names and values in turn; `own`: the rate limit headers, empty if no rule matched. */
 export function readResponseHead(
   status: number,
   raw: RawHeaders,
@@ -67,7 +67,7 @@ export function readResponseHead(
   return { headers, hasDate }
 }
 
-/** The hints of a 103, for node to write; undefined where there are none that it takes. */
+/** The early hints of a 103 response; undefined if there are none that Node accepts. */
 export function readEarlyHints(
   status: number,
   raw: RawHeaders,
@@ -82,7 +82,7 @@ export function readEarlyHints(
   return isTaken ? { link: links } : undefined
 }
 
-/** Trailers as pairs; rate limit fields must not stand there. */
+/** Trailers as pairs, without rate limit fields. */
 export function readTrailers(raw: RawHeaders | null): [string, string][] {
   const trailers: [string, string][] = []
   for (let i = 0; raw !== null && i < raw.length; i += 2) {

@@ -1,4 +1,4 @@
-/** Upgrades to WebSocket: the upgrade is a call like any other; then bytes pass. */
+/** WebSocket upgrades: admits the upgrade like any call, then opens a tunnel to the upstream. */
 import { type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { Socket } from 'node:net'
@@ -26,9 +26,9 @@ export class Upgrades {
   readonly #gateway: Gateway
   readonly #open = new Set<WebSocketTunnel>()
   readonly #counts = { refused: 0, idle: 0 }
-  /** One for all tunnels, while there are any. */
+  /** Closes idle tunnels; runs while any tunnel is open. */
   #sweeper: NodeJS.Timeout | undefined
-  /** Sockets whose end is the affair of their tunnel. */
+  /** Sockets that their tunnel closes. */
   readonly #tunnelled = new WeakSet<Duplex>()
   #isGoingAway = false
 
@@ -52,7 +52,7 @@ export class Upgrades {
   /** Answers one upgrade; never rejects. */
   async handle(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy())
-    // The socket stays open for writing after its client has ended, and nobody hears of it again.
+    // The socket would stay open for writing after its client has ended.
     socket.once('end', () => {
       if (!this.#tunnelled.has(socket)) socket.destroy()
     })
@@ -77,7 +77,7 @@ export class Upgrades {
     try {
       await this.admit({ request, socket, head, traced }, found.path)
     } finally {
-      // The tunnel may be open for days: what is traced is how it was opened.
+      // Traces only the upgrade: a tunnel may stay open for days.
       traced?.end(undefined)
     }
   }
@@ -94,7 +94,7 @@ export class Upgrades {
     this.connect(client, admitted)
   }
 
-  /** The upstream has as many WebSockets as it may. */
+  /** Refuses an upgrade beyond the WebSocket limit of the upstream. */
   private refuse({ request, socket }: UpgradeClient, { headers, target }: ForwardedCall): void {
     this.#counts.refused++
     this.#gateway.recordUpstreamCall(target)
@@ -113,7 +113,7 @@ export class Upgrades {
     const { responseMs, stallMs } = this.#gateway.deps.config.gateway.timeouts
     this.#gateway.recordUpstreamCall(admitted.target)
     const outgoing = this.open(client, admitted)
-    // Its place is free again when the connection to the upstream is over.
+    // Released when the connection to the upstream ends.
     target.websockets++
     const release = () => target.websockets--
     let hasAnswer = false
@@ -153,9 +153,9 @@ export class Upgrades {
     })
     outgoing.on('error', () => {
       onUpstreamEvent()
-      // What has begun is broken off, not begun again.
+      // A response that has started is aborted.
       if (hasAnswer) return reset(socket)
-      // A client that has left is nobody's failure.
+      // The client left: not a failure of the upstream.
       if (socket.destroyed) return
       this.#gateway.recordUpstreamEnd(admitted.target, failure, client.request)
       const { status } = failure
@@ -220,7 +220,7 @@ export class Upgrades {
     for (const tunnel of this.#open) if (tunnel.closeIfIdle(IDLE_SWEEPS)) this.#counts.idle++
   }
 
-  /** Nothing is asked, and nothing waits, while no rule counts messages. */
+  /** Undefined, so that messages pass without delay, while no rule counts messages. */
   private decideMessage(
     message: Call,
     traced: RequestTrace | undefined,
@@ -247,14 +247,14 @@ export class Upgrades {
   }
 }
 
-/** An idle tunnel is closed after the timeout, and before a tenth of it more has passed. */
+/** An idle tunnel is closed after the timeout, at most a tenth of it later. */
 const IDLE_SWEEPS = 10
 const LINGER_MS = 1000
 
 export interface WebSocketCounts {
-  /** The upstream had as many as it may. */
+  /** Upgrades beyond the limit of an upstream. */
   readonly refused: number
-  /** Closed because they carried nothing. */
+  /** Tunnels closed because they were idle. */
   readonly idle: number
 }
 
@@ -271,7 +271,7 @@ interface UpgradeClient {
   readonly traced: RequestTrace | undefined
 }
 
-/** Only WebSockets: other protocols would carry calls that nobody counts. */
+/** Only WebSockets are tunnelled: other protocols would carry calls that are not counted. */
 function findUpgradeProblem(request: IncomingMessage): HttpProblem | undefined {
   const { headers, method, httpVersion } = request
   if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET' || httpVersion !== '1.1') {
@@ -291,7 +291,7 @@ function sendResponse(socket: Duplex, response: HttpResponse): void {
   if (socket.writable) endWithLinger(socket, responseText(response))
 }
 
-/** The answer of an upstream that does not upgrade. */
+/** Sends the response of an upstream that refused the upgrade. */
 function relayResponse(
   response: IncomingMessage,
   socket: Duplex,
@@ -308,13 +308,13 @@ function relayResponse(
   if (socket instanceof Socket) socket.setTimeout(stallMs, () => socket.destroy())
 }
 
-/** Without a length, the end of a body is that of its connection: a broken one must not look so. */
+/** Resets the connection: without a length, a normal close would end the body as complete. */
 function reset(socket: Duplex): void {
   if (socket instanceof Socket) socket.resetAndDestroy()
   else socket.destroy()
 }
 
-/** What the client still sends is dropped for a moment; then the connection is cut. */
+/** Drops what the client still sends for a moment, then destroys the connection. */
 function endWithLinger(socket: Duplex, body = ''): void {
   socket.resume()
   socket.end(body)

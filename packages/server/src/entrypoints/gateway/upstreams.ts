@@ -1,11 +1,11 @@
-/** Where calls go: pools of connections, chosen by the canonical path, only from the settings. */
+/** Connection pools of the configured upstreams, chosen by the canonical path of a call. */
 import { buildConnector, Pool } from 'undici'
 import type { GatewayConfig, Upstream } from '../../config/config.js'
 import { guardedLookup } from '../../lib/guarded-lookup.js'
 import { BodyMemory } from './body-memory.js'
 import { UnsolicitedContinues } from './unsolicited-continue.js'
 
-/** Calls that may wait for a free connection, for each connection there is. */
+/** How many calls may wait for a free connection, for each connection. */
 const QUEUED_PER_CONNECTION = 4
 
 export interface Target {

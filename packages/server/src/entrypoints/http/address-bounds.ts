@@ -1,7 +1,7 @@
 /**
- * Bounds on what one address may have of a listener at a time: connections, and calls that are in
- * flight. IPv6 counts by /64, which is the least that one subscriber holds. Addresses are known
- * while they are connected, so the table has at most as many as the listener has connections.
+ * Limits the connections and the calls in flight of one address on a listener. IPv6 addresses count
+ * by their /64, the smallest network of one subscriber. Only connected addresses are stored, so the
+ * table is at most as large as the number of connections.
  */
 import { type Address, type Cidr, cidrContains, groupAddress, parseAddress } from '@sluice/core'
 import { isLoopbackAddress } from '../../lib/loopback.js'
@@ -15,7 +15,7 @@ export interface AddressBoundsOptions {
   readonly isExempt: (address: Address) => boolean
 }
 
-/** What an address has of a listener now. */
+/** The current connections and calls of an address. */
 export interface AddressUse {
   /** IPv6 as its network. */
   readonly address: string
@@ -31,12 +31,12 @@ export class AddressBounds {
     this.#options = options
   }
 
-  /** Addresses that are counted now. */
+  /** The number of addresses that are counted now. */
   size(): number {
     return this.#uses.size
   }
 
-  /** What an address has; undefined if it is not counted, or not known any more. */
+  /** The counts of an address; undefined if it is exempt or no longer connected. */
   find(remoteAddress: string | undefined): AddressUse | undefined {
     const address = this.countedAddress(remoteAddress)
     return address === undefined ? undefined : this.#uses.get(address)
@@ -70,7 +70,7 @@ export class AddressBounds {
     return calls < this.#options.maxCalls
   }
 
-  /** A connection that was reset before it was looked at has no address. */
+  /** A connection that was reset before this point has no address. */
   private countedAddress(remoteAddress: string | undefined): string | undefined {
     const address = remoteAddress === undefined ? undefined : parseAddress(remoteAddress)
     if (address === undefined || this.#options.isExempt(address)) return undefined
@@ -78,10 +78,7 @@ export class AddressBounds {
   }
 }
 
-/**
- * The addresses that stand for many clients: balancers, behind which all calls have one address,
- * and this machine's own.
- */
+/** Exempts addresses that are shared by many clients: load balancers and loopback. */
 export function exemptAddresses(trustedProxies: readonly Cidr[]): (address: Address) => boolean {
   return (address) =>
     isLoopbackAddress(address) || trustedProxies.some((cidr) => cidrContains(cidr, address))

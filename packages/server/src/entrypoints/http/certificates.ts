@@ -1,4 +1,4 @@
-/** The certificate of a server, followed while it runs: renewing it needs no restart. */
+/** Reloads the certificate of a server when its files change, without a restart. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type Server as TlsServer } from 'node:tls'
 import type { TlsFiles } from '../../config/config.js'
@@ -11,22 +11,22 @@ export interface Certificates {
 }
 
 export interface CertificateOptions {
-  /** How often the files are looked at beside the events of their directory. @default 1000 */
+  /** How often the files are polled, beside the events of their directory. @default 1000 */
   readonly pollMs?: number | undefined
 }
 
 interface CertificatePair {
   readonly cert: string
   readonly key: string
-  /** When the certificate ends, as it says itself. */
+  /** When the certificate expires. */
   readonly until: string
 }
 
 const TLS_MIN = 'TLSv1.2'
 
 /**
- * Gives the server its certificate, and each later one as soon as both files fit together. Rejects
- * if the first does not; afterwards a pair that does not fit is logged and changes nothing.
+ * Sets the certificate of the server, and replaces it when both files match again after a change.
+ * Rejects if the first pair does not match; a later pair that does not match is logged and ignored.
  */
 export async function watchCertificates(
   server: Pick<TlsServer, 'setSecureContext'>,
@@ -45,7 +45,7 @@ export async function watchCertificates(
     log.error({ problem: message }, 'certificate rejected; the active one stays')
   }
   const renew = async () => {
-    // Both are read, whichever changed: mostly the other one did too.
+    // Both files are read whichever changed, since usually both change.
     const pair = await readCertificatePair(files)
     if (pair.cert === inUse.cert && pair.key === inUse.key) return
     use(pair)
@@ -66,8 +66,7 @@ export async function watchCertificates(
   }
 }
 
-/** Both files; rejects with a message that names the one to look at. */
-/** Rejects if the files are not there, or do not fit together. */
+/** Rejects if the files are missing or do not match; the message names the file. */
 export async function readCertificatePair(files: TlsFiles): Promise<CertificatePair> {
   const { text: cert } = await readWholeFile(files.cert)
   const { text: key } = await readWholeFile(files.key)

@@ -1,4 +1,4 @@
-/** The open connections of a listener, and what is under way on each. */
+/** Tracks the open connections of a listener and the requests on each. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { AddressBounds, AddressUse } from './address-bounds.js'
@@ -13,42 +13,42 @@ interface HttpConnection {
   /** The last of them. */
   request: IncomingMessage | undefined
   response: ServerResponse | undefined
-  /** How often it was found without a request since its last. */
+  /** The number of sweeps since its last request. */
   idleSweeps: number
-  /** It speaks another protocol now. */
+  /** Whether it was upgraded to another protocol. */
   isUpgraded: boolean
-  /** It takes no more requests. */
+  /** Whether it accepts no more requests. */
   isEnding: boolean
-  /** Its last response says `Connection: close`, so no other may follow. */
+  /** Whether its last response says `Connection: close`, so that no other may follow. */
   isLast: boolean
   gate: RequestGate | undefined
-  /** Undefined: its address is not counted. */
+  /** Undefined if its address is exempt. */
   readonly use: AddressUse | undefined
-  /** Of the requests in flight those that count as calls of the address. */
+  /** How many of the requests in flight count as calls of the address. */
   calls: number
-  /** What the client had taken at the last sweep that found something left to send. */
+  /** How much the client had read at the last sweep with unsent data. */
   progress: string
-  /** In how many sweeps the client had taken nothing of what is left to send. */
+  /** The number of sweeps in which the client read none of the unsent data. */
   stalledSweeps: number
 }
 
 export interface ConnectionsOptions {
   /** Bounds for each address. */
   readonly addresses: AddressBounds
-  /** In how many sweeps a connection may be without a request. */
+  /** For how many sweeps a connection may have no request. */
   readonly idleSweepsMax: number
-  /** In how many sweeps a client may take nothing of what is left to send. */
+  /** For how many sweeps a client may read none of the unsent data. */
   readonly stalledSweepsMax: number
 }
 
 /** Whether a request may be served. */
 export type RequestOutcome = 'served' | 'rejected'
 
-/** How long a client may still read our last words before the connection is cut. */
+/** How long a client may read the last response before the connection is destroyed. */
 const LINGER_MS = 1000
 
 export class Connections {
-  /** Every one, also those that are still at their TLS handshake. */
+  /** All connections, including those still in their TLS handshake. */
   readonly #sockets = new Set<Socket>()
   readonly #httpConnections = new Map<Socket, HttpConnection>()
   readonly #options: ConnectionsOptions
@@ -63,7 +63,7 @@ export class Connections {
     return this.#inFlight
   }
 
-  /** A connection was made. Closes it, and returns its address, if that has too many. */
+  /** Adds a new connection. If its address has too many, closes it and returns the address. */
   add(socket: Socket): { readonly refused: string } | undefined {
     const { addresses } = this.#options
     const use = addresses.connect(socket.remoteAddress)
@@ -79,7 +79,7 @@ export class Connections {
     return undefined
   }
 
-  /** A connection begins to speak HTTP. */
+  /** Called when a connection is ready for HTTP. */
   startHttp(socket: Socket): void {
     const connection: HttpConnection = {
       requestsStarted: 0,
@@ -103,17 +103,17 @@ export class Connections {
       isBodyDue: () => connection.request?.complete === false,
       isEnding: () => connection.isEnding,
     })
-    // Each of the requests that a client sends without waiting listens for the end.
+    // Each pipelined request adds a listener for the end.
     socket.setMaxListeners(0)
     socket.once('close', () => {
-      // A response that waits for its turn does not hear of the end.
+      // A response that waits for an earlier one gets no close event.
       this.#inFlight -= connection.inFlight
       if (connection.use !== undefined) connection.use.calls -= connection.calls
       this.#httpConnections.delete(socket)
     })
   }
 
-  /** A request is there, its response is to come. */
+  /** Records a request whose response is not written yet. */
   begin(request: IncomingMessage, response: ServerResponse): RequestOutcome {
     const { socket } = request
     const connection = this.#httpConnections.get(socket)
@@ -137,19 +137,19 @@ export class Connections {
     return isCall || connection.use === undefined ? 'served' : 'rejected'
   }
 
-  /** The response is the last of its connection, if that can still be said. */
+  /** Makes a response the last of its connection, if its head is not sent yet. */
   markLast(response: ServerResponse): void {
     if (!closeAfter(response)) return
     const connection = this.#httpConnections.get(response.req.socket)
     if (connection?.response === response) connection.isLast = true
   }
 
-  /** The address that a connection counts for; undefined if it counts for none. */
+  /** The address that a connection counts for; undefined if exempt. */
   addressOf(socket: Socket): string | undefined {
     return this.#httpConnections.get(socket)?.use?.address
   }
 
-  /** A connection is left to its owner, who reads it from now on. */
+  /** Hands a connection over to its owner, who reads it from now on. */
   detach(socket: Socket): void {
     this.#httpConnections.get(socket)?.gate?.detach()
   }
@@ -159,22 +159,22 @@ export class Connections {
     if (connection === undefined) return
     connection.isUpgraded = true
     connection.gate?.detach()
-    // Its answer would come before those that are due.
+    // Its response would overtake earlier ones.
     if (connection.inFlight > 0) socket.destroy()
   }
 
-  /** From now on every response is the last of its connection. */
+  /** Makes every response from now on the last of its connection. */
   drain(): void {
     this.#isDraining = true
-    // Of several responses on one connection only the last may end it.
+    // Of several pipelined responses only the last may close the connection.
     for (const { response } of this.#httpConnections.values()) {
       if (response !== undefined) this.markLast(response)
     }
   }
 
   /**
-   * Whether the rest of a head that the parser waits for lies here, unread: not its client is
-   * late, but the answers before it. If it is not served after all, the connection is soon idle.
+   * Whether the rest of the head that the parser waits for is here, unread: then earlier responses
+   * are late, not the client. If it is never served, the connection soon counts as idle.
    */
   isHeldBack(socket: Socket): boolean {
     const isBodyDue = this.#httpConnections.get(socket)?.request?.complete === false
@@ -182,8 +182,8 @@ export class Connections {
   }
 
   /**
-   * Ends a connection on which something came that is no request: with these bytes, where they can
-   * be taken for nothing but the answer to it.
+   * Ends a connection that sent something other than a request. Sends these bytes first, if the
+   * client cannot take them for the response to an earlier request.
    */
   refuse(socket: Socket, bytes: string, end: (socket: Socket, bytes: string) => void): void {
     const connection = this.#httpConnections.get(socket)
@@ -192,18 +192,18 @@ export class Connections {
     if (isEnding) return
     connection.isEnding = true
     if (request?.complete === false) {
-      // Its response is on its way, or was never begun and can still say what is wrong.
+      // Its response is being written, or not started and can still report the problem.
       if (response?.writableEnded === true) return
       if (inFlight === 1 && response?.headersSent === false) socket.write(bytes)
-      // Now and not when the client has read it: whoever serves the request must learn that there
-      // is no more of it before it is passed on.
+      // At once, and not after the client has read it: the handler of the request must learn that
+      // its body is incomplete before it is forwarded.
       request.destroy()
     } else if (inFlight === 0) end(socket, bytes)
-    // What came before is sound, and its response the last thing sent here.
+    // The earlier request was valid, and its response is the last on this connection.
     else if (response !== undefined) closeAfter(response)
   }
 
-  /** Closes connections that wait between two requests, or never sent anything. */
+  /** Closes connections between two requests, and those that never sent anything. */
   closeSilent(): void {
     for (const [socket, { isUpgraded }] of this.#httpConnections) {
       if (!isUpgraded && socket.bytesRead === 0) socket.destroy()
@@ -211,10 +211,10 @@ export class Connections {
   }
 
   /**
-   * Closes what no timeout of Node closes. On a connection between two requests a single line end
-   * stops the timer of keep-alive and starts no other. A client that reads nothing of its answers
-   * is waited for without end, and with it what is still to be sent. Returns how many of those
-   * were cut. Sweeps are counted, not time: a process that stood still cuts nobody for it.
+   * Closes connections that no timeout of Node closes. Between two requests a single line end stops
+   * the keep-alive timer and starts no other; and Node waits without limit for a client that does
+   * not read its responses. Returns how many of the latter were closed. It counts sweeps, not time,
+   * so that no connection is closed because this process was suspended.
    */
   sweep(): { readonly stalled: number } {
     let stalled = 0
@@ -263,7 +263,7 @@ export class Connections {
   }
 }
 
-/** Says so in the response; false if it is too late. */
+/** Sets `Connection: close` on the response; false if its head is already sent. */
 function closeAfter(response: ServerResponse): boolean {
   if (response.headersSent) return false
   response.shouldKeepAlive = false
@@ -271,8 +271,8 @@ function closeAfter(response: ServerResponse): boolean {
 }
 
 /**
- * A socket that is closed while data still comes in is reset, and the client loses the answer. So
- * it is read on for a moment.
+ * Reads on for a moment before it closes. Closing a socket while data arrives resets it, and the
+ * client loses the response.
  */
 export function endSlowly(socket: Socket, bytes = ''): void {
   socket.end(bytes)

@@ -1,4 +1,4 @@
-/** A server of HTTP/1.1 that is strict with requests, patient with nobody, and can be drained. */
+/** An HTTP/1.1 server with strict parsing, limits on slow clients, and graceful draining. */
 import {
   createServer,
   IncomingMessage,
@@ -21,34 +21,34 @@ export interface ListenerOptions {
   readonly listen: ListenAddress
   readonly tls: TlsFiles | undefined
   readonly timeouts: {
-    /** Until the head of a request is there, and between two requests. */
+    /** The time limit for the head of a request, and between two requests. */
     readonly headersMs: number
-    /** Until a request is there whole. */
+    /** The time limit for a whole request. */
     readonly requestMs: number
-    /** How long a client may read nothing of what there is for it. */
+    /** How long a client may read nothing of its responses. */
     readonly stallMs: number
   }
   readonly maxConnections: number
   readonly perAddress: PerAddressOptions
   readonly log: Log
-  /** Whether a worker listens alone, and not with the others. @default false */
+  /** Whether the port is not shared with other workers. @default false */
   readonly exclusive?: boolean | undefined
 }
 
 interface PerAddressOptions extends AddressBoundsOptions {
-  /** An address as a log line may show it. */
+  /** The address as it appears in logs. */
   readonly describe: (address: string) => string
 }
 
-/** What a listener has turned away, since the start. */
+/** What a listener has refused or closed since the start. */
 interface ListenerCounts {
   /** Connections beyond `maxConnections`. */
   readonly overMax: number
-  /** Connections beyond those that one address may have. */
+  /** Connections beyond the limit of one address. */
   readonly overAddressMax: number
-  /** Calls beyond those that one address may have in flight. */
+  /** Calls in flight beyond the limit of one address. */
   readonly busyCalls: number
-  /** Connections cut because their client read nothing. */
+  /** Connections closed because their client stopped reading. */
   readonly stalled: number
 }
 
@@ -58,34 +58,34 @@ export interface HttpListener {
   /** Answers each request, unless its address has too many in flight. */
   serve(handle: RequestListener): void
   start(): Promise<{ readonly host: string; readonly port: number; readonly url: string }>
-  /** From now on each response says `Connection: close`; connections are still taken. */
+  /** From now on each response says `Connection: close`; connections are still accepted. */
   beginDraining(): void
   /**
-   * Takes no more connections and asks every client to close its own: from now on each response
-   * says `Connection: close`. Settles when nobody can connect any more.
+   * Stops accepting connections; from now on each response says `Connection: close`. Settles when
+   * no client can connect any more.
    */
   stopAccepting(): Promise<void>
-  /** Closes connections that no request is on. */
+  /** Closes connections without a request. */
   closeIdle(): void
-  /** Closes every connection, whatever is on it. */
+  /** Destroys every connection, also those with requests in flight. */
   destroyAll(): void
   /** Requests whose response is not done. */
   inFlight(): number
   counts(): ListenerCounts
-  /** Settles when nothing is accepted and the last connection is gone. */
+  /** Settles when the listener is closed and the last connection has ended. */
   readonly closed: Promise<void>
 }
 
 /** All callers behind a balancer share its address. */
 const BALANCER_HINT = 'if this is a balancer or proxy, list it in trustedProxies'
 const HEADER_BYTES_MAX = 16 * 1024
-/** A silent connection is closed so much later than `headersMs` at most, for a usual one. */
+/** How much later than `headersMs` a silent connection is closed at most. */
 const CHECK_MS_MAX = 250
 const CHECK_MS_MIN = 10
 const KEEP_ALIVE_MS = 60_000
-/** How often a connection is looked at, in the time after which it is closed. */
+/** The number of sweeps in the time after which a connection is closed. */
 const SWEEPS = 16
-/** Node waits so much longer than it told the client, for requests that are on their way. */
+/** How much longer Node waits than it announced, for requests that are on their way. */
 const KEEP_ALIVE_GRACE_MS = 1000
 
 export function createListener(options: ListenerOptions): HttpListener {
@@ -98,13 +98,13 @@ class StrictListener implements HttpListener {
   readonly #options: ListenerOptions
   readonly #connections: Connections
   readonly #sweeps: NodeJS.Timeout
-  /** Requests that are answered already. */
+  /** Requests that were refused already. */
   readonly #rejected = new WeakSet<IncomingMessage>()
   readonly #counts = { overMax: 0, overAddressMax: 0, busyCalls: 0, stalled: 0 }
-  /** What the log was last told. */
+  /** The counts at the last log line. */
   #logged: ListenerCounts = { ...this.#counts }
   #lastError = ''
-  /** The last address of each kind that met its bound. */
+  /** The last address that reached each limit. */
   #overAddress = ''
   #busyAddress = ''
   #certificates: Certificates | undefined
@@ -113,8 +113,8 @@ class StrictListener implements HttpListener {
   constructor(options: ListenerOptions) {
     const { timeouts, perAddress } = options
     this.#options = options
-    // Twice `headersMs` passes until a connection is closed as idle: it may wait as long as that
-    // for its next request, and as long again until the head of it is there.
+    // A connection is closed as idle after twice `headersMs`: once for the wait until its next
+    // request, and once for the head of that request.
     const idleMs = timeouts.headersMs * 2
     const stallSweepMs = Math.max(CHECK_MS_MAX, timeouts.stallMs / SWEEPS)
     const sweepMs = Math.max(CHECK_MS_MIN, Math.min(idleMs / SWEEPS, stallSweepMs))
@@ -157,8 +157,8 @@ class StrictListener implements HttpListener {
   stopAccepting(): Promise<void> {
     this.#connections.drain()
     this.#certificates?.close()
-    // Not the close of HTTP servers: that cuts idle connections before their clients could be
-    // told, and ends the checks of timeouts while requests are still coming in.
+    // Not `close` of the HTTP server: it destroys idle connections without notice to their clients,
+    // and ends the timeout checks while requests still arrive.
     if (this.server.listening) NetServer.prototype.close.call(this.server)
     else if (!this.#hasStarted) this.server.emit('close')
     return Promise.resolve()
@@ -193,7 +193,7 @@ class StrictListener implements HttpListener {
       server.listen({ host: listen.host, port: listen.port, exclusive }, () => {
         this.#hasStarted = true
         server.off('error', fail)
-        // Too many open files, for one: the next connection may do better.
+        // For example too many open files; the next connection may succeed.
         server.on('error', (error) => {
           this.#lastError = String(error)
         })
@@ -204,7 +204,7 @@ class StrictListener implements HttpListener {
 
   private finish(): void {
     clearInterval(this.#sweeps)
-    // Ends the checks of timeouts, now that there is nothing to check.
+    // Ends the timeout checks, which are no longer needed.
     this.server.close()
   }
 
@@ -218,10 +218,10 @@ class StrictListener implements HttpListener {
       keepAliveTimeout: Math.max(headersMs / 2, headersMs - KEEP_ALIVE_GRACE_MS),
       connectionsCheckingInterval: Math.min(CHECK_MS_MAX, Math.max(CHECK_MS_MIN, headersMs / 10)),
       insecureHTTPParser: false,
-      // A peer that vanished without a word is noticed in the end.
+      // Detects peers that disappeared without closing.
       keepAlive: true,
       keepAliveInitialDelay: KEEP_ALIVE_MS,
-      // Asked for by whoever reads the request, and then knows what not to read after it.
+      // Checked in strict-request.ts, which also closes the connection.
       requireHostHeader: false,
       IncomingMessage: UpgradingRequest,
     }
@@ -229,8 +229,8 @@ class StrictListener implements HttpListener {
       tls === undefined
         ? createServer(settings)
         : createTlsServer({ ...settings, ALPNProtocols: ['http/1.1'], handshakeTimeout: headersMs })
-    // 0 is without end. With a number, headers beyond it would be dropped without a word, and the
-    // next server would be sent another request than was checked (CVE-2026-58044).
+    // 0 is unlimited. With a limit, Node drops further headers silently, and the upstream would
+    // receive another request than the one that was checked (CVE-2026-58044).
     server.maxHeadersCount = 0
     server.maxConnections = maxConnections
     return server
@@ -243,7 +243,7 @@ class StrictListener implements HttpListener {
     server.on('connection', (socket: Socket) => this.accept(socket))
     server.on(httpEvent, (socket: Socket) => this.startHttp(socket))
     server.on('clientError', (error, socket) => this.refuse(error, socket as Socket))
-    // Its owner judges it like any other request: what follows on the connection is its too.
+    // The owner checks it like any other request, and closes the connection if need be.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket) => {
       connections.detach(socket as Socket)
@@ -256,8 +256,7 @@ class StrictListener implements HttpListener {
     })
     const begin = (request: IncomingMessage, response: ServerResponse) => {
       const outcome = connections.begin(request, response)
-      // The parser may drop what lies behind such a request, so nothing that follows can be
-      // trusted.
+      // The parser may drop bytes after such a request, so later ones cannot be trusted.
       if (request instanceof UpgradingRequest && request.isUpgradeAsked) {
         connections.markLast(response)
       }
@@ -282,13 +281,13 @@ class StrictListener implements HttpListener {
     try {
       this.#connections.startHttp(socket)
     } catch (error) {
-      // Without a bound on its requests a connection is not served.
+      // A connection is not served without a limit on its requests.
       this.#lastError = String(error)
       socket.destroy()
     }
   }
 
-  /** Its address has too many calls in flight. */
+  /** Refuses a request whose address has too many calls in flight. */
   private rejectBusy(request: IncomingMessage, response: ServerResponse): void {
     this.#rejected.add(request)
     this.#counts.busyCalls++
@@ -297,7 +296,7 @@ class StrictListener implements HttpListener {
     sendProblem(response, BUSY_ADDRESS)
   }
 
-  /** Listens before the owner does, but not alone: Node looks whether anybody does. */
+  /** Listens before the owner, but only if the owner listens: Node checks for listeners. */
   private listenBeforeOwner<Arguments extends unknown[]>(
     event: string,
     listener: (...args: Arguments) => void,
@@ -311,12 +310,12 @@ class StrictListener implements HttpListener {
     server.on('newListener', onListener)
   }
 
-  /** What came is no request, or came too slowly. */
+  /** Refuses bytes that are not a request, or that arrived too slowly. */
   private refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET') return void socket.destroy()
     const problem = PROBLEMS.get(error.code) ?? NOT_HTTP
     if (problem.status === 408 && this.#connections.isHeldBack(socket)) return
-    // The rest of a late request could still come, and would be served.
+    // The rest of a late request could still arrive and be served.
     const end = problem.status === 408 ? endNow : endSlowly
     this.#connections.refuse(socket, responseText(problemResponse(problem)), end)
   }
@@ -346,7 +345,7 @@ class StrictListener implements HttpListener {
     this.#lastError = ''
   }
 
-  /** What was counted since the last sweep. */
+  /** The counts since the last sweep. */
   private newCounts(): ListenerCounts {
     const before = this.#logged
     const now = this.counts()
@@ -368,14 +367,14 @@ const BUSY_ADDRESS: HttpProblem = {
 }
 
 /**
- * A request of which Node asks whether it is an upgrade. Only those to a WebSocket are: a server
- * may pass over the others and answer as if they had not been asked for. Java's client asks for
- * h2c whenever it connects and would be lost with anything else.
+ * A request that counts as an upgrade only if it asks for a WebSocket. A server may ignore other
+ * upgrades and respond over HTTP/1.1. Java's HTTP client asks for h2c on every connection and
+ * depends on that.
  */
 class UpgradingRequest extends IncomingMessage {
-  // Declared only: Node sets `upgrade` before fields of this class would exist.
+  // Only declared: Node sets `upgrade` before fields of this class are initialised.
   declare isUpgrade: boolean | null
-  /** Whether the client asked for one, whatever became of it. */
+  /** Whether the client asked for any upgrade. */
   declare isUpgradeAsked?: boolean
 
   get upgrade(): boolean {
@@ -389,7 +388,7 @@ class UpgradingRequest extends IncomingMessage {
   }
 }
 
-/** By the code of what the parser found. */
+/** By the error code of the parser. */
 const PROBLEMS: ReadonlyMap<string | undefined, HttpProblem> = new Map([
   ['HPE_HEADER_OVERFLOW', { status: 431, detail: 'Request headers exceed 16 KiB.' }],
   ['HPE_CHUNK_EXTENSIONS_OVERFLOW', { status: 413, detail: 'Chunk extensions exceed 16 KiB.' }],

@@ -1,6 +1,6 @@
-/** The target of a request as a server wants it. */
+/** Request targets. */
 
-/** `/path?query`, also of a request to a proxy, which has the whole address in its first line. */
+/** Reduces a request target to `/path?query`; a request to a proxy contains the whole URL. */
 export function originForm(url: string): string {
   if (url.startsWith('/')) return url
   const path = url.replace(/^https?:\/\/[^/?]*/i, '')

@@ -1,8 +1,8 @@
-/** Answers that the servers write themselves: problem details, JSON, and refusals. */
+/** Responses that Sluice creates itself: problem details, JSON, and refusals. */
 import { type ServerResponse, STATUS_CODES } from 'node:http'
 import { type Decision, flatRateLimitHeaders, jitterMs, problemBody } from '@sluice/core'
 
-/** Names and values in turn, as node writes them without looking again. */
+/** Names and values in turn, the form that Node writes without copying. */
 export type FlatHeaders = string[]
 
 export interface HttpProblem {
@@ -26,7 +26,7 @@ export function problemResponse(problem: HttpProblem): HttpResponse {
   return { status, headers, body: JSON.stringify(problemObject(problem)) }
 }
 
-/** The body of a problem, and what stands for one in a list. */
+/** The body of a problem, also as an item of a list. */
 export function problemObject({ status, detail, error }: HttpProblem): object {
   const title = STATUS_CODES[status] ?? 'Error'
   return { type: 'about:blank', title, status, detail, ...(error && { error }) }
@@ -100,9 +100,8 @@ function writeBody(
 ): void {
   const length = Buffer.byteLength(text)
   const head = [...headers, 'Content-Type', type, 'Content-Length', String(length)]
-  // The phrase too: one that the upstream's answer left behind would be written otherwise.
+  // With the reason phrase, or Node would write one left over from the upstream's response.
   response.writeHead(status, STATUS_CODES[status] ?? '', head)
-  // As text it leaves in one piece with the head, and as Latin-1, where it is no more than that,
-  // without being encoded.
+  // Text is sent in one write with the head; Latin-1 text needs no encoding.
   response.end(text, length === text.length ? 'latin1' : 'utf8')
 }

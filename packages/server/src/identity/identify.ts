@@ -1,6 +1,6 @@
 /**
- * Who calls, at the door of every server. Nothing here is taken on a caller's word: an address is
- * the socket's unless a trusted proxy says otherwise, a key must be known, a token signed, and
+ * Identifies callers for every entry point. No claim of a caller is believed: the address is that
+ * of the socket unless a trusted proxy names another, a key must be registered, a token signed, and
  * headers that name a user are read from trusted proxies only.
  */
 import { ATTRIBUTE_LENGTH_MAX, type CANONICAL_PATH, type SipKey } from '@sluice/core'
@@ -19,7 +19,7 @@ import type { TokenProblem, TokenStats, TokenUser, TokenVerifier } from './jwt/t
 
 export { refusalOfIdentity } from './identity-refusal.js'
 
-/** What is read of a request; node's IncomingMessage fits. */
+/** The parts of a request that are read; Node's IncomingMessage fits. */
 export interface IdentifiableRequest {
   readonly rawHeaders: readonly string[]
   readonly socket: { readonly remoteAddress?: string | undefined }
@@ -27,26 +27,26 @@ export interface IdentifiableRequest {
 
 export interface Identity {
   /**
-   * `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. Made for this
-   * call alone, so that whoever asked may add to it.
+   * `ip`, `api_key`, `user`, `plan` and the declared headers, as far as known. A new object for
+   * each call, to which the caller of `identify` may add.
    */
   readonly attributes: Record<string, string> & { [CANONICAL_PATH]?: true }
   /** The peer is one of the trusted proxies. */
   readonly trusted: boolean
   /** The peer's address, canonical; empty if it has none. */
   readonly peer: string
-  /** What to write as X-Forwarded-For: the client, the hops that were believed, the peer. */
+  /** The value for X-Forwarded-For: the client, the trusted hops, the peer. */
   readonly forwardedFor: string
   /** Why the call has no identity although it claimed one. */
   readonly problem: IdentityProblem | undefined
 }
 
 interface IdentityStats {
-  /** How often each problem was met since the start. */
+  /** How often each problem occurred since the start. */
   readonly problems: Readonly<Record<IdentityProblem, number>>
-  /** Forwarding headers that were not believed. */
+  /** Forwarding headers that were ignored, since their sender is not trusted. */
   readonly ignoredForwarded: number
-  /** Undefined where no tokens are read. */
+  /** Undefined if tokens are not configured. */
   readonly tokens: TokenStats | undefined
 }
 
@@ -57,7 +57,7 @@ export interface Identifier {
    * @default 1000
    */
   identify(request: IdentifiableRequest, withinMs?: number): Identity | Promise<Identity>
-  /** Reads key files of tokens again; rejects and keeps the keys in force if one is bad. */
+  /** Reads JWT key files again; rejects and keeps the active keys if one is invalid. */
   reload(): Promise<void>
   stats(): IdentityStats
   close(): Promise<void>
@@ -77,7 +77,7 @@ export function createIdentifier(options: IdentifierOptions): Identifier {
   return new RequestIdentifier(options)
 }
 
-/** Whose connection is gone before anybody looked. */
+/** The identity of a call whose connection has ended already. */
 function noIdentity(): Identity {
   return { attributes: {}, trusted: false, peer: '', forwardedFor: '', problem: 'no_address' }
 }
@@ -88,7 +88,7 @@ interface HeaderSlot {
   readonly open: boolean
 }
 
-/** What a call says of itself, before a token was looked at. */
+/** The identity before its token is verified. */
 interface IdentityDraft {
   readonly attributes: Record<string, string>
   user: string | undefined
@@ -143,7 +143,7 @@ class RequestIdentifier implements Identifier {
     this.findAmbiguity(draft, values, origin)
     this.readHeaders(draft, values)
     this.readKey(draft, values)
-    // A key that names a user settles who calls; a token beside it is the upstream's affair.
+    // A key that names a user decides the identity; a token beside it is left to the upstream.
     const token = draft.user === undefined ? this.tokenOf(values) : undefined
     if (token === undefined || this.#tokens === undefined) {
       return this.finish(draft, values, origin, undefined)
@@ -170,7 +170,7 @@ class RequestIdentifier implements Identifier {
     await this.#tokens?.close()
   }
 
-  /** Headers that only proxies may set are not looked at when anybody else sent them. */
+  /** Ignores proxy headers of other senders. */
   private findAmbiguity(
     draft: IdentityDraft,
     values: readonly HeaderValue[],
@@ -187,7 +187,7 @@ class RequestIdentifier implements Identifier {
     for (const { attribute, slot, open } of this.#slots.headers) {
       const value = textAt(values, slot)
       if (value === undefined) continue
-      // A value that is too long stays what it is: the limiter then refuses the call.
+      // A value that is too long is not masked: the limiter refuses the call.
       const isShown = open || value.length > ATTRIBUTE_LENGTH_MAX
       attributes[attribute] = isShown ? value : maskValue(this.#secretKey, attribute, value)
     }
@@ -236,14 +236,14 @@ class RequestIdentifier implements Identifier {
     return sent === undefined ? undefined : bearerToken(sent)
   }
 
-  /** Each problem is counted; the call keeps its first. */
+  /** Counts each problem; the call keeps its first. */
   private recordProblem(draft: IdentityDraft, problem: IdentityProblem): void {
     this.#problems[problem]++
     draft.problem ??= problem
   }
 }
 
-/** Where each header stands among those read; -1: it is not read. */
+/** The index of each header among those read; -1 if it is not read. */
 interface Slots {
   readonly key: number
   /** Keys come as `Bearer <key>`. */
@@ -271,7 +271,7 @@ function assignSlots(config: IdentityConfig, readsTokens: boolean, names: string
   }
 }
 
-/** An empty header is an absent one, and one that was sent twice says nothing. */
+/** Undefined for an empty header, and for one that was sent twice. */
 function textAt(values: readonly HeaderValue[], slot: number): string | undefined {
   const value = values[slot]
   return typeof value === 'string' && value !== '' ? value : undefined

@@ -1,6 +1,6 @@
 /**
- * The headers that say who calls, picked out of the raw ones: node joins headers that were sent
- * twice, or drops the second, and a caller must not be what two readers read in two ways.
+ * Reads identity headers from the raw header lines. Node joins headers that were sent twice, or
+ * drops the second; here duplicates are detected, since another server may read the other one.
  */
 
 /** Stands for a header that was sent more than once. */
@@ -26,7 +26,7 @@ const NO_LINES: readonly string[] = []
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export class HeaderReader {
-  /** Most headers of a request are of no interest, and their length already tells. */
+  /** Indexed by length, which excludes most headers without a comparison. */
   readonly #byLength: (TrackedHeader[] | undefined)[] = []
   readonly #slots: number
 
@@ -64,8 +64,8 @@ export class HeaderReader {
 }
 
 /**
- * Node reads each byte of a header as one character, rules and JSON are UTF-8: without this `josé`
- * in a header and in a rule would be two callers. What is no UTF-8 stays as node read it.
+ * Decodes UTF-8. Node reads each byte of a header as one character, while rules and JSON are UTF-8:
+ * without this, `josé` in a header and in a rule would be two callers. Other bytes stay unchanged.
  */
 function textOf(value: string): string {
   for (let at = 0; at < value.length; at++) {

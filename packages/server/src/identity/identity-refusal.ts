@@ -1,12 +1,12 @@
-/** What is answered to a call whose caller is in doubt. */
+/** The response to a call whose caller could not be identified. */
 import type { IdentityConfig } from '../config/config.js'
 import type { TokenProblem } from './jwt/token-verifier.js'
 
 /** Why a call lacks the identity it claims. */
 export type IdentityProblem =
-  /** The connection is gone, and with it the address that would be counted. */
+  /** The connection has ended, so its address is not known. */
   | 'no_address'
-  /** A header that says who calls was sent twice. */
+  /** An identity header was sent twice. */
   | 'ambiguous_header'
   | 'unknown_key'
   | 'disabled_key'
@@ -26,17 +26,17 @@ interface IdentityOutcome {
   readonly problem: IdentityProblem | undefined
 }
 
-/** Undefined if the call may go on, be it without a user. */
+/** Undefined if the call may continue, with or without a user. */
 export function refusalOfIdentity(
   { attributes, problem }: IdentityOutcome,
   config: IdentityConfig,
   needsUser: boolean,
 ): IdentityRefusal | undefined {
   if (problem === 'no_address') {
-    return refuse(400, 'The connection of the caller is gone.', 'no_address')
+    return refuse(400, 'The connection of the caller has ended.', 'no_address')
   }
   if (problem === 'ambiguous_header') {
-    return refuse(400, 'A header that says who calls was sent twice.', 'ambiguous_header')
+    return refuse(400, 'An identity header was sent more than once.', 'ambiguous_header')
   }
   const isKeyRefused = problem === 'unknown_key' || problem === 'disabled_key'
   if (isKeyRefused && config.apiKey.unknown === 'refuse') return refuseKey(config)
@@ -44,9 +44,9 @@ export function refusalOfIdentity(
   return isKeyRefused ? refuseKey(config) : refuseMissingUser(config, problem)
 }
 
-/** Unknown and disabled keys are answered alike: which keys there are is nobody's business. */
+/** Unknown and disabled keys get the same response, which does not reveal registered keys. */
 function refuseKey(config: IdentityConfig): IdentityRefusal {
-  const detail = 'The API key is not known, or no longer in force.'
+  const detail = 'The API key is unknown or disabled.'
   return refuse(401, detail, 'unknown_key', ['WWW-Authenticate', keyChallenge(config)])
 }
 
@@ -60,16 +60,19 @@ function refuseMissingUser(
     case 'expired_token':
       return refuseToken('The token has expired.', problem)
     case 'token_failures':
-      // Not 401: the token may be a good one, and its owner must not be logged out.
-      return refuse(429, 'Too many bad tokens came from this address.', problem, [
+      // Not 401: the token may be valid, and a 401 would log its owner out.
+      return refuse(429, 'Too many invalid tokens from this address.', problem, [
         'Retry-After',
         '1',
       ])
     case 'unverified_token':
-      return refuse(503, 'The token cannot be verified now.', problem, ['Retry-After', '5'])
+      return refuse(503, 'The token cannot be verified at the moment.', problem, [
+        'Retry-After',
+        '5',
+      ])
     case undefined: {
       const challenge = config.jwt === undefined ? keyChallenge(config) : 'Bearer'
-      return refuse(401, 'This path needs a user.', 'user_required', [
+      return refuse(401, 'This path requires a user.', 'user_required', [
         'WWW-Authenticate',
         challenge,
       ])
@@ -77,7 +80,7 @@ function refuseMissingUser(
   }
 }
 
-/** RFC 6750 has one word for every token that does not hold. */
+/** RFC 6750 has one error code for all invalid tokens. */
 function refuseToken(detail: string, error: TokenProblem): IdentityRefusal {
   return refuse(401, detail, error, ['WWW-Authenticate', 'Bearer error="invalid_token"'])
 }

@@ -1,6 +1,6 @@
 /**
- * What stands for a secret from the door on: a keyed hash and its last characters, so that its
- * owner knows it again and nobody else learns it.
+ * Masks secret attributes at every entry point: a keyed hash and the last characters, by which the
+ * owner recognises the secret and nobody else learns it.
  */
 import {
   ATTRIBUTE_LENGTH_MAX,
@@ -13,7 +13,7 @@ import {
 } from '@sluice/core'
 
 const SHOWN = 4
-/** Of a shorter secret the last characters would tell too much. */
+/** The last characters of a shorter secret would reveal too much. */
 const SHOWN_FROM = 16
 
 /** The key of the hash. Nodes that share the secret write the same form. */
@@ -33,8 +33,8 @@ export function maskValue(key: SipKey, attribute: string, value: string): string
 const MASKED = /^[0-9a-f]{16}\.\..{0,4}$/s
 
 /**
- * What the doors that are told attributes do with the secret ones. One that is in its form
- * already, as logs and explanations show it, stays as it is.
+ * Masks the secret attributes of a call, for entry points whose clients send attributes. A value
+ * that is masked already, as copied from a log, stays unchanged.
  */
 export function createSecretMasker(
   secret: Uint8Array,

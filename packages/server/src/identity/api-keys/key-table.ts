@@ -1,6 +1,6 @@
 /**
- * A million known keys in tens of megabytes: what is looked for lies in typed arrays, and an object
- * is made only of keys that are used.
+ * Stores a million keys in tens of megabytes: the index is in typed arrays, and only keys that are
+ * used become objects.
  *
  * A key is found by the first 96 bits of its hash, which is keyed with a secret of the rule store:
  * nobody can aim at them, and a million keys collide with a chance of 10^-17.

@@ -1,6 +1,6 @@
 /**
- * API keys that are known: those of the configuration, and those registered in the rule store. Only
- * hashes of them are, so neither is a list of secrets.
+ * Known API keys: those of the configuration and those registered in the rule store. Both contain
+ * hashes only, no keys.
  */
 import { hash } from 'node:crypto'
 import type { KnownKey } from '../../config/config.js'
@@ -10,13 +10,13 @@ import type { StoredKey } from '../../rules/store/records.js'
 import type { KeyReceiver } from '../../rules/sync/key-receiver.js'
 import { type KeyIdentity, KeyTable } from './key-table.js'
 
-/** A longer key is unknown without the work of a hash. */
+/** Longer keys are refused without hashing. */
 const KEY_LENGTH_MAX = 512
 
 /** The keys of a rule store, as a node follows it. */
 export class RegisteredKeys implements KeyReceiver {
   #index = new KeyIndex()
-  /** Being filled with everything, while calls still look into the other. */
+  /** The table of a full load in progress; calls use the other until it is complete. */
   #next: KeyIndex | undefined
   #secret: string | undefined
 
@@ -24,7 +24,7 @@ export class RegisteredKeys implements KeyReceiver {
     return this.#index.table.size
   }
 
-  /** What comes until `end` is everything; what is not in it is gone. */
+  /** Begins a full load: keys that do not come before `end` are removed. */
   begin(): void {
     this.#next = new KeyIndex()
   }
@@ -55,8 +55,8 @@ export class RegisteredKeys implements KeyReceiver {
 class KeyIndex {
   readonly table = new KeyTable()
   /**
-   * The hash of each key whose name does not tell it: somebody wrote it into the database. Without
-   * it such a key could not be found to be removed.
+   * The hash of each key whose id does not contain it, because it was written into the database by
+   * hand. Needed to remove such a key.
    */
   readonly #hashes = new Map<string, string>()
 
@@ -83,7 +83,7 @@ export class KnownKeys {
     this.#registered = registered
   }
 
-  /** The configuration has the last word on its own keys. */
+  /** Keys of the configuration override those of the rule store. */
   find(key: string): KeyIdentity | undefined {
     if (this.#byHash.size === 0 && (this.#registered?.size ?? 0) === 0) return undefined
     if (key.length > KEY_LENGTH_MAX) return undefined

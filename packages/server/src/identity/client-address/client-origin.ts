@@ -1,4 +1,4 @@
-/** Where a call comes from: its peer, and the client behind it if the peer may name one. */
+/** Finds where a call comes from: the peer, or the client that a trusted peer names. */
 import {
   type Address,
   type Cidr,
@@ -9,23 +9,23 @@ import {
 } from '@sluice/core'
 
 export interface ClientOrigin {
-  /** The client's address, canonical; rules group IPv6 by its network, not the door. */
+  /** The client's address, canonical. IPv6 is grouped by network later, by the rules. */
   readonly ip: string
   readonly peer: string
   readonly trusted: boolean
-  /** The client, the hops that were believed, the peer. */
+  /** The client, the trusted hops, the peer. */
   readonly forwardedFor: string
-  /** A forwarding header was sent and not believed, as a whole or from some entry on. */
+  /** Whether a forwarding header was ignored, completely or from some entry on. */
   readonly ignored: boolean
 }
 
 export interface ClientOriginOptions {
   readonly trustedProxies: readonly Cidr[]
-  /** The one header that the proxies write; the other is whatever the client sent. */
+  /** The header that the proxies write; the other one may come from the client. */
   readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
 }
 
-/** Undefined if the peer has no address, as after a reset of its connection. */
+/** Undefined if the peer has no address, for example after a reset. */
 export function findClientOrigin(
   options: ClientOriginOptions,
   remoteAddress: string | undefined,

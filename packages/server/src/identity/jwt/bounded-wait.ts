@@ -1,22 +1,22 @@
 /**
- * A job that many wait for, but none for longer than it can afford: who has to go on gets another
- * answer, and the job is done without it.
+ * A job with many waiters, each with a time limit. A waiter whose limit is reached gets another
+ * result, and the job continues.
  */
 export class BoundedWait<Result> {
   readonly done: Promise<Result>
   readonly #late: Result
-  /** One for each bound, of which there are as many as there are ways in. */
+  /** One timer for each time limit; each entry point has one limit. */
   readonly #waits = new Map<number, Promise<Result>>()
 
-  /** `late` is the answer to those who could not wait. */
+  /** `late` is the result for waiters that reach their limit. */
   constructor(done: Promise<Result>, late: Result) {
     this.done = done
     this.#late = late
   }
 
   /**
-   * The time runs from the first who can wait so long. Whoever comes later waits less, and not at
-   * all when it is over, so that any number of them costs one timer.
+   * The time runs from the first waiter with this limit. Later ones wait less, or not at all when
+   * it is over, so that any number of waiters needs one timer.
    */
   within(ms: number): Promise<Result> {
     const known = this.#waits.get(ms)
@@ -29,7 +29,7 @@ export class BoundedWait<Result> {
   private wait(ms: number): Promise<Result> {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        // On a busy machine timers come late, before results that are there already.
+        // On a busy machine a late timer fires before results that are available.
         setImmediate(() => resolve(this.#late))
       }, ms)
       const stop = () => clearTimeout(timer)

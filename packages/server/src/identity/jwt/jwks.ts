@@ -17,7 +17,7 @@ export interface JwksOptions {
   readonly url: string
   readonly algorithms: readonly JwtAlgorithm[]
   readonly clock: WallClock
-  /** Told of each fetch that failed, so at most every ten seconds. */
+  /** Called for each failed fetch, at most every ten seconds. */
   readonly warn: (message: string) => void
   /** @default 5000 */
   readonly timeoutMs?: number | undefined
@@ -27,7 +27,7 @@ const FETCH_EVERY_MS = 10_000
 const TIMEOUT_MS = 5000
 const BYTES_MAX = 256 * 1024
 const KEYS_MAX = 100
-/** After so long keys are fetched again while the old ones serve: a key that was withdrawn goes. */
+/** The age at which keys are fetched again, to remove withdrawn ones; the old ones stay in use. */
 const OLD_MS = 600_000
 
 export class Jwks {
@@ -64,7 +64,7 @@ export class Jwks {
   }
 
   /**
-   * What `pick` finds, if need be after a fetch; `behind` if it finds nothing and the keys may not
+   * What `pick` finds, if need be after a fetch; `stale` if it finds nothing and the keys may not
    * be the newest, because the last fetch failed.
    */
   async find(pick: () => TokenKey | undefined): Promise<TokenKey | 'stale' | undefined> {
@@ -72,7 +72,7 @@ export class Jwks {
     return pick() ?? (this.#isStale ? 'stale' : undefined)
   }
 
-  /** Fetches old keys again, without anybody waiting. */
+  /** Fetches old keys again in the background. */
   refresh(nowMs: number): void {
     const fetchedAtMs = this.#fetchedAtMs
     if (fetchedAtMs === undefined || nowMs - fetchedAtMs < OLD_MS) return
@@ -125,7 +125,7 @@ export class Jwks {
     )
   }
 
-  /** Redirects are not followed: the configuration says where keys come from, nobody else. */
+  /** Does not follow redirects: only the configuration decides where keys come from. */
   private async downloadOnce(timeoutMs: number, signal: AbortSignal): Promise<string> {
     this.#agent ??= new Agent({
       connections: 1,
@@ -162,7 +162,7 @@ function describe(error: unknown): string {
   return show(error.message || code || error.name, 200)
 }
 
-/** Keys of no use to us are passed over; it is an error if no other is there. */
+/** Ignores keys that cannot be used; fails if no other is left. */
 async function readKeySet(
   text: string,
   algorithms: readonly JwtAlgorithm[],

@@ -1,10 +1,10 @@
 /**
- * What is known of tokens, by their hash: a signature costs more than a whole proxied call. The
- * tokens themselves are not kept.
+ * Caches the results of verified tokens by their hash, since verifying a signature costs more than
+ * a whole proxied call. The tokens themselves are not stored.
  */
 
 export const GOOD_MAX = 10_000
-/** Bad tokens are everybody's to invent: few are kept, and not for long. */
+/** Anyone can create invalid tokens, so few are cached, and for a short time. */
 export const BAD_MAX = 1000
 export const BAD_FOR_MS = 10_000
 

@@ -32,7 +32,7 @@ export class TokenKeys {
       config.jwks === undefined ? undefined : new Jwks({ ...config.jwks, clock, warn, timeoutMs })
   }
 
-  /** Another number whenever a key goes: what was verified with it may no longer be good. */
+  /** Changes when a key is removed: tokens verified with it may no longer be valid. */
   get generation(): number {
     return this.#reloads + (this.#jwks?.generation ?? 0)
   }
@@ -50,12 +50,12 @@ export class TokenKeys {
     return known !== undefined ? known : this.#jwks?.find(() => this.pick(kid, algorithm))
   }
 
-  /** Fetches published keys that have grown old, without anybody waiting. */
+  /** Fetches old published keys again in the background. */
   refresh(nowMs: number): void {
     this.#jwks?.refresh(nowMs)
   }
 
-  /** Reads the files again. If one is bad it rejects, and the keys in force stay. */
+  /** Reads the files again; rejects and keeps the active keys if one is invalid. */
   async reload(): Promise<void> {
     const keys = await readFiles(this.#files)
     if (lacksKey(this.#fromFiles, keys)) this.#reloads++

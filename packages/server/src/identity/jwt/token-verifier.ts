@@ -1,7 +1,7 @@
 /**
- * Tokens (JWT) that say who calls. A signature costs more than a whole proxied call, so a flood of
- * bad tokens would be an attack in front of the limiter: what was verified is remembered, one token
- * is verified once at a time, and an address that sends bad ones is limited with Sluice itself.
+ * Verifies tokens (JWT). A signature costs more than a whole proxied call, so a flood of invalid
+ * tokens would be an attack in front of the limiter. Results are cached, each token is verified
+ * once at a time, and addresses that send invalid tokens are rate limited.
  */
 import { hash } from 'node:crypto'
 import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
@@ -17,9 +17,9 @@ import { Semaphore } from '../../lib/semaphore.js'
 export type TokenProblem =
   | 'invalid_token'
   | 'expired_token'
-  /** The address sent too many bad tokens: this one was not looked at. */
+  /** The address sent too many invalid tokens; this one was not verified. */
   | 'token_failures'
-  /** Nobody can say now: its key is not there yet or cannot be fetched, or too many wait. */
+  /** Not verified: its key could not be fetched in time, or too many tokens wait. */
   | 'unverified_token'
 
 export interface TokenUser {
@@ -46,9 +46,9 @@ export interface TokenVerifier {
 }
 
 export interface TokenStats {
-  /** Signatures verified, good or bad. */
+  /** Signatures verified, valid or not. */
   readonly verified: number
-  /** Answers from memory. */
+  /** Results from the cache. */
   readonly remembered: number
   readonly published:
     | {
@@ -65,7 +65,7 @@ export interface TokenVerifierOptions {
   readonly config: JwtConfig
   readonly ipv6Prefix: number
   readonly clock: WallClock
-  /** Told of published keys that could not be fetched. */
+  /** Called when published keys cannot be fetched. */
   readonly warn?: ((message: string) => void) | undefined
   /** How long a fetch of published keys may take. @default 5000 */
   readonly fetchTimeoutMs?: number | undefined
@@ -75,15 +75,15 @@ export const TOKEN_LENGTH_MAX = 8192
 const CLAIM_LENGTH_MAX = 1024
 const LEEWAY_S = 30
 /**
- * How long a call waits for its token: anybody can name a key that has to be fetched, and the fetch
- * may take far longer. An issuer that is well answers in less.
+ * How long a call waits for its token. Any caller can name a key that has to be fetched, which may
+ * take far longer; a healthy issuer answers in less.
  */
 const WITHIN_MS = 1000
 /** Tokens that wait for their turn. */
 const WAITING_MAX = 1000
-/** Tokens that wait for keys. Invented ones do too, so they have places of their own. */
+/** Tokens that wait for keys; counted apart, since invalid ones wait too. */
 const KEYLESS_MAX = 1000
-/** node verifies in four threads: more at a time would only wait there, and hold up files. */
+/** Node verifies in four threads; more jobs would queue there and delay file access. */
 const CONCURRENT_VERIFICATIONS_MAX = 4
 const FAILING_ADDRESSES_MAX = 100_000
 export const FAILURES_BURST = 20
@@ -105,9 +105,9 @@ interface PresentedToken {
   readonly withinMs: number
 }
 
-/** A token that is being verified. It goes on when nobody waits any more, so all are bounded. */
+/** A token that is being verified. It continues without waiters, so their number is bounded. */
 interface Verification {
-  /** Who sent it first, and is charged if it is bad. */
+  /** The address that sent it first, which is charged if it is invalid. */
   readonly ip: string
   readonly wait: BoundedWait<Verdict>
 }
@@ -209,7 +209,7 @@ class JwtVerifier implements TokenVerifier {
   ): Promise<Verdict> {
     const key = named instanceof Promise ? await this.awaitKey(named) : named
     if (key === 'stale') return 'unverified_token'
-    // The token's own word about its algorithm only ever refuses it.
+    // The algorithm in the token can only cause a refusal.
     if (key === undefined || key.algorithm !== pending.algorithm) return 'invalid_token'
     return this.#semaphore.run(() => this.verifyMetered(pending, key))
   }
@@ -223,7 +223,7 @@ class JwtVerifier implements TokenVerifier {
     }
   }
 
-  /** One failure is taken ahead and given back on success, so none is free while others run. */
+  /** Charges a failure in advance and refunds it on success, so that parallel attempts count. */
   private async verifyMetered(pending: PendingToken, key: TokenKey): Promise<Verdict> {
     const { allowed, receipt } = this.#failures.checkSync(
       { attributes: { ip: pending.ip } },
@@ -271,7 +271,7 @@ function limitFailures(clock: WallClock, ipv6Prefix: number): Limiter {
   })
 }
 
-/** What the token says of itself, before anything of it is believed; undefined if it is no JWS. */
+/** The unverified header of a token; undefined if it is not a JWS. */
 function readHeader(
   token: string,
 ): { readonly kid: string | undefined; readonly algorithm: string } | undefined {

@@ -77,7 +77,7 @@ async function passUntil(isSo: () => boolean, most: number, each = async () => {
 
 const never = () => false
 
-test('callers that rotate their addresses are unusual though none is refused, until they have been away', async () => {
+test('callers with rotating addresses are an anomaly although none is refused, until they are gone', async () => {
   await passUntil(never, LEARNT_SECONDS + 60)
   expect(changes).toEqual([])
   const began = await passUntil(
@@ -104,13 +104,13 @@ test('callers that rotate their addresses are unusual though none is refused, un
   expect(changes).toHaveLength(2)
 })
 
-test('callers that are refused as well are told as refusals alone', async () => {
+test('an attack that is refused raises only the anomaly of refusals', async () => {
   await passUntil(never, LEARNT_SECONDS + 60)
   await passUntil(never, 60, () => attackers(MAX + 1))
   expect(changes).toEqual(['+refusals-anomaly:login'])
 })
 
-test('a mistake in what looks on costs no decision, and is told once a second', () => {
+test('an error in statistics affects no decision, and is logged once a second', () => {
   const eachCaller = () => {
     throw new Error('broken')
   }

@@ -30,7 +30,7 @@ function setUp() {
   return { hub, sink, told, end, states }
 }
 
-test('what several workers see is told once, and over when the last sees it no more', () => {
+test('an alert of several workers is notified once, and ends when the last resolves it', () => {
   const { hub, end, states } = setUp()
   hub.report(1, ALERT)
   hub.report(2, { ...ALERT, node: 'n2' })
@@ -43,7 +43,7 @@ test('what several workers see is told once, and over when the last sees it no m
   expect(states()).toEqual([['breaker-open:a', '2025-12-31T23:30:00.000Z']])
 })
 
-test('it began when the first saw it, on that node', () => {
+test('an alert of several workers has the start and node of the first', () => {
   const { hub, end, told } = setUp()
   hub.report(1, ALERT)
   const later = { ...ALERT, node: 'n2', since: '2025-12-31T23:10:00.000Z' }
@@ -53,7 +53,7 @@ test('it began when the first saw it, on that node', () => {
   expect(told.at(-1)).toEqual({ ...end(ALERT), summary: 'a did not answer.' })
 })
 
-test('what only a worker that died saw is over', () => {
+test('an alert of a single worker that died ends', () => {
   const { hub, states } = setUp()
   hub.report(1, ALERT)
   hub.report(2, { ...ALERT, id: 'degraded:x' })
@@ -68,7 +68,7 @@ test('what only a worker that died saw is over', () => {
   expect(states()).toEqual([['breaker-open:a', null]])
 })
 
-test('what ends with its worker says so, and not that it goes on', () => {
+test('an alert that ends with its worker says so', () => {
   const { hub, told } = setUp()
   hub.report(1, ALERT)
   hub.removeWorker(1)
@@ -78,14 +78,14 @@ test('what ends with its worker says so, and not that it goes on', () => {
   ])
 })
 
-test('an end of what nobody saw is no news', () => {
+test('the end of an unknown alert is ignored', () => {
   const { hub, end, states } = setUp()
   hub.report(1, end(ALERT))
   hub.removeWorker(7)
   expect(states()).toEqual([])
 })
 
-test('beyond two thousand nothing is taken in, and none of those is forgotten', () => {
+test('alerts beyond two thousand are ignored, and known ones kept', () => {
   const { hub, end, states } = setUp()
   for (let i = 0; i < 2500; i++) hub.report(1, { ...ALERT, id: `degraded:r${i}` })
   expect(states()).toHaveLength(2000)
@@ -94,7 +94,7 @@ test('beyond two thousand nothing is taken in, and none of those is forgotten', 
   expect(states()).toHaveLength(1)
 })
 
-test('closing closes the sink', async () => {
+test('closing the hub closes the sink', async () => {
   const { hub, sink } = setUp()
   await hub.close()
   expect(sink.isClosed).toBe(true)

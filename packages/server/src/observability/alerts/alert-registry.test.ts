@@ -27,7 +27,7 @@ function setUp(off: readonly AlertName[] = []) {
   return { book, lines, told, update, changes }
 }
 
-test('what is found is told once, however often it is found, and once when it is over', () => {
+test('an alert is notified once when it begins and once when it ends, however often it is found', () => {
   const { book, update, changes, lines } = setUp()
   for (let second = 0; second < 30; second++) update('degraded', second * 1000, 'a')
   expect(changes()).toEqual(['+degraded:a'])
@@ -41,7 +41,7 @@ test('what is found is told once, however often it is found, and once when it is
   ])
 })
 
-test('an alert says what it is about, since when, and where its section is', () => {
+test('an alert has its subject, its start and the link to the runbook', () => {
   const { book, update, lines } = setUp()
   update('clock-offset', 0, '10.0.0.1:6379')
   expect(book.active()).toEqual([
@@ -74,7 +74,7 @@ test('an alert says what it is about, since when, and where its section is', () 
   ])
 })
 
-test('what comes back within ten seconds is the same alert', () => {
+test('a finding within ten seconds continues the same alert', () => {
   const { update, changes } = setUp()
   update('breaker-open', 0, 'a')
   update('breaker-open', 9000)
@@ -87,7 +87,7 @@ test('what comes back within ten seconds is the same alert', () => {
   expect(changes()).toEqual(['+breaker-open:a'])
 })
 
-test('evictions are over after a minute without', () => {
+test('an eviction alert ends after a minute without evictions', () => {
   const { update, changes } = setUp()
   update('store-evictions', 0, 'a')
   update('store-evictions', 59_000)
@@ -96,7 +96,7 @@ test('evictions are over after a minute without', () => {
   expect(changes()).toEqual(['-store-evictions:a'])
 })
 
-test('names and subjects do not touch each other', () => {
+test('alerts of different names or subjects are independent', () => {
   const { book, update, changes } = setUp()
   update('degraded', 0, 'a', 'b')
   update('breaker-open', 1000, 'a')
@@ -105,7 +105,7 @@ test('names and subjects do not touch each other', () => {
   expect(book.active().map(({ id }) => id)).toEqual(['breaker-open:a', 'degraded:b'])
 })
 
-test('what is known of an active alert is kept new, without another word', () => {
+test('summary and details of an active alert are updated without a notification', () => {
   const { book, changes, lines } = setUp()
   book.update('degraded', [findingOf('a', 'Bad.')], START)
   book.update('degraded', [{ ...findingOf('a', 'Worse.'), details: { share: 0.5 } }], START + 1000)
@@ -124,7 +124,7 @@ test('an alert that is off never begins', () => {
   expect(lines).toEqual([])
 })
 
-test('what is found between two looks lasts as long as if it had been found at one', () => {
+test('a finding between two ticks lasts as long as one at a tick', () => {
   const { book, update, changes } = setUp()
   book.report('breaker-open', findingOf('a'), START)
   book.report('breaker-open', findingOf('a'), START + 1)
@@ -134,7 +134,7 @@ test('what is found between two looks lasts as long as if it had been found at o
   expect(changes()).toEqual(['-breaker-open:a'])
 })
 
-test('of ten thousand at once twenty are told, and the last counts the rest', () => {
+test('of ten thousand findings twenty become alerts, and the last counts the rest', () => {
   const { book, update, changes } = setUp()
   const rules = Array.from({ length: 10_000 }, (_, index) => `r${index}`)
   update('degraded', 0, ...rules)
@@ -148,7 +148,7 @@ test('of ten thousand at once twenty are told, and the last counts the rest', ()
   expect(changes()).toEqual(['+breaker-open:a'])
 })
 
-test('a hundred that ended are kept, the last first', () => {
+test('the last hundred resolved alerts are kept, the latest first', () => {
   const { book, update } = setUp()
   for (let i = 0; i < RECENT_MAX + 20; i++) {
     update('degraded', i * 100_000, `r${i}`)
@@ -159,7 +159,7 @@ test('a hundred that ended are kept, the last first', () => {
   expect(book.totals().get('degraded')).toBe(RECENT_MAX + 20)
 })
 
-test('a clock that is set back holds nothing up for longer than it would have', () => {
+test('a clock that is set back does not prolong an alert', () => {
   const { update, changes } = setUp()
   update('degraded', 3_600_000, 'a')
   update('degraded', 0)
@@ -168,14 +168,14 @@ test('a clock that is set back holds nothing up for longer than it would have', 
   expect(changes()).toEqual(['-degraded:a'])
 })
 
-test('a node that stops ends all it has told of', () => {
+test('a node that stops resolves all its alerts', () => {
   const { book, update, changes } = setUp()
   update('degraded', 0, 'a', 'b')
   book.resolveAll(START + 1)
   expect(changes()).toEqual(['+degraded:a', '+degraded:b', '-degraded:a', '-degraded:b'])
 })
 
-test('whoever has stopped listening is told no more', () => {
+test('a removed listener is not called', () => {
   const { book, update } = setUp()
   const received: string[] = []
   const listen = ({ id }: Alert) => received.push(id)
@@ -189,7 +189,7 @@ test('whoever has stopped listening is told no more', () => {
   expect(received).toEqual(['degraded:a', 'degraded:a', 'degraded:b'])
 })
 
-test('pages come before tickets and a cause before what may follow, whichever began first', () => {
+test('pages come before tickets, and causes before consequences, whichever began first', () => {
   const { book, update } = setUp()
   update('caller-exhausted', 0, 'a/h1')
   update('degraded', 1000, 'late')
@@ -198,7 +198,7 @@ test('pages come before tickets and a cause before what may follow, whichever be
   expect(book.active().map(({ subject }) => subject)).toEqual(['later', 'late', 'a/h1', 'b'])
 })
 
-test('what is over is told as past, as it was found last', () => {
+test('a resolved alert has the last summary in the past tense', () => {
   const { book, told, lines } = setUp()
   const finding = (seconds: number): Finding => ({
     ...findingOf('a', `a is bad for ${seconds} s.`),

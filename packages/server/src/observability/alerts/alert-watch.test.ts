@@ -102,11 +102,11 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   return { alerts, world, tick, told, posted, count, lines, nowMs: () => nowMs }
 }
 
-test('every alert has a severity and is a name that the configuration knows', () => {
+test('every alert has a kind, and the configuration knows its name', () => {
   expect(Object.keys(ALERT_KINDS)).toEqual([...ALERT_NAMES])
 })
 
-test('where all is well nothing is said', () => {
+test('no alert is raised while everything is well', () => {
   const { tick, told, count, lines, alerts } = setUp()
   tick(600, () => count('a', 1000, 0, 50))
   expect(told()).toEqual([])
@@ -114,7 +114,7 @@ test('where all is well nothing is said', () => {
   expect(alerts.active()).toEqual([])
 })
 
-test('a breaker that opens and closes within a second is an alert, once', () => {
+test('a breaker that opens and closes within a second is one alert', () => {
   const { alerts, world, tick, told } = setUp()
   alerts.breakerOpened('10.0.0.1:6379')
   alerts.breakerOpened('10.0.0.1:6379')
@@ -129,7 +129,7 @@ test('a breaker that opens and closes within a second is an alert, once', () => 
   expect(alerts.totals().get('breaker-open')).toBe(1)
 })
 
-test('a store that is slow for some calls is seen by rule, and as availability, and both end', () => {
+test('a store that misses some deadlines raises degraded by rule and availability, and both end', () => {
   const { tick, told, count } = setUp()
   tick(20, () => count('a', 1000))
   tick(3, () => count('a', 100, 50))
@@ -142,7 +142,7 @@ test('a store that is slow for some calls is seen by rule, and as availability, 
   expect(told()).toEqual(['-availability:'])
 })
 
-describe('a store that is down, with 300 rules that answer by posture', () => {
+describe('a store that is down, with 300 rules that decide by posture,', () => {
   const RULES = 300
   const ADDRESS = nodeWith().address
   const gone = nodeWith({ isAnswering: false })
@@ -160,7 +160,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     return { ...opened, well, posture }
   }
 
-  test('is one page that names the cause and the rules, and one end', () => {
+  test('is one page with the cause and the rules, and one end', () => {
     const { world, tick, posted, well, posture } = setUpBusy()
     world.nodes = [gone]
     tick(30, posture)
@@ -182,14 +182,14 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     })
   })
 
-  test('is told at the first look at which rules felt it, not at the third', () => {
+  test('is reported at the first tick at which rules are affected, not at the third', () => {
     const { world, tick, told, posture } = setUpBusy()
     world.nodes = [gone]
     tick(1, posture)
     expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
   })
 
-  test('is one page when it is gone for less than a second between two looks', () => {
+  test('is one page when it is down for less than a second between two ticks', () => {
     const { world, tick, told, well, posture } = setUpBusy()
     world.failures.set(ADDRESS, 6000)
     tick(1, posture)
@@ -214,7 +214,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     expect(told()).toEqual([`-breaker-open:${ADDRESS}`])
   })
 
-  test('that refuses this node is one page too', () => {
+  test('is one page if it refuses this node', () => {
     const { world, tick, told, well, posture } = setUpBusy()
     world.state = 'refused'
     tick(30, posture)
@@ -223,7 +223,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     expect(told()).toEqual(['+store-refused:', '-store-refused:'])
   })
 
-  test('ends what was told of its rules before it was known, after the cause', () => {
+  test('ends alerts of rules that began before it was known, after the cause', () => {
     const { world, tick, told, count } = setUp()
     tick(20, () => count('a', 1000))
     tick(10, () => count('a', 100, 50))
@@ -233,7 +233,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     expect(told()).toEqual([`+breaker-open:${ADDRESS}`, '-degraded:a', '-availability:'])
   })
 
-  test('and answers again hides nothing: rules that still go by posture are told of then', () => {
+  test('hides nothing once it answers: rules that still decide by posture are reported then', () => {
     const { world, tick, told, count } = setUp()
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
@@ -244,7 +244,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     expect(told()).toEqual([`-breaker-open:${ADDRESS}`, '+degraded:a', '+availability:'])
   })
 
-  test('explains nothing where its own alert is off', () => {
+  test('hides nothing if its own alert is off', () => {
     const { world, tick, told, count } = setUp({ off: ['breaker-open'] })
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
@@ -252,7 +252,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
     expect(told()).toEqual(['+degraded:a', '+availability:'])
   })
 
-  test('and whose connection is made anew at once is no alert where hardly a rule felt it', () => {
+  test('is no alert if it reconnects at once and hardly a rule was affected', () => {
     const { world, tick, told, count } = setUp()
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
@@ -263,7 +263,7 @@ describe('a store that is down, with 300 rules that answer by posture', () => {
   })
 })
 
-test('a connection that is made anew is no alert because of what a quiet rule did minutes ago', () => {
+test('a reconnect is no alert because of an old decision of a rarely called rule', () => {
   const { world, tick, told, count } = setUp()
   tick(3 * 60, () => count('busy', 100))
   for (let minute = 0; minute < 3; minute++) {
@@ -278,7 +278,7 @@ test('a connection that is made anew is no alert because of what a quiet rule di
   expect(told()).toEqual([])
 })
 
-test('alerts that go on are listed with the cause before what may follow from it', () => {
+test('active alerts are listed with causes before consequences', () => {
   const { alerts, world, tick, count } = setUp()
   tick(20, () => count('a', 1000))
   tick(10, () => count('a', 100, 50))
@@ -291,7 +291,7 @@ test('alerts that go on are listed with the cause before what may follow from it
   ])
 })
 
-test('an upstream that fails is an alert, and over once it answers', () => {
+test('a failing upstream is an alert until it answers', () => {
   const { world, tick, told } = setUp()
   const counts = { origin: 'http://10.0.0.5:3000', calls: 0, failures: 0, lastCode: '' }
   world.upstreams = [counts]
@@ -306,7 +306,7 @@ test('an upstream that fails is an alert, and over once it answers', () => {
   expect(told()).toEqual(['-upstream-failing:http://10.0.0.5:3000'])
 })
 
-test('a store that is slow but in time is an alert, and over once it is fast again', () => {
+test('a slow store is an alert until it is fast again', () => {
   const { tick, told, world } = setUp()
   const counts = { batches: 0, slow: 0 }
   world.batches.set('10.0.0.1:6379', counts)
@@ -323,7 +323,7 @@ test('a store that is slow but in time is an alert, and over once it is fast aga
   expect(told()).toEqual(['-store-slow:10.0.0.1:6379'])
 })
 
-test('availability is of calls: those that only rules in shadow answered normally were not', () => {
+test('availability counts calls by enforced rules, not those that only shadow rules decided', () => {
   const { world, tick, told } = setUp()
   tick(10, () => {
     world.calls.decisions += 1000
@@ -338,7 +338,7 @@ test('availability is of calls: those that only rules in shadow answered normall
   expect(told()).toEqual(['+availability:'])
 })
 
-test('clocks, memory and evictions of nodes of Redis', () => {
+test('clocks, memory and evictions of Redis nodes raise alerts', () => {
   const { world, tick, told } = setUp()
   const memory = { usedBytes: 10, maxBytes: 100, evictedKeys: 5 }
   world.nodes = [nodeWith({ address: 'a', memory }), nodeWith({ address: 'b', memory })]
@@ -366,7 +366,7 @@ test('clocks, memory and evictions of nodes of Redis', () => {
   expect(told()).toEqual(['-store-evictions:b'])
 })
 
-test('blocked callers that the memory store dropped', () => {
+test('evicted counters of blocked callers in the memory store raise an alert', () => {
   const { world, tick, told } = setUp()
   const memory = { usedBytes: 480, maxBytes: 0, counters: 10, evicted: 0, evictedBlocked: 0 }
   world.memory = memory
@@ -378,7 +378,7 @@ test('blocked callers that the memory store dropped', () => {
   expect(told()).toEqual(['-store-evictions:memory'])
 })
 
-test('stale rules, and a caller at zero, by the times of the configuration', () => {
+test('stale rules and an exhausted caller raise alerts after the configured times', () => {
   const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerExhaustedMs: 3000 })
   const caller = { user: 'u1' }
   world.callers = [
@@ -394,7 +394,7 @@ test('stale rules, and a caller at zero, by the times of the configuration', () 
   expect(told()).toEqual(['-rules-stale:', '-caller-exhausted:a/h1'])
 })
 
-test('refusals and callers that are far above what is usual', () => {
+test('refusals and callers far above their baseline raise alerts', () => {
   const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
@@ -408,7 +408,7 @@ test('refusals and callers that are far above what is usual', () => {
   expect(told()).toEqual(['+callers-anomaly:login'])
 })
 
-test('where both are, the alert is that of refusals', () => {
+test('if both refusals and callers are anomalous, only refusals raise an alert', () => {
   const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
@@ -417,7 +417,7 @@ test('where both are, the alert is that of refusals', () => {
   expect(told()).toEqual(['+refusals-anomaly:login'])
 })
 
-test('an end of the server ends its alerts, and nothing is said after', async () => {
+test('closing resolves all alerts, and raises none after', async () => {
   const { alerts, tick, told } = setUp()
   alerts.breakerOpened('a')
   await alerts.close()
@@ -427,7 +427,7 @@ test('an end of the server ends its alerts, and nothing is said after', async ()
   await alerts.close()
 })
 
-test('metrics tell of alerts as they go on and were', () => {
+test('metrics count active and past alerts', () => {
   const { alerts } = setUp()
   const registry = createRegistry()
   registerAlertMetrics(registry, alerts)
@@ -436,7 +436,7 @@ test('metrics tell of alerts as they go on and were', () => {
   expect(registry.text()).toContain('sluice_alerts_total{alert="breaker-open"} 1\n')
 })
 
-test('an alert that is off is not told', () => {
+test('a disabled alert is not raised', () => {
   const { alerts, world, tick, told } = setUp({ off: ['breaker-open', 'rules-stale'] })
   alerts.breakerOpened('a')
   world.ageSeconds = 1000

@@ -3,7 +3,7 @@ import { readMetrics } from '../metrics/read-metrics.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
 import { type Deliveries, registerDeliveryMetrics } from './webhook.js'
 
-test('deliveries are told by what became of them, and none without a webhook', () => {
+test('deliveries are counted by result, and absent without a webhook', () => {
   const registry = createRegistry()
   const webhook: { deliveries?: Deliveries } = {}
   registerDeliveryMetrics(registry, () => webhook.deliveries)

@@ -28,7 +28,7 @@ function counting(read: () => Promise<readonly (typeof peer)[]> = async () => [p
   return { clocks, counted }
 }
 
-test('other nodes have five seconds to publish what they see, and are read once a minute', async () => {
+test('other nodes have five seconds to publish their clocks, and are read once a minute', async () => {
   const { clocks, counted } = counting()
   const unknown = Array.from({ length: 6 }, () => undefined)
   expect(await askFrom(clocks, 0, 8)).toEqual([...unknown, 1, 1])
@@ -39,7 +39,7 @@ test('other nodes have five seconds to publish what they see, and are read once 
   expect(counted.readings).toBe(2)
 })
 
-test('what was read for another reason, some time ago, is not used again', async () => {
+test('an old reading is not reused', async () => {
   const { clocks } = counting()
   await askFrom(clocks, 0, 8)
   expect(clocks.latest(14_000)).toBeUndefined()
@@ -52,14 +52,14 @@ test('the clocks of other nodes are read again when the clock of this one is set
   expect(counted.readings).toBe(2)
 })
 
-test('clocks that cannot be read are not known, and are read again after five seconds', async () => {
+test('clocks that cannot be read are unknown, and are read again after five seconds', async () => {
   const { clocks, counted } = counting(() => Promise.reject(new Error('no answer')))
   const found = await askFrom(clocks, 0, 12)
   expect(found.every((known) => known === undefined)).toBe(true)
   expect(counted.readings).toBe(2)
 })
 
-test('no second reading begins beside a slow one, which tells nobody who asks anew', async () => {
+test('readings do not overlap, and a slow one is discarded if clocks were needed anew', async () => {
   let answer = () => {}
   const slow = new Promise<readonly (typeof peer)[]>((resolve) => {
     answer = () => resolve([peer])
@@ -73,7 +73,7 @@ test('no second reading begins beside a slow one, which tells nobody who asks an
   expect(clocks.latest(108_000)).toBeUndefined()
 })
 
-test('a node is not accused while others have published nothing since the clock of Redis was set', async () => {
+test('a node is not reported before others have published since the clock of Redis was set', async () => {
   let second = 0
   // Before, and up to two seconds after, it was seen to be set.
   const published = () => (second < 2 ? 0 : HOUR_MS)

@@ -18,8 +18,8 @@ const SYMPTOMS = [
 const sectionOf = (heading: string) =>
   DOC.split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? undefined
 
-describe('the section of', () => {
-  test.each([...ALERT_NAMES])('%s says who is woken', (name) => {
+describe('the runbook section of', () => {
+  test.each([...ALERT_NAMES])('%s states the severity', (name) => {
     const { severity } = ALERT_KINDS[name]
     const said = severity === 'page' ? 'Page.' : 'Ticket.'
     expect(sectionOf(name)?.trimStart().startsWith(said)).toBe(true)

@@ -109,14 +109,14 @@ test('with a secret each body is signed', async () => {
   expect(received?.headers['x-sluice-signature']).toBe(`sha256=${hmac.digest('hex')}`)
 })
 
-test('who calls is told where the configuration wants callers in clear, else not', async () => {
+test('a body names callers only if the configuration says so', async () => {
   const { receiver, webhook } = await setUp({ callers: 'clear' })
   webhook.notify(ALERT)
   await receiver.got(1)
   expect(receiver.received[0]?.body.alert.details).toEqual(ALERT.details)
 })
 
-test('a receiver that fails is asked again, with the same body and id, in growing pauses', async () => {
+test('a failing receiver is retried with the same body and id, in growing pauses', async () => {
   const { receiver, webhook, waits } = await setUp()
   const answers = [500, 503, 429, 502, 502, 200]
   receiver.answer = () => answers.shift()
@@ -130,7 +130,7 @@ test('a receiver that fails is asked again, with the same body and id, in growin
   expect(webhook.deliveries()).toMatchObject({ delivered: 1, failed: 0 })
 })
 
-test('what begins and ends while the receiver is down arrives in that order', async () => {
+test('the beginning and end of an alert arrive in that order after an outage of the receiver', async () => {
   const { receiver, webhook } = await setUp()
   let failures = 3
   receiver.answer = () => (failures-- > 0 ? 500 : 200)
@@ -142,7 +142,7 @@ test('what begins and ends while the receiver is down arrives in that order', as
   expect(statesOf(receiver)).toEqual([...firing, `resolved ${id}`])
 })
 
-test('an alert that cannot be delivered holds up no other', async () => {
+test('an alert that cannot be delivered does not delay others', async () => {
   const stuck = gate()
   const { receiver, webhook } = await setUp({ wait: () => stuck.promise })
   receiver.answer = ({ body }) => (body.alert.id === ALERT.id ? 500 : 200)
@@ -154,7 +154,7 @@ test('an alert that cannot be delivered holds up no other', async () => {
   stuck.open()
 })
 
-test('a receiver whose answer does not end holds up nothing', async () => {
+test('a response body without an end does not delay other deliveries', async () => {
   const { receiver, webhook } = await setUp({ timeoutMs: 500 })
   receiver.answer = (_received, response) => void response.writeHead(200).write('thank')
   for (let i = 0; i < 12; i++) webhook.notify({ ...ALERT, id: `caller-exhausted:a/h${i}` })
@@ -162,7 +162,7 @@ test('a receiver whose answer does not end holds up nothing', async () => {
   expect(webhook.deliveries()).toEqual({ delivered: 12, refused: 0, failed: 0, dropped: 0 })
 })
 
-test('after ten minutes it is given up, and the end is still tried', async () => {
+test('a delivery is given up after ten minutes, and the end of the alert is still tried', async () => {
   const { receiver, webhook, waits, lines } = await setUp()
   receiver.answer = ({ body }) => (body.state === 'firing' ? 500 : 200)
   webhook.notify(ALERT)
@@ -175,26 +175,29 @@ test('after ten minutes it is given up, and the end is still tried', async () =>
   expect(lines.at(-1)).toMatchObject({ level: 'error', msg: 'webhook: delivery failed, giving up' })
 })
 
-test.each([400, 401, 404, 410, 301, 307])('a status %i is not asked again', async (status) => {
-  const { receiver, webhook, waits, lines } = await setUp()
-  receiver.answer = (_received, response) => {
-    response.setHeader('location', receiver.url)
-    return status
-  }
-  webhook.notify(ALERT)
-  await settled(webhook, 1)
-  expect(receiver.received).toHaveLength(1)
-  expect(waits).toEqual([])
-  expect(webhook.deliveries()).toMatchObject({ delivered: 0, refused: 1 })
-  expect(lines).toMatchObject([
-    {
-      msg: 'webhook: delivery failed, giving up',
-      problem: `found status ${status}; accepted: 200 to 299`,
-    },
-  ])
-})
+test.each([400, 401, 404, 410, 301, 307])(
+  'a response with status %i is not retried',
+  async (status) => {
+    const { receiver, webhook, waits, lines } = await setUp()
+    receiver.answer = (_received, response) => {
+      response.setHeader('location', receiver.url)
+      return status
+    }
+    webhook.notify(ALERT)
+    await settled(webhook, 1)
+    expect(receiver.received).toHaveLength(1)
+    expect(waits).toEqual([])
+    expect(webhook.deliveries()).toMatchObject({ delivered: 0, refused: 1 })
+    expect(lines).toMatchObject([
+      {
+        msg: 'webhook: delivery failed, giving up',
+        problem: `found status ${status}; accepted: 200 to 299`,
+      },
+    ])
+  },
+)
 
-test('a receiver that is not there is asked again, and told of once a minute, without secrets', async () => {
+test('an unreachable receiver is retried, and logged once a minute without secrets', async () => {
   const { receiver, webhook, lines, waits } = await setUp()
   await receiver[Symbol.asyncDispose]()
   webhook.notify(ALERT)
@@ -208,7 +211,7 @@ test('a receiver that is not there is asked again, and told of once a minute, wi
   expect(JSON.stringify(lines)).not.toContain('secret')
 })
 
-test('no more than 500 wait; the others are dropped, counted and told of once', async () => {
+test('at most 500 deliveries wait; others are dropped, counted and logged once', async () => {
   const stuck = gate()
   const { receiver, webhook, lines } = await setUp({ wait: () => stuck.promise })
   receiver.answer = () => 500
@@ -222,7 +225,7 @@ test('no more than 500 wait; the others are dropped, counted and told of once', 
   expect(webhook.deliveries()).toEqual({ delivered: 500, refused: 0, failed: 0, dropped: 100 })
 })
 
-test('closing tries once more what waits, and then no longer', async () => {
+test('closing tries pending deliveries once more', async () => {
   const { receiver, webhook } = await setUp({
     wait: (_ms, signal) =>
       new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
@@ -243,7 +246,7 @@ test('closing tries once more what waits, and then no longer', async () => {
   expect(receiver.received).toHaveLength(3)
 })
 
-test('closing waits for no receiver that keeps silent', async () => {
+test('closing does not wait for a silent receiver', async () => {
   const { receiver, webhook } = await setUp()
   receiver.answer = () => undefined
   webhook.notify(ALERT)

@@ -48,7 +48,7 @@ describe('a disk that fails', () => {
     return { disk, room }
   }
 
-  test('costs lines, which are counted and told of once a minute, and never a decision', async () => {
+  test('costs lines, which are counted and logged once a minute, and never a decision', async () => {
     const { disk, room } = smallDisk()
     const { log, file, lines, clock, counts, record: write } = await startLog({ disk })
     write(inputOf())
@@ -74,7 +74,7 @@ describe('a disk that fails', () => {
     expect(errors()).toHaveLength(2)
   })
 
-  test('that neither takes bytes nor lets go of them leaves a line that broke off', async () => {
+  test('that can neither write nor truncate leaves an incomplete line', async () => {
     const { disk, room } = smallDisk()
     const stubborn: typeof realFileSystem = {
       ...disk,
@@ -100,7 +100,7 @@ describe('a disk that fails', () => {
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([1, 3])
   })
 
-  test('that is slow lets 4 MB wait and drops the rest', async () => {
+  test('that is slow buffers 4 MB and drops the rest', async () => {
     let open = () => {}
     const gate = new Promise<void>((resolve) => (open = resolve))
     const disk: typeof realFileSystem = {
@@ -131,7 +131,7 @@ describe('a disk that fails', () => {
     expect(read).toEqual(Array.from({ length: 200_000 - dropped }, (_, i) => i))
   })
 
-  test('whose folder cannot be changed lets the file grow to twice its size, and no further', async () => {
+  test('whose folder is read-only lets the file grow to twice its size, and no further', async () => {
     const disk: typeof realFileSystem = {
       ...realFileSystem,
       rename: () => Promise.reject(Object.assign(new Error('no'), { code: 'EACCES' })),

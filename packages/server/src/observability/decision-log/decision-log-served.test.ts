@@ -7,7 +7,7 @@ import { closeAfterEach, makeFolder, readAll } from './decision-log.test-helper.
 
 closeAfterEach()
 
-test('a server writes down what it decided, and what it had not written yet when it stops', async () => {
+test('a server writes its decisions, and pending ones when it stops', async () => {
   const file = join(makeFolder(), 'decisions.log')
   const server = await startTestServer({
     rules: [

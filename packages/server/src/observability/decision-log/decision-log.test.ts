@@ -41,7 +41,7 @@ const inputOf = (more: Partial<DecisionInput> = {}): DecisionInput => ({
 const linesOf = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1)
 
 describe('a line', () => {
-  test('is the time since the one before, the rule by number, caller, cost, outcome and source', async () => {
+  test('has the time since the previous one, the rule number, caller, cost, outcome and source', async () => {
     const { log, file, record: write } = await startLog({ sample: 0.5 })
     const caller = { hi: -0x80000000, lo: 1 }
     write(inputOf({ caller }))
@@ -67,7 +67,7 @@ describe('a line', () => {
     expect(statSync(file).size / 10_000).toBeLessThan(30)
   })
 
-  test('has the cost that the rule counts, and is not there where that cannot be read', async () => {
+  test('has the cost that the rule counts, and is not written if that cannot be read', async () => {
     const { log, file } = await startLog()
     const limiter = createLimiter({
       rules: [
@@ -95,7 +95,7 @@ describe('a line', () => {
     ])
   })
 
-  test('of a call that no rule matched is not written', async () => {
+  test('is not written for a call without a matching rule', async () => {
     const { log, file, counts } = await startLog()
     log.onDecision(decisionOf(), { attributes: {} })
     await log.flush()
@@ -103,7 +103,7 @@ describe('a line', () => {
     expect(counts()).toEqual({ lines: 0, dropped: 0 })
   })
 
-  test('after a clock that was set back begins a new section, a small step back does not', async () => {
+  test('begins a new section after the clock was set back, but not after a small step', async () => {
     const { log, file, record: write } = await startLog()
     for (const atMs of [START_MS, START_MS - 900, START_MS - 5000, START_MS - 4990]) {
       write(inputOf({ atMs }))
@@ -114,7 +114,7 @@ describe('a line', () => {
 })
 
 describe('sampling', () => {
-  test('keeps all decisions of a caller or none, in about the share of callers asked for', async () => {
+  test('keeps all decisions of a caller or none, for about the configured share of callers', async () => {
     const { log, file, record: write } = await startLog({ sample: 0.25 })
     const random = (seed: number) => Math.imul(seed, 0x9e3779b1) ^ (seed << 7)
     for (let i = 0; i < 20_000; i++) {
@@ -129,7 +129,7 @@ describe('sampling', () => {
     expect(times.size / 4000).toBeLessThan(0.28)
   })
 
-  test('of everything keeps the callers at both ends', async () => {
+  test('at share 1 keeps callers with extreme hashes', async () => {
     const { log, file, record: write } = await startLog({ sample: 1 })
     for (const hi of [-(2 ** 31), -1, 0, 2 ** 31 - 1]) write(inputOf({ caller: { hi, lo: 0 } }))
     await log.flush()
@@ -137,7 +137,7 @@ describe('sampling', () => {
   })
 })
 
-describe('what was written', () => {
+describe('the written log', () => {
   const saids = fc.array(
     fc.record({
       sinceMs: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(100_000_000)),
@@ -152,7 +152,7 @@ describe('what was written', () => {
     { maxLength: 200 },
   )
 
-  test('is read back the same, however often it was flushed and rotated', async () => {
+  test('reads back the same, however often it was flushed and rotated', async () => {
     await fc.assert(
       fc.asyncProperty(saids, fc.integer({ min: 200, max: 4000 }), async (steps, maxBytes) => {
         const folder = makeFolder()
@@ -175,7 +175,7 @@ describe('what was written', () => {
     )
   })
 
-  test('goes on in the same file after a restart, under a head of its own', async () => {
+  test('continues in the same file after a restart, under a new head', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
     first.record(inputOf())
@@ -189,7 +189,7 @@ describe('what was written', () => {
     ])
   })
 
-  test('after a process that ended in the middle of a line begins on a new one', async () => {
+  test('begins on a new line after a process that ended within a line', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
     first.record(inputOf())
@@ -203,8 +203,8 @@ describe('what was written', () => {
   })
 })
 
-describe('files', () => {
-  test('are for their owner alone, the compressed ones too', async () => {
+describe('log files', () => {
+  test('are readable only by their owner, including compressed ones', async () => {
     const folder = makeFolder()
     const { log, record: write } = await startLog({ folder, maxBytes: 500 })
     for (let i = 0; i < 40; i++) write(inputOf())
@@ -234,7 +234,7 @@ describe('files', () => {
     expect(statSync(`${file}.1.gz`).mode & 0o777).toBe(0o600)
   })
 
-  test('that are too many go, the oldest first', async () => {
+  test('beyond the configured number are removed, the oldest first', async () => {
     const folder = makeFolder()
     const { log, record: write } = await startLog({ folder, maxBytes: 500, keep: 2 })
     for (let cost = 0; cost < 200; cost++) write(inputOf({ cost }))
@@ -245,7 +245,7 @@ describe('files', () => {
     expect(kept).toEqual(Array.from({ length: kept.length }, (_, i) => 200 - kept.length + i))
   })
 
-  test('of a rotation that a process did not finish are finished by the next', async () => {
+  test('of an unfinished rotation are finished by the next process', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
     first.record(inputOf())
@@ -258,7 +258,7 @@ describe('files', () => {
     expect((await readFolder(folder)).map(({ cost }) => cost)).toEqual([1, 2])
   })
 
-  test('that somebody moved away get what was begun for them, and the name a new file', async () => {
+  test('that were moved away get the lines begun for them, and a new file begins', async () => {
     const { log, file, record: write } = await startLog()
     write(inputOf())
     await log.flush()
@@ -271,7 +271,7 @@ describe('files', () => {
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([3])
   })
 
-  test('that somebody cut to nothing begin with a head again', async () => {
+  test('that were truncated begin with a head again', async () => {
     const { log, file, record: write } = await startLog()
     write(inputOf())
     await log.flush()
@@ -282,7 +282,7 @@ describe('files', () => {
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([2])
   })
 
-  test('of several processes have a suffix each', async () => {
+  test('of several processes have one suffix each', async () => {
     const folder = makeFolder()
     const { log, record: write } = await startLog({ folder, suffix: '.w2' })
     write(inputOf())
@@ -290,7 +290,7 @@ describe('files', () => {
     expect(readdirSync(folder)).toEqual(['decisions.log.w2'])
   })
 
-  test('that cannot be opened are named at the start', async () => {
+  test('that cannot be opened are named in the error at startup', async () => {
     const folder = join(makeFolder(), 'missing')
     await expect(startLog({ folder })).rejects.toThrow(
       `decisionLog.file: ${folder}/decisions.log: found: it is gone (ENOENT); accepted: a file that this process may write to, in a folder that is there`,
@@ -303,7 +303,7 @@ describe('files', () => {
   })
 })
 
-test('a log that is closed takes no more, and counts it', async () => {
+test('a closed log drops further lines and counts them', async () => {
   const { log, file, counts, record: write } = await startLog()
   write(inputOf())
   await log.close()

@@ -6,7 +6,7 @@ const HEAD = '#sluice-decisions 1 1000 sample=0.1\n'
 const LINE = '5\t0\t00000000000000ff\t1\ta\ts\n'
 const read = (...pieces: readonly string[]) => readAll(Readable.from(pieces))
 
-test('lines are read wherever the pieces of a text end', async () => {
+test('lines are read however the text is split into pieces', async () => {
   const text = `${HEAD}=0 a\n${LINE}${LINE}`
   const whole = await read(text)
   expect(whole).toEqual([
@@ -25,7 +25,7 @@ test('lines are read wherever the pieces of a text end', async () => {
   expect(await read()).toEqual([])
 })
 
-test('however short the last line was cut, what stands before it is read', async () => {
+test('the lines before a truncated last line are read', async () => {
   const text = `${HEAD}=0 a\n${LINE}${HEAD}=0 a\n${LINE}`
   for (let length = 1; length < text.length; length++) {
     const count = (await read(text.slice(0, length))).length

@@ -45,7 +45,7 @@ test('each rule and posture has one line a second, and the others are counted', 
   expect(summaries()).toEqual([['degraded again', 'login', 'closed', 99]])
 })
 
-test('what is still counted at the end is told, and what could not be written is dropped', () => {
+test('closing reports what is still counted, and drops what cannot be written', () => {
   const { degraded, lines, memory } = setUp()
   for (let i = 0; i < 3; i++) degraded.onDecision(by({ orders: 'local' }))
   degraded.close()
@@ -55,7 +55,7 @@ test('what is still counted at the end is told, and what could not be written is
   expect(degraded.dropped()).toBe(1)
 })
 
-test('more than a thousand rules at once are a thousand lines, and the others are dropped', () => {
+test('more than a thousand rules at once give a thousand lines, and the others are dropped', () => {
   const { degraded, lines } = setUp()
   for (let i = 0; i < 1500; i++) degraded.onDecision(by({ [`rule-${i}`]: 'local' }))
   expect(lines).toHaveLength(1000)

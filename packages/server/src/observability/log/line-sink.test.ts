@@ -107,7 +107,7 @@ test('a reader that is stuck costs lines, not time and not memory', async () => 
   expect(sink.lost()).toBe(0)
 })
 
-test('is busy while more than half of what it holds waits for the reader', async () => {
+test('the sink is busy while more than half of its buffer is full', async () => {
   const { reader, fd } = openPipe()
   const sink = createLineSink(fd)
   const line = `${'.'.repeat(1023)}\n`
@@ -122,7 +122,7 @@ test('is busy while more than half of what it holds waits for the reader', async
   expect(sink.write(line)).toBe(true)
 })
 
-test('a flush ends though nobody reads', async () => {
+test('a flush ends even if the reader does not read', async () => {
   const { fd } = openPipe()
   const sink = createLineSink(fd)
   for (let i = 0; i < 500; i++) sink.write(`${'a'.repeat(999)}\n`)
@@ -142,7 +142,7 @@ test('a reader that is gone costs every line, and each is counted', async () => 
   expect(sink.write('four\n')).toBe(false)
 })
 
-test('what waits is written at once when the process ends', () => {
+test('buffered lines are written synchronously when the process ends', () => {
   const path = join(directory, 'file')
   const sink = createLineSink(open(path, 'w'))
   sink.write('one\n')
@@ -153,7 +153,7 @@ test('what waits is written at once when the process ends', () => {
   expect(readFileSync(path, 'utf8')).toContain('two\nthree\n')
 })
 
-test('only a pipe is opened again', () => {
+test('only a pipe is reopened', () => {
   const fd = open(join(directory, 'file'), 'w')
   expect(nonBlocking(fd)).toBe(fd)
   const { writer, fd: again } = openPipe()

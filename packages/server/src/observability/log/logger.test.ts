@@ -45,7 +45,7 @@ test('a line end in a field makes no second line', () => {
   expect(lines[0]).toMatchObject({ path: '/a\n{"level":"error"}\r\u2028', msg: 'x\ny' })
 })
 
-test('secrets are not shown, even where somebody passes them', () => {
+test('secret fields are redacted', () => {
   const { log, lines } = createMemoryLog()
   log.info(
     { authorization: 'Bearer abc', token: 'abc', key: 'abc', cookie: 'abc', password: 'abc' },
@@ -54,7 +54,7 @@ test('secrets are not shown, even where somebody passes them', () => {
   expect(JSON.stringify(lines)).not.toContain('abc')
 })
 
-test('lines that are not taken are counted', () => {
+test('rejected lines are counted', () => {
   const memory = createMemoryLog()
   memory.log.info({}, 'one')
   memory.isStuck = true
@@ -66,7 +66,7 @@ test('lines that are not taken are counted', () => {
   expect(memory.lines.map(({ msg }) => msg)).toEqual(['one', 'four'])
 })
 
-test('a line that is offered is accounted for by its writer', () => {
+test('a rejected line that was offered is counted by its writer, not by the log', () => {
   const memory = createMemoryLog()
   expect(memory.log.offer({}, 'one')).toBe(true)
   memory.isStuck = true

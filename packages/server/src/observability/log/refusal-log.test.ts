@@ -46,7 +46,7 @@ function accountedFor(lines: readonly Record<string, unknown>[]): number {
   return told
 }
 
-test('a refusal is a line that says who, by which rule, and until when', () => {
+test('a refusal is logged with the caller, the rule and the retry time', () => {
   const { refusals, lines } = setUp()
   refusals.logRefusal(refusalOf('a1b2'), CALL, 'gateway')
   expect(lines).toHaveLength(1)
@@ -67,7 +67,7 @@ test('a refusal is a line that says who, by which rule, and until when', () => {
   expect(lines[0]).not.toHaveProperty('staleMs')
 })
 
-test('a refusal that was made without the store says from what, and how old that was', () => {
+test('a refusal made without the store is logged with its source and age', () => {
   const { refusals, lines } = setUp()
   refusals.logRefusal({ ...refusalOf('a'), source: 'lease', staleMs: 12 }, CALL, 'gateway')
   refusals.logRefusal({ ...refusalOf('b'), source: 'local', staleMs: 0 }, CALL, 'gateway')
@@ -77,7 +77,7 @@ test('a refusal that was made without the store says from what, and how old that
   ])
 })
 
-test('the caller of a line is the hash that the rule counts by', () => {
+test('a line names the caller by the hash that the rule counts by', () => {
   const { refusals, lines } = setUp()
   const limiter = createLimiter({ rules: 'rules: [{ id: r, by: [user], limits: [1/hour] }]' })
   limiter.checkSync(CALL)
@@ -87,7 +87,7 @@ test('the caller of a line is the hash that the rule counts by', () => {
   expect(lines[0]?.['caller']).toMatch(/^[0-9a-f]{16}$/)
 })
 
-test('the rest of a second is told with the next line of that caller', () => {
+test('the rest of a second is reported with the next line of that caller', () => {
   const { refusals, lines, advance } = setUp()
   for (let i = 0; i < 100; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   refusals.logRefusal(refusalOf('b'), CALL, 'api')
@@ -100,7 +100,7 @@ test('the rest of a second is told with the next line of that caller', () => {
   ])
 })
 
-test('the rest of a second is told when it is over, though nothing more happens', () => {
+test('the rest of a second is reported when it is over, even without further refusals', () => {
   const { refusals, lines, advance } = setUp()
   for (let i = 0; i < 8; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   refusals.tick()
@@ -120,7 +120,7 @@ test('the rest of a second is told when it is over, though nothing more happens'
   expect(lines).toHaveLength(2)
 })
 
-test('each rule has a line of its own', () => {
+test('each rule gets its own line', () => {
   const { refusals, lines } = setUp()
   refusals.logRefusal(refusalOf('a', 'one'), CALL, 'api')
   refusals.logRefusal(refusalOf('a', 'two'), CALL, 'api')
@@ -137,7 +137,7 @@ test('there are at most 1,000 lines a second, and the others are counted', () =>
   expect(lines).toHaveLength(1001)
 })
 
-test('a known caller beyond the last line of a second is told of later', () => {
+test('a known caller beyond the line bound of a second is logged later', () => {
   const { refusals, lines, advance } = setUp()
   refusals.logRefusal(refusalOf('a'), CALL, 'api')
   advance(1000)
@@ -151,7 +151,7 @@ test('a known caller beyond the last line of a second is told of later', () => {
   expect(refusals.dropped()).toBe(0)
 })
 
-test('callers that nobody hears of again are forgotten', () => {
+test('callers without further refusals are forgotten', () => {
   const { refusals, advance } = setUp()
   // More than are ever known of at one time, so any that stayed would take a later one's place.
   for (let second = 0; second < 20; second++) {
@@ -162,7 +162,7 @@ test('callers that nobody hears of again are forgotten', () => {
   expect(refusals.dropped()).toBe(0)
 })
 
-test('a log that takes no lines costs no refusal its place in the count', () => {
+test('refusals are counted although the log rejects lines', () => {
   const { memory, refusals, lines, advance } = setUp()
   for (let i = 0; i < 10; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   memory.isStuck = true
@@ -184,7 +184,7 @@ test('in clear, a line has the attributes that the caller is counted by', () => 
   expect(lines[0]?.['caller']).toEqual({ ip: '203.0.113.7', user: 'u\\u000a1' })
 })
 
-test('in clear, a secret is shown only as the hash that the door made of it', () => {
+test('in clear, a secret is shown only in its masked form', () => {
   const { refusals, lines } = setUp({ callers: 'clear', secretAttributes: ['api_key'] })
   const refuse = (api_key: string, caller: string) =>
     refusals.logRefusal(
@@ -211,7 +211,7 @@ test('texts of a caller are cut and cannot break a line', () => {
   expect(String(lines[0]?.['path'])).toHaveLength(256)
 })
 
-test('a refusal that binds nobody is a line too', () => {
+test('a refusal without a binding caller is logged too', () => {
   const { refusals, lines } = setUp()
   const nobody: Decision = { ...refusalOf('a'), rule: null, bound: () => undefined }
   refusals.logRefusal(nobody, { attributes: {} }, 'api')
@@ -290,7 +290,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-test('a timer tells of the seconds that are over, until the log is closed', () => {
+test('a timer reports the seconds that are over, until the log is closed', () => {
   vi.useFakeTimers({ now: START })
   const memory = createMemoryLog('info')
   const clock = { now: () => Date.now() }
@@ -304,7 +304,7 @@ test('a timer tells of the seconds that are over, until the log is closed', () =
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('a line has the route that the call took, in clear also as what the caller is counted by', () => {
+test('a line has the matched route, in clear also as the attribute that the rule counts by', () => {
   const { refusals, lines } = setUp({ callers: 'clear' })
   const call = callWith(CALL.attributes, { route: 'GET /v1/orders' })
   const bound = { rule: 'per-route', by: ['route'], caller: 'a1', call }
@@ -319,7 +319,7 @@ test('a line has the route that the call took, in clear also as what the caller 
   expect(lines[1]).not.toHaveProperty('route')
 })
 
-test('in clear, an address is the network that it is counted by', () => {
+test('in clear, an address is shown as the network that the rule counts by', () => {
   const { refusals, lines } = setUp({ callers: 'clear' })
   const call = callWith({ ip: '2001:db8::1' }, { ip: '2001:db8::/64' })
   const bound = { rule: 'per-address', by: ['ip'], caller: 'a1', call }

@@ -55,7 +55,7 @@ function refusalOf(caller: string): Decision {
 
 const isShadow = ({ msg }: Readonly<Record<string, unknown>>) => msg === 'would have been refused'
 
-test('a would-be refusal is a marked line that says who, by what, and until when', () => {
+test('a would-be refusal is logged with its mode, the caller, the rule and the retry time', () => {
   const { refusals, lines, endSecond } = setUp()
   const limiter = createLimiter({
     rules: `
@@ -78,13 +78,13 @@ test('a would-be refusal is a marked line that says who, by what, and until when
   expect(lines[0]?.['retryAfterMs']).toBeGreaterThan(0)
 })
 
-test('a refusal has no mode, so that a line with one is never taken for a refusal', () => {
+test('the line of a refusal has no mode, so that it differs from a would-be refusal', () => {
   const { refusals, lines } = setUp()
   refusals.logRefusal(refusalOf('a'), CALL, 'api')
   expect(lines[0]).not.toHaveProperty('mode')
 })
 
-test('a cost above what a candidate can ever hold is told as such', () => {
+test('a cost above the capacity of a candidate is logged with that reason', () => {
   const { refusals, lines, endSecond } = setUp()
   const limiter = createLimiter({
     rules: 'rules: [{ id: r, by: [user], limits: [9/hour], candidate: { limits: [3/hour] } }]',
@@ -140,7 +140,7 @@ test('a flood of would-be refusals takes no line from refusals, before them or a
   expect(refusals.dropped()).toBe(19_000)
 })
 
-test('would-be refusals leave room for refusals where the reader of the log is slow', () => {
+test('would-be refusals leave room for refusals if the reader of the log is slow', () => {
   const WAITING_MAX = 1_000_000
   const WAITING_MANY = WAITING_MAX / 2
   let waiting = 0
@@ -183,7 +183,7 @@ test('would-be refusals leave room for refusals where the reader of the log is s
   expect(refusals.dropped()).toBe(0)
 })
 
-test('would-be refusals get what refusals left of the lines of a second', () => {
+test('would-be refusals use the lines of a second that refusals left over', () => {
   const { refusals, lines, endSecond } = setUp()
   for (let i = 0; i < 700; i++) refusals.logRefusal(refusalOf(`c${i}`), CALL, 'api')
   for (let i = 0; i < 500; i++) refusals.logShadowRefusal(wouldBe(i), CALL, 'api')
@@ -194,7 +194,7 @@ test('would-be refusals get what refusals left of the lines of a second', () => 
   expect(refusals.dropped()).toBe(0)
 })
 
-test('a close writes what waits', () => {
+test('closing writes pending lines', () => {
   const { refusals, lines, advance } = setUp()
   refusals.tick()
   advance(1000)

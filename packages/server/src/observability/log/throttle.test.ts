@@ -7,7 +7,7 @@ function setUp() {
   return { throttle, advance: (ms: number) => void (now += ms) }
 }
 
-test('each kind passes once a second, with how many did not', () => {
+test('each kind passes once a second, with the number of suppressed lines', () => {
   const { throttle, advance } = setUp()
   expect(throttle.pass('a')).toEqual({ suppressed: 0 })
   expect(throttle.pass('a')).toBeUndefined()
@@ -19,14 +19,14 @@ test('each kind passes once a second, with how many did not', () => {
   expect(throttle.pass('a')).toEqual({ suppressed: 3 })
 })
 
-test('a clock that is set back holds nothing up for longer than a second', () => {
+test('a clock that is set back suppresses nothing for longer than a second', () => {
   const { throttle, advance } = setUp()
   throttle.pass('a')
   advance(-3_600_000)
   expect(throttle.pass('a')).toEqual({ suppressed: 0 })
 })
 
-test('kinds are forgotten when their second is over, and until then there are 64 at most', () => {
+test('at most 64 kinds are tracked, and each is forgotten when its second is over', () => {
   const { throttle, advance } = setUp()
   for (let i = 0; i < 64; i++) expect(throttle.pass(`k${i}`)).toEqual({ suppressed: 0 })
   expect(throttle.pass('one more')).toBeUndefined()

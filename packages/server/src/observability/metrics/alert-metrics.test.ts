@@ -5,7 +5,7 @@ import { registerAlertMetrics } from './alert-metrics.js'
 import { readMetrics, valueOf } from './read-metrics.test-helper.js'
 import { createRegistry } from './registry.js'
 
-test('every alert is told from the start, as 0', () => {
+test('every alert is reported as 0 from the start', () => {
   const registry = createRegistry()
   registerAlertMetrics(registry, { active: () => [], totals: () => new Map() })
   const read = readMetrics(registry.text())
@@ -15,7 +15,7 @@ test('every alert is told from the start, as 0', () => {
   }
 })
 
-test('what is active is counted by name, and what has begun is never less', () => {
+test('active alerts are counted by name, and totals never decrease', () => {
   const registry = createRegistry()
   let active: { readonly alert: AlertName }[] = [
     { alert: 'degraded' },

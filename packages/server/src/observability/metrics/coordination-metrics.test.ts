@@ -64,7 +64,7 @@ function setUp(stats: Stats | undefined, documents: readonly CatalogRule['docume
   }
 }
 
-test('every unit of a lease is told under its fate, and what is held beside them', () => {
+test('every leased unit is reported by its fate, and held units separately', () => {
   const { value } = setUp({ hot: LEASED }, [{ id: 'hot', coordination: 'leased' }])
   const units = (fate: string) => value('sluice_lease_units_total', { rule: 'hot', fate })
   expect(['drawn', 'spent', 'given_back', 'lost'].map(units)).toEqual([100, 70, 20, 3])
@@ -74,7 +74,7 @@ test('every unit of a lease is told under its fate, and what is held beside them
   expect(value('sluice_local_counters', { rule: 'hot' })).toBeUndefined()
 })
 
-test('units counted here are told as reported or unknown, with what they came to beyond the limit', () => {
+test('locally counted units are reported as reported or unknown, with over-admitted ones', () => {
   const { value } = setUp({ coarse: LOCAL }, [{ id: 'coarse', coordination: 'local' }])
   const units = (fate: string) => value('sluice_local_units_total', { rule: 'coarse', fate })
   expect(['reported', 'unknown'].map(units)).toEqual([900, 5])
@@ -82,7 +82,7 @@ test('units counted here are told as reported or unknown, with what they came to
   expect(value('sluice_over_admitted_total', { rule: 'coarse' })).toBe(11)
 })
 
-test('a leased or local rule in force is told of from 0 on, before anything happened', () => {
+test('an active leased or local rule is reported from 0', () => {
   const { value, series } = setUp({}, [
     { id: 'hot', coordination: 'leased' },
     { id: 'coarse', coordination: 'local' },
@@ -95,7 +95,7 @@ test('a leased or local rule in force is told of from 0 on, before anything happ
   expect(series()).toEqual([1, 1, 4, 1, 2, 2])
 })
 
-test('of rules with nothing to tell nothing is told', () => {
+test('rules of other coordinations have no series', () => {
   const documents = [
     { id: 'a' },
     { id: 'b', coordination: 'exact' },
@@ -106,13 +106,13 @@ test('of rules with nothing to tell nothing is told', () => {
   expect(setUp({ a: ZERO }, documents).series()).toEqual([0, 0, 0, 0, 0, 0])
 })
 
-test('where the counters are in this process every rule is exact, and no rule has a series', () => {
+test('with the memory store no rule has a series', () => {
   const { registry, series } = setUp(undefined, [{ id: 'hot', coordination: 'leased' }])
   expect(series()).toEqual([0, 0, 0, 0, 0, 0])
   for (const name of NAMES) expect(registry.text()).toContain(`# TYPE ${name} `)
 })
 
-test('a rule that left the set keeps what it counted; one that changed has both', () => {
+test('a removed rule keeps its counts, and one with changed coordination has both', () => {
   const { value, become } = setUp({ hot: LEASED }, [{ id: 'hot', coordination: 'leased' }])
   become({ hot: LEASED, other: LOCAL }, [])
   expect(value('sluice_lease_draws_total', { rule: 'hot' })).toBe(4)
@@ -122,7 +122,7 @@ test('a rule that left the set keeps what it counted; one that changed has both'
   expect(value('sluice_local_units_total', { rule: 'hot', fate: 'reported' })).toBe(6)
 })
 
-test('units that a refused call puts back do not take a total down', () => {
+test('units returned by a refused call do not decrease a total', () => {
   const rules = [{ id: 'hot', coordination: 'leased' }]
   const { value, become } = setUp({ hot: LEASED, two: LEASED }, rules)
   const spent = () => value('sluice_lease_units_total', { rule: 'hot', fate: 'spent' })
@@ -134,7 +134,7 @@ test('units that a refused call puts back do not take a total down', () => {
   expect(value('sluice_lease_units_total', { rule: 'two', fate: 'spent' })).toBe(70)
 })
 
-test('rules are read again when they change', () => {
+test('the coordination of rules is updated when they change', () => {
   const { value, become } = setUp({}, [])
   expect(value('sluice_over_admitted_total', { rule: 'new' })).toBeUndefined()
   become({}, [{ id: 'new', coordination: 'local' }])
@@ -159,7 +159,7 @@ const RULES = [
   { id: 'coarse', coordination: 'local' },
 ]
 
-test('the numbers of several workers are those of one that did all of it', () => {
+test('merged metrics of several workers equal those of a single process', () => {
   const leased = statsOf.map((stats) => ({ ...stats, reported: 0, unreported: 0 }))
   const worker = fc.record({ hot: leased, coarse: statsOf }, { requiredKeys: [] })
   fc.assert(

@@ -46,7 +46,7 @@ test('a decision is counted once for each rule that matched', () => {
   expect(count('tried', 'shadow_refused')).toBeUndefined()
 })
 
-test('the shadow share is of the calls that a candidate judged, not of those it was never asked of', () => {
+test('the shadow share covers only calls that the candidate decided', () => {
   const { metrics, read } = setUp()
   const limiter = createLimiter({
     rules: `
@@ -65,13 +65,13 @@ test('the shadow share is of the calls that a candidate judged, not of those it 
   expect([count('tried', 'allowed'), count('tried', 'shadow_refused')]).toEqual([2, 2])
 })
 
-test('a call that no rule speaks of is counted under an empty rule', () => {
+test('a call without a matching rule is counted under an empty rule', () => {
   const { metrics, read } = setUp()
   metrics.count(UNMATCHED)
   expect(valueOf(read(), NAME, { rule: '', outcome: 'allowed', source: 'store' })).toBe(1)
 })
 
-test('every outcome and source is a series of its own', () => {
+test('every outcome and source has its own series', () => {
   const { metrics, read } = setUp()
   const sources = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const
   const outcomes = ['allowed', 'refused', 'shadow_refused'] as const
@@ -101,7 +101,7 @@ test('a million callers add no series', () => {
   expect([...(samples?.values() ?? [])].reduce((sum, count) => sum + count, 0)).toBe(calls)
 })
 
-test('a rule that left the set keeps its series', () => {
+test('a removed rule keeps its series', () => {
   const { metrics, read } = setUp()
   metrics.count(decisionOf([['old', 'allowed']]))
   for (let i = 0; i < 100; i++) metrics.count(decisionOf([['new', 'allowed']]))
@@ -122,7 +122,7 @@ test('names beyond 20,000 share one series, and no decision is lost', () => {
   expect(result.get(NAME)?.samples.size).toBe(20_001)
 })
 
-test('what was decided by posture is counted by rule and posture as well', () => {
+test('decisions by posture are also counted by rule and posture', () => {
   const { metrics, read } = setUp()
   const postures = { one: 'open', two: 'local' } as const
   const rules: [string, RuleOutcome][] = [
@@ -156,7 +156,7 @@ test('what was decided by posture is counted by rule and posture as well', () =>
   ])
 })
 
-test('each rule tells how often it said what, and so do its limits on trial', () => {
+test('the outcomes of each rule and each candidate can be read', () => {
   const { metrics } = setUp()
   metrics.count(
     decisionOf([
@@ -182,7 +182,7 @@ test('each rule tells how often it said what, and so do its limits on trial', ()
   ])
 })
 
-test('a call is one decision, however many rules spoke, on trial or not', () => {
+test('a call counts as one decision, however many rules matched', () => {
   const { metrics } = setUp()
   const limiter = createLimiter({
     rules: `

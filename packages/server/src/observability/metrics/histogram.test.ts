@@ -22,7 +22,7 @@ test('a bucket counts all that is at most its bound, and the last counts everyth
   )
 })
 
-test('before the first number all of it is there, and 0', () => {
+test('before the first value all samples exist and are 0', () => {
   const registry = createRegistry()
   registry.histogram('seconds', 'Times.', [1])
   const read = readMetrics(registry.text())
@@ -31,14 +31,14 @@ test('before the first number all of it is there, and 0', () => {
   expect([valueOf(read, 'seconds_sum'), valueOf(read, 'seconds_count')]).toEqual([0, 0])
 })
 
-test('a number may stand for many', () => {
+test('a value may count several times', () => {
   const registry = createRegistry()
   registry.histogram('seconds', 'Times.', [1]).observe(0.5, 64)
   const read = readMetrics(registry.text())
   expect([valueOf(read, 'seconds_sum'), valueOf(read, 'seconds_count')]).toEqual([32, 64])
 })
 
-test('buckets hold exactly the numbers up to their bounds', () => {
+test('buckets hold exactly the values up to their bounds', () => {
   const bounds = [-1, 0, 0.25, 10]
   fc.assert(
     fc.property(fc.array(fc.double({ min: -5, max: 20, noNaN: true })), (values) => {
@@ -55,7 +55,7 @@ test('buckets hold exactly the numbers up to their bounds', () => {
   )
 })
 
-test('bounds and names are looked at when they are registered', () => {
+test('invalid bounds and names are refused at registration', () => {
   const registry = createRegistry()
   const histogram = (name: string, bounds: number[]) => registry.histogram(name, 'H.', bounds)
   expect(() => histogram('a', [])).toThrow('1 to 64 bounds')
@@ -66,7 +66,7 @@ test('bounds and names are looked at when they are registered', () => {
   expect(() => histogram('a', [1])).toThrow('registered twice')
 })
 
-test('each list of label values is a histogram of its own, with its buckets together', () => {
+test('each list of label values has its own histogram, with adjacent buckets', () => {
   const registry = createRegistry()
   const seconds = registry.labelledHistogram('seconds', 'Times.', [1, 10], ['rule'])
   seconds.labels('b').observe(5)
@@ -91,7 +91,7 @@ test('each list of label values is a histogram of its own, with its buckets toge
   )
 })
 
-test('no label of a histogram is that of its bounds, and each series has all its values', () => {
+test('the label le is reserved, and each series needs all label values', () => {
   const registry = createRegistry()
   const labelled = (labels: string[]) => registry.labelledHistogram('h', 'H.', [1], labels)
   expect(() => labelled(['le'])).toThrow('metric h, label le: that of the bounds')
@@ -100,7 +100,7 @@ test('no label of a histogram is that of its bounds, and each series has all its
   expect(() => labelled(['rule'])).toThrow('registered twice')
 })
 
-test('what was counted can be read by place, and stays as it was read', () => {
+test('counts can be read by bucket, and the returned copy does not change', () => {
   const registry = createRegistry()
   const histogram = registry.histogram('seconds', 'Times.', [1, 10])
   for (const value of [0.5, 5, 5, 50]) histogram.observe(value)

@@ -4,7 +4,7 @@ import { createRegistry } from './registry.js'
 
 const NONE = { overMax: 0, overAddressMax: 0, busyCalls: 0, stalled: 0 }
 
-test('what each listener turned away or cut is counted by listener and reason', () => {
+test('refused and closed connections are counted by listener and reason', () => {
   const registry = createRegistry()
   registerListenerMetrics(registry, {
     gateway: { counts: () => ({ overMax: 1, overAddressMax: 2, busyCalls: 3, stalled: 4 }) },

@@ -64,7 +64,7 @@ test('the state of the store, which all workers observe, is reported once at its
       evictedBlocked: keys,
     }
     const remote = { state: 'ready', nodes: [node], fleet: { size: 2, ageMs: 0 } } as const
-    const health = () => ({ remote, memory, isPersistent: false })
+    const health = () => ({ remote, memory, isPersistent: undefined })
     registerStoreMetrics(registry, { health, name: 'redis' })
     return registry
   }

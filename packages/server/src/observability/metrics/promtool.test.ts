@@ -47,7 +47,7 @@ function fill(registry: Registry): void {
   registry.histogram('sluice_decision_seconds', 'How long decisions took.', [0.001, 1]).observe(0.5)
 }
 
-test('every kind of metric is read by promtool, and it finds nothing to say against one', () => {
+test('promtool accepts every kind of metric without complaint', () => {
   const registry = createRegistry()
   fill(registry)
   const store = memoryStore()
@@ -58,7 +58,7 @@ test('every kind of metric is read by promtool, and it finds nothing to say agai
   expect(lint(mergeMetrics([text, text]))).toBe('')
 })
 
-test('the same of what is told of Redis', () => {
+test('promtool accepts the metrics of Redis without complaint', () => {
   const registry = createRegistry()
   fill(registry)
   const { log } = createMemoryLog()
@@ -75,7 +75,7 @@ test('the same of what is told of Redis', () => {
   expect(lint(text)).toBe('')
 })
 
-test('promtool would say it: a name that is none of a counter is found', () => {
+test('promtool complains about a counter with an invalid name', () => {
   const bad =
     '# HELP sluice_calls_total C.\n# TYPE sluice_calls_total gauge\nsluice_calls_total 1\n'
   expect(() => lint(bad)).toThrow()

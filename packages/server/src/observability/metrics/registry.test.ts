@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { readMetrics, valueOf } from './read-metrics.test-helper.js'
 import { createRegistry } from './registry.js'
 
-test('the text is that of the Prometheus format, sorted by name and labels', () => {
+test('the text has the Prometheus format, sorted by name and labels', () => {
   const registry = createRegistry()
   const calls = registry.counter('z_calls_total', 'Calls.', ['way', 'code'])
   calls.labels('b', '200').inc()
@@ -40,7 +40,7 @@ test('the same labels are the same series', () => {
   expect(counter.labels('api')).not.toBe(counter.labels('gateway'))
 })
 
-test('a series that is new after the first reading is in the next', () => {
+test('a series created after a scrape is in the next one', () => {
   const registry = createRegistry()
   const counter = registry.counter('calls_total', 'Calls.', ['way'])
   counter.labels('b').inc()
@@ -57,7 +57,7 @@ const anyText = fc.oneof(
   }),
 )
 
-test('whatever stands in a label value or a help text is read back as it was', () => {
+test('label values and help texts are escaped so that they read back unchanged', () => {
   fc.assert(
     fc.property(anyText, anyText, fc.integer(), (value, help, count) => {
       const registry = createRegistry()
@@ -69,7 +69,7 @@ test('whatever stands in a label value or a help text is read back as it was', (
   )
 })
 
-test('numbers that are none are written as Prometheus reads them', () => {
+test('infinities and NaN are written as Prometheus reads them', () => {
   const registry = createRegistry()
   registry.gauge(
     'g',
@@ -85,7 +85,7 @@ test('numbers that are none are written as Prometheus reads them', () => {
   expect(registry.text()).toContain('g{label="a"} +Inf\ng{label="b"} -Inf\ng{label="c"} NaN\n')
 })
 
-test('a count that is kept elsewhere is read when the metrics are', () => {
+test('a total is read at each scrape', () => {
   const registry = createRegistry()
   let dropped = 1
   registry.total('dropped_total', 'Lines.', () => dropped)
@@ -94,7 +94,7 @@ test('a count that is kept elsewhere is read when the metrics are', () => {
   expect(valueOf(readMetrics(registry.text()), 'dropped_total')).toBe(5)
 })
 
-test('a number that cannot be read does not hide the others', () => {
+test('a metric that cannot be read does not hide the others', () => {
   const registry = createRegistry()
   registry.gauge('broken', 'Broken.', 'sum', () => {
     throw new Error('gone')
@@ -105,7 +105,7 @@ test('a number that cannot be read does not hide the others', () => {
   expect(valueOf(read, 'sound')).toBe(1)
 })
 
-test('names are looked at when they are registered', () => {
+test('invalid names are refused at registration', () => {
   const registry = createRegistry()
   const counter = (name: string, labels: string[] = []) => registry.counter(name, 'Help.', labels)
   expect(() => counter('9_total')).toThrow('metric 9_total: accepted: letters')
@@ -120,7 +120,7 @@ test('names are looked at when they are registered', () => {
   expect(() => counter('calls_total')).toThrow('metric calls_total: registered twice')
 })
 
-test('label values that are not one for each name are refused', () => {
+test('a wrong number of label values is refused', () => {
   const counter = createRegistry().counter('calls_total', 'Calls.', ['way'])
   expect(() => counter.labels()).toThrow('found 0 label values; accepted: 1 (way)')
   expect(() => counter.labels('a', 'b')).toThrow('found 2 label values')

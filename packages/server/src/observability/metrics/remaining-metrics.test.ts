@@ -13,7 +13,7 @@ function setUp() {
   return { registry, remaining, bucket }
 }
 
-test('shares left are counted by rule, and nothing left is a bucket of its own', () => {
+test('remaining shares are counted by rule, and 0 has its own bucket', () => {
   const { remaining, bucket } = setUp()
   for (const left of [0, 0, 0.05, 0.5, 1]) remaining.ofRule('login').observe(left)
   remaining.ofRule('search').observe(0.95)
@@ -23,14 +23,14 @@ test('shares left are counted by rule, and nothing left is a bucket of its own',
   expect([bucket('search', '0.9'), bucket('search', '1')]).toEqual([0, 1])
 })
 
-test('a share that nobody knows is not counted, and one above the limit is the whole limit', () => {
+test('an unknown share is not counted, and one above 1 counts as 1', () => {
   const { remaining, bucket } = setUp()
   const rule = remaining.ofRule('tried')
   for (const left of [-1, Number.NaN, 1.5]) rule.observe(left)
   expect([bucket('tried', '0.9'), bucket('tried', '1'), bucket('tried', '+Inf')]).toEqual([0, 1, 1])
 })
 
-test('a rule is found once and then kept by whoever counts, who can read it too', () => {
+test('a rule has the same histogram each time, which can be read', () => {
   const { remaining, bucket } = setUp()
   const rule = remaining.ofRule('login')
   rule.observe(0.2)

@@ -47,7 +47,7 @@ async function untilDecidedLocally(node: TestServer, path: string) {
   throw new Error(`the store decided ${CALLS_MAX} calls of ${path}`)
 }
 
-test('leased and local rules are told of from 0 on, exact ones and those that are off never', async () => {
+test('leased and local rules are reported from 0, exact and disabled ones never', async () => {
   server = await startTestServer({ rules: RULES, env: { SLUICE_REDIS_URL: redis.url } })
   const metrics = await metricsOf(server)
   const over = metrics.get('sluice_over_admitted_total')?.samples
@@ -59,13 +59,13 @@ test('leased and local rules are told of from 0 on, exact ones and those that ar
   expect(valueOf(metrics, 'sluice_local_counters', { rule: 'coarse' })).toBe(0)
 })
 
-test('with counters in this process there is nothing to tell of', async () => {
+test('the memory store has no coordination metrics', async () => {
   server = await startTestServer({ rules: RULES })
   const metrics = await metricsOf(server)
   expect(metrics.get('sluice_over_admitted_total')?.samples.size).toBe(0)
 })
 
-test('units of a lease are all accounted for', async () => {
+test('all leased units are accounted for', async () => {
   server = await startTestServer({ rules: RULES, env: { SLUICE_REDIS_URL: redis.url, ...PATIENT } })
   const decision = await untilDecidedLocally(server, '/hot')
   expect(decision).toMatchObject({ source: 'lease', staleMs: expect.any(Number) as number })
@@ -79,7 +79,7 @@ test('units of a lease are all accounted for', async () => {
   expect(valueOf(metrics, 'sluice_over_admitted_total', { rule: 'hot' })).toBe(0)
 })
 
-test('units counted on a node are told when they were reported', async () => {
+test('locally counted units are in the metrics once they are reported to the store', async () => {
   server = await startTestServer({ rules: RULES, env: { SLUICE_REDIS_URL: redis.url, ...PATIENT } })
   const node = server
   const decision = await untilDecidedLocally(node, '/coarse')

@@ -75,7 +75,7 @@ test('callers of the last five minutes count together, whatever minute they came
   }
 })
 
-test('a caller is forgotten five minutes after it came last, and its memory is given back', () => {
+test('a caller is forgotten five minutes after its last call, and its memory released', () => {
   for (const count of [3, 5000]) {
     const { distinct, pass } = setUp()
     const callers = ruleOf(distinct)
@@ -93,7 +93,7 @@ test('a caller is forgotten five minutes after it came last, and its memory is g
   }
 })
 
-test('a caller that goes on coming is never forgotten', () => {
+test('a caller that keeps calling is never forgotten', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
   for (let minute = 0; minute < 20; minute++) {
@@ -103,7 +103,7 @@ test('a caller that goes on coming is never forgotten', () => {
   }
 })
 
-test('callers known one by one keep their minutes when they become a sketch', () => {
+test('exactly counted callers keep their minutes when the set becomes a sketch', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
   record(callers, seededHashes(1), 40)
@@ -116,7 +116,7 @@ test('callers known one by one keep their minutes when they become a sketch', ()
   expect(callers.estimate()).toBe(0)
 })
 
-test('a clock that jumps ahead forgets all, and one that is put back closes a single minute', () => {
+test('a clock that jumps ahead forgets all callers, and one that is set back closes one minute', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
   record(callers, seededHashes(1), 10)
@@ -127,7 +127,7 @@ test('a clock that jumps ahead forgets all, and one that is put back closes a si
   expect(callers.estimate()).toBe(0)
 })
 
-test('what several nodes saw is what one node would have seen', () => {
+test('the merged estimate of several nodes equals that of one node', () => {
   fc.assert(
     fc.property(seeds, fc.nat(400), fc.nat(400), fc.nat(400), (seed, left, both, right) => {
       const { distinct } = setUp()
@@ -147,7 +147,7 @@ test('what several nodes saw is what one node would have seen', () => {
   )
 })
 
-test('texts that cannot be read count for nothing', () => {
+test('unreadable texts are ignored', () => {
   const callers = ruleOf(setUp().distinct)
   callers.record(1, 2)
   const bad = ['', 'f', 's', 'x', 'fAAAA', `f${'A'.repeat(100_000)}`, 's000', 'nonsense', '\u0000']
@@ -156,7 +156,7 @@ test('texts that cannot be read count for nothing', () => {
   fc.assert(fc.property(fc.array(fc.string()), (texts) => mergeEstimate(texts) >= 0))
 })
 
-test('memory is bounded: rules beyond it are told as absent, and counted when there is room', () => {
+test('memory is bounded: rules beyond it are not counted until there is room', () => {
   const { distinct, pass } = setUp()
   const hashes = seededHashes(5)
   const names = Array.from({ length: 1000 }, (_, i) => `rule-${i}`)
@@ -177,7 +177,7 @@ test('memory is bounded: rules beyond it are told as absent, and counted when th
   expect(last.estimate()).toBe(10)
 })
 
-test('a rule that found no room stays absent as long as there is none', () => {
+test('a rule without memory stays uncounted as long as there is none', () => {
   const { distinct, pass } = setUp({ bytesMax: 20_000 })
   const [one, other] = [ruleOf(distinct, 'one'), ruleOf(distinct, 'other')]
   const hashes = seededHashes(9)
@@ -189,7 +189,7 @@ test('a rule that found no room stays absent as long as there is none', () => {
   }
 })
 
-test('rules beyond 20,000 are not counted, and there is one for each name', () => {
+test('rules beyond 20,000 are not counted, and each name has one counter', () => {
   const distinct = new DistinctCallers()
   for (let i = 0; i < 20_000; i++) expect(distinct.ofRule(`rule-${i}`)).toBeDefined()
   expect(distinct.ofRule('one more')).toBeUndefined()

@@ -12,7 +12,7 @@ const steps = fc.array(
   { maxLength: 300 },
 )
 
-test('it is a map from hashes to the slice they were last seen in, up to its bound', () => {
+test('the set maps hashes to the slice in which they were last seen, up to its bound', () => {
   fc.assert(
     fc.property(steps, (script) => {
       const exact = new ExactDistinct()
@@ -38,7 +38,7 @@ test('it is a map from hashes to the slice they were last seen in, up to its bou
   )
 })
 
-test('it takes little at first, and at most twice what its callers need', () => {
+test('the set starts small, and takes at most twice what its callers need', () => {
   const exact = new ExactDistinct()
   expect(exact.bytes).toBe(192)
   for (let i = 0; i < EXACT_MAX; i++) expect(exact.add(i, i, 1)).toBe(true)

@@ -64,8 +64,8 @@ export function makeFleet(...all: readonly TestNodeOptions[]) {
       timers,
       onProblem: (problem) => void problems.push(problem),
     })
-    const post = async () => void board.texts.set(id, await encodeSnapshot(node.sight()))
-    return { ...node, pass: node.pass, sight: node.sight, fleet, timers, problems, post }
+    const post = async () => void board.texts.set(id, await encodeSnapshot(node.snapshot()))
+    return { ...node, pass: node.pass, snapshot: node.snapshot, fleet, timers, problems, post }
   })
   const [one, two, three] = nodes
   if (one === undefined) throw new Error('no node')

@@ -13,7 +13,7 @@ import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
 import { BEGAN_MS, makeNode, WELL } from './stats.test-helper.js'
 
 describe('the stats of a fleet', () => {
-  test('are those of all nodes that have told', async () => {
+  test('cover all nodes that have published', async () => {
     const { nodes, one, two } = makeFleet({}, {})
     for (const node of nodes) {
       node.pass(20, () => node.call('u1'))
@@ -37,7 +37,7 @@ describe('the stats of a fleet', () => {
     expect(tight?.left).toEqual([36 + 2, 0, 0, 2, 0, 0])
   })
 
-  test('leave out the steps that a node has not told of yet', async () => {
+  test('leave out buckets that a node has not published yet', async () => {
     const { one, two } = makeFleet({}, {})
     one.pass(10, () => one.call('u1'))
     two.pass(8, () => two.call('u1'))
@@ -47,7 +47,7 @@ describe('the stats of a fleet', () => {
     expect(series.refused).toEqual([0, 4, 4, 4])
   })
 
-  test('do not wait for a node that is far behind, and have what it told', async () => {
+  test('do not wait for a node that is far behind, and include what it published', async () => {
     const { one, two } = makeFleet({}, {})
     one.pass(20, () => one.call('u1'))
     two.pass(6, () => two.call('u1'))
@@ -65,7 +65,7 @@ describe('the stats of a fleet', () => {
     expect((await one.fleet.stats()).series.endMs).toBe(BEGAN_MS + 4000)
   })
 
-  test('of one rule are told also where it is not among the busiest', async () => {
+  test('of one rule are available even if it is not among the busiest', async () => {
     const { one, two } = makeFleet({}, {})
     for (const node of [one, two]) {
       node.call('u1', 1, { plan: 'trial' })
@@ -88,7 +88,7 @@ describe('the stats of a fleet', () => {
     expect(storeLatency).toEqual({ p50Ms: [null, null], p99Ms: [null, null] })
   })
 
-  test('say that the store is well only where it is so for all nodes', async () => {
+  test('say that the store is well only if it is for all nodes', async () => {
     const { one, two } = makeFleet({}, { storeHealth: () => ({ ...WELL, isWell: false }) })
     expect((await one.fleet.stats()).store.isWell).toBe(true)
     await two.post()
@@ -97,22 +97,22 @@ describe('the stats of a fleet', () => {
     expect(store).toEqual({ ...WELL, isWell: false })
   })
 
-  test('count a node once, also its own, and leave out what cannot be read', async () => {
+  test('count each node once, and leave out unreadable snapshots', async () => {
     const { board, one, two } = makeFleet({}, {})
     for (const node of [one, two]) {
       node.call('u1')
       node.pass(4)
       await node.post()
     }
-    board.texts.set('again', await encodeSnapshot({ ...two.sight(), atMs: BEGAN_MS }))
+    board.texts.set('again', await encodeSnapshot({ ...two.snapshot(), atMs: BEGAN_MS }))
     board.texts.set('damaged', 'what is this')
     const { nodes, series } = await one.fleet.stats()
     expect([nodes, series.allowed]).toEqual([2, [2, 0]])
   })
 })
 
-describe('a look at the board', () => {
-  test('serves all who ask within a second', async () => {
+describe('a read of the exchange', () => {
+  test('serves all requests within a second', async () => {
     const { board, one } = makeFleet({})
     await Promise.all([one.fleet.stats(), one.fleet.tick(), one.fleet.nodes()])
     await one.fleet.stats('tight')
@@ -122,7 +122,7 @@ describe('a look at the board', () => {
     expect(board.reads).toBe(2)
   })
 
-  test('is shared by all who ask while it takes longer', async () => {
+  test('is shared by all requests that arrive while it lasts', async () => {
     const { one } = makeFleet({})
     let answer: (texts: readonly string[]) => void = () => {}
     let reads = 0
@@ -147,7 +147,7 @@ describe('a look at the board', () => {
     expect(reads).toBe(1)
   })
 
-  test('that fails leaves a node with its own sight', async () => {
+  test('leaves a node with its own snapshot if it fails', async () => {
     const { board, one, two } = makeFleet({}, {})
     one.call('u1')
     for (const node of [one, two]) {
@@ -159,7 +159,7 @@ describe('a look at the board', () => {
     expect([nodes, series.allowed]).toEqual([1, [1]])
   })
 
-  test('that fails is told of: the figures are those of one node, not of all', async () => {
+  test('marks the statistics as incomplete if it fails', async () => {
     const { board, one } = makeFleet({}, {})
     const told = async () => [
       (await one.fleet.stats()).isWhole,
@@ -176,7 +176,7 @@ describe('a look at the board', () => {
     expect(await told()).toEqual([true, true, true, true])
   })
 
-  test('is not needed where nobody else sees the board', async () => {
+  test('is skipped for a single node', async () => {
     const node = makeNode()
     const timers = new TestTimers()
     const clock = { now: () => node.nowMs }
@@ -199,7 +199,7 @@ describe('a node', () => {
     while (!isTrue()) await new Promise(setImmediate)
   }
 
-  test('posts what it sees again and again, one post at a time, until it is closed', async () => {
+  test('posts its snapshot periodically, one post at a time, until it is closed', async () => {
     const { board, one } = makeFleet({})
     one.fleet.start()
     expect(board.posts).toBe(0)
@@ -212,14 +212,14 @@ describe('a node', () => {
       expect(board.posts).toBe(i)
     }
     const snapshot = await decodeSnapshot(board.texts.get('n1') ?? '')
-    expect(snapshot).toEqual(one.sight())
+    expect(snapshot).toEqual(one.snapshot())
     await one.fleet.close()
     expect(one.timers.waiting.size).toBe(0)
     one.fleet.start()
     expect(one.timers.waiting.size).toBe(0)
   })
 
-  test('that is closed while it makes a post waits for it, and posts no more', async () => {
+  test('waits for a post in progress when it is closed, and posts no more', async () => {
     const { board, one } = makeFleet({})
     one.fleet.start()
     one.timers.run()
@@ -227,7 +227,7 @@ describe('a node', () => {
     expect([board.posts, one.timers.waiting.size]).toEqual([0, 0])
   })
 
-  test('goes on posting where the board fails, and tells that once', async () => {
+  test('keeps posting if the exchange fails, and reports that once', async () => {
     const { board, one } = makeFleet({})
     one.fleet.start()
     const turn = async (isGone: boolean) => {
@@ -242,7 +242,7 @@ describe('a node', () => {
     await one.fleet.close()
   })
 
-  test('tells what keeps it from the newest rules, and when nothing does any more', async () => {
+  test('publishes what keeps it from the newest rules, and when that has ended', async () => {
     let problem: string | undefined = 'Postgres is gone'
     const { one, two } = makeFleet({}, { deps: { problem: () => problem } })
     const told = async () => {
@@ -257,7 +257,7 @@ describe('a node', () => {
     expect((await told())[1]).toHaveLength(500)
   })
 
-  test('is told with its rates of the last ten seconds and the clock furthest off', async () => {
+  test('is listed with its rates of the last ten seconds and the clock furthest off', async () => {
     const storeNode = { address: 'a', isAnswering: true, isBreakerOpen: false }
     const storeHealth = () => ({
       ...WELL,
@@ -293,7 +293,7 @@ describe('a node', () => {
 })
 
 describe('a tick', () => {
-  test('is the last step of everything, and of the busiest rules', async () => {
+  test('is the last bucket of the totals and of the busiest rules', async () => {
     const { one } = makeFleet({})
     expect(await one.fleet.tick()).toMatchObject({ allowed: 0, decisionP50Ms: null, rules: [] })
     one.pass(8)
@@ -357,7 +357,7 @@ describe('top callers', () => {
   test('are those of all nodes together', async () => {
     const { board, one, two } = makeFleet({}, {})
     const other: NodeSnapshot = {
-      ...two.sight(),
+      ...two.snapshot(),
       callersSinceMs: BEGAN_MS - 60_000,
       callers: [caller('aa', 5), caller('bb', 7)],
     }

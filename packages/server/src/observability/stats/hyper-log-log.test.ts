@@ -28,7 +28,7 @@ function registersOf(seed: number, count: number): Registers {
 
 const seeds = fc.integer()
 
-test('a rank is one more than the zeros at the end of the high half', () => {
+test('the rank is one more than the trailing zeros of the high half', () => {
   expect([1, 2, 3, 4, 0x80000000, -0x80000000, -1, 0].map(rankOf)).toEqual([
     1, 2, 1, 3, 32, 32, 1, 33,
   ])
@@ -56,7 +56,7 @@ test('any number of hashes is estimated within a tenth', () => {
   )
 })
 
-test('the error of many sketches together is that of the theory, and leans to neither side', () => {
+test('the mean error of many sketches matches the theory and has no bias', () => {
   for (const count of [500, 5000, 50_000]) {
     const errors = Array.from({ length: 40 }, (_, seed) => {
       return estimateOf(registersOf(seed * 7919 + count, count)) / count - 1
@@ -68,7 +68,7 @@ test('the error of many sketches together is that of the theory, and leans to ne
   }
 })
 
-test('merging two gives the registers of all hashes that either saw', () => {
+test('merging two sketches gives the registers of their union', () => {
   fc.assert(
     fc.property(seeds, fc.nat(3000), fc.nat(3000), fc.nat(3000), (seed, left, both, right) => {
       const hashes = seededHashes(seed)
@@ -86,7 +86,7 @@ test('merging two gives the registers of all hashes that either saw', () => {
   )
 })
 
-test('registers that were written are read as they were, and nothing else is read', () => {
+test('written registers are read unchanged, and other text is rejected', () => {
   fc.assert(
     fc.property(seeds, fc.nat(5000), (seed, count) => {
       const registers = registersOf(seed, count)

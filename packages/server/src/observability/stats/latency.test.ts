@@ -6,23 +6,23 @@ import { HistogramRing, mergeLatency, quantile } from './latency.js'
 const BOUNDS = [0.001, 0.002, 0.004]
 
 describe('a quantile', () => {
-  test('lies on a straight line between the bounds around it', () => {
+  test('is interpolated linearly between its bounds', () => {
     expect(quantile(BOUNDS, [0, 100, 0, 0], 0.5)).toBeCloseTo(0.0015)
     expect(quantile(BOUNDS, [50, 0, 50, 0], 0.75)).toBeCloseTo(0.003)
     expect(quantile(BOUNDS, [100, 0, 0, 0], 0.99)).toBeCloseTo(0.00099)
   })
 
-  test('of nothing is not known', () => {
+  test('is null without counts', () => {
     expect(quantile(BOUNDS, [0, 0, 0, 0], 0.5)).toBeNull()
     expect(quantile([], [], 0.5)).toBeNull()
     expect(quantile([], [7], 0.5)).toBeNull()
   })
 
-  test('above the last bound is that bound: more is not known', () => {
+  test('above the last bound is that bound', () => {
     expect(quantile(BOUNDS, [1, 0, 0, 99], 0.5)).toBe(0.004)
   })
 
-  test('does not lie in a place where nothing was counted', () => {
+  test('does not lie in an empty bucket', () => {
     expect(quantile(BOUNDS, [0, 0, 10, 0], 0)).toBe(0.002)
     expect(quantile(BOUNDS, [10, 0, 10, 0], 0.5)).toBe(0.001)
     expect(quantile(BOUNDS, [0, 0, 10, 0], 1)).toBe(0.004)
@@ -44,7 +44,7 @@ describe('a quantile', () => {
 })
 
 describe('a ring of a histogram', () => {
-  test('has what each step added, without places where nothing was', () => {
+  test('has what each bucket added, without empty places', () => {
     const histogram = new HistogramSeries(BOUNDS)
     histogram.observe(0.003, 5)
     const ring = new HistogramRing(histogram, 3, 10)
@@ -58,7 +58,7 @@ describe('a ring of a histogram', () => {
     expect([ring.sum(1, 12), ring.sum(3, 12), ring.sum(3, 14)]).toEqual([1, 64, 0])
   })
 
-  test('forgets what lies ahead of a clock that was put back', () => {
+  test('forgets future buckets after the clock was set back', () => {
     const histogram = new HistogramSeries(BOUNDS)
     const ring = new HistogramRing(histogram, 3, 10)
     histogram.observe(0.0005)
@@ -73,7 +73,7 @@ describe('a ring of a histogram', () => {
 describe('histograms of several nodes', () => {
   const latency = (...steps: readonly (readonly number[])[]) => ({ bounds: BOUNDS, steps })
 
-  test('are added up step by step', () => {
+  test('are summed bucket by bucket', () => {
     const { steps } = mergeLatency(
       [
         { latency: latency([0, 1], [], [1, 2]), end: 10 },
@@ -89,7 +89,7 @@ describe('histograms of several nodes', () => {
     ])
   })
 
-  test('with other bounds are left out, and so are places that there are not', () => {
+  test('with other bounds are left out, and so are invalid places', () => {
     const { bounds, steps } = mergeLatency(
       [
         { latency: latency([7, 1, 0, 2]), end: 1 },

@@ -19,7 +19,7 @@ const timeOf = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1000
 const over = (subject: string, since: number, until: number, node = 'n1') =>
   alertOf(subject, since, { resolvedAt: timeOf(until), node })
 
-test('what two nodes see is one alert, since the first saw it', () => {
+test('an alert of two nodes is one alert, since the first reported it', () => {
   const one = { active: [alertOf('a', 5)], recent: [] }
   const two = { active: [alertOf('a', 3, { node: 'n2' }), alertOf('b', 9)], recent: [] }
   expect(mergeAlerts([one, two]).active).toMatchObject([
@@ -28,13 +28,13 @@ test('what two nodes see is one alert, since the first saw it', () => {
   ])
 })
 
-test('it goes on as long as one node sees it', () => {
+test('an alert is active as long as it is on one node', () => {
   const one = { active: [], recent: [over('a', 1, 20)] }
   const two = { active: [alertOf('a', 1)], recent: [] }
   expect(mergeAlerts([one, two])).toMatchObject({ active: [{ subject: 'a' }], recent: [] })
 })
 
-test('what ended is told once, the last first, until the last node saw it no more', () => {
+test('a resolved alert is listed once, with the end of the last node, the latest first', () => {
   const one = { active: [], recent: [over('a', 1, 20), over('b', 40, 50)] }
   const two = { active: [], recent: [over('a', 2, 25, 'n2')] }
   const merged = mergeAlerts([one, two]).recent.map(({ subject, resolvedAt }) => [
@@ -47,12 +47,12 @@ test('what ended is told once, the last first, until the last node saw it no mor
   ])
 })
 
-test('the same thing an hour later is another alert', () => {
+test('the same alert an hour later is listed separately', () => {
   const one = { active: [], recent: [over('a', 1, 20), over('a', 3600, 3700)] }
   expect(mergeAlerts([one]).recent).toHaveLength(2)
 })
 
-test('what was over before the same thing began again is told beside it', () => {
+test('an earlier occurrence is listed beside the active one', () => {
   const one = { active: [alertOf('a', 300)], recent: [over('a', 200, 250), over('a', 1, 20)] }
   // The other node saw the last one as well, for as long as it had to do with it.
   const two = { active: [], recent: [over('a', 300, 310, 'n2')] }
@@ -61,7 +61,7 @@ test('what was over before the same thing began again is told beside it', () => 
   expect(recent.map(({ since }) => since)).toEqual([timeOf(200), timeOf(1)])
 })
 
-test('what wakes somebody stands before what does not, whichever began first', () => {
+test('pages are listed before tickets, whichever began first', () => {
   const one = { active: [alertOf('t', 1, { severity: 'ticket' }), alertOf('b', 9)], recent: [] }
   const two = { active: [alertOf('a', 5), alertOf('s', 0, { severity: 'ticket' })], recent: [] }
   const merged = mergeAlerts([one, two]).active.map(({ subject }) => subject)

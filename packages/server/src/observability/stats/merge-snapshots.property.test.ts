@@ -68,24 +68,24 @@ function snapshotOf(id: string, all: readonly Event[]) {
     }
     second++
   })
-  return node.sight()
+  return node.snapshot()
 }
 
-test('what several nodes saw together is what one node would have seen alone', async () => {
+test('the merged statistics of several nodes equal those of one node with all decisions', async () => {
   await fc.assert(
     fc.asyncProperty(events, async (all) => {
-      const sights = Array.from({ length: NODES }, (_, i) =>
+      const snapshots = Array.from({ length: NODES }, (_, i) =>
         snapshotOf(
           `n${i}`,
           all.filter(({ node }) => node === i),
         ),
       )
       const read = await Promise.all(
-        sights.map(async (sight) => decodeSnapshot(await encodeSnapshot(sight))),
+        snapshots.map(async (snapshot) => decodeSnapshot(await encodeSnapshot(snapshot))),
       )
-      expect(read).toEqual(sights)
-      const [own, ...others] = sights
-      if (own === undefined) throw new Error('no sight')
+      expect(read).toEqual(snapshots)
+      const [own, ...others] = snapshots
+      if (own === undefined) throw new Error('no snapshot')
       const { atMs } = own
       const alone = await mergeStats({
         own: snapshotOf('alone', all),
@@ -93,16 +93,16 @@ test('what several nodes saw together is what one node would have seen alone', a
         isWhole: true,
         atMs,
       })
-      const sight = { own, others, isWhole: true, atMs }
-      const merged = await mergeStats(sight)
+      const snapshot = { own, others, isWhole: true, atMs }
+      const merged = await mergeStats(snapshot)
       // The order of rules that have the same counts is by name in both.
       expect(merged).toEqual({ ...alone, nodes: NODES })
       expect(tickOf(merged)).toEqual({ ...tickOf(alone), nodes: NODES })
       for (const rule of RULES) {
-        const { rules } = await mergeStats(sight, rule)
+        const { rules } = await mergeStats(snapshot, rule)
         expect(rules[0]).toEqual(alone.rules.find((each) => each.rule === rule))
       }
-      const rates = nodeViews(sight).map((node) => node.decisionsPerSecond)
+      const rates = nodeViews(snapshot).map((node) => node.decisionsPerSecond)
       const late = all.filter(({ second }) => second >= SECONDS - 10).length
       expect(rates.reduce((sum, rate) => sum + rate, 0)).toBeCloseTo(late / 10, 5)
     }),

@@ -7,7 +7,7 @@ import { makeNode } from './stats.test-helper.js'
 function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {
   const node = makeNode()
   node.pass(30, () => node.call('u1', 3, { plan: 'trial' }))
-  return { ...node.sight(), ...more }
+  return { ...node.snapshot(), ...more }
 }
 
 const textOf = (value: unknown) => deflateRawSync(JSON.stringify(value)).toString('base64')
@@ -38,20 +38,20 @@ const SHADOW_CALLER: ShadowCallerSnapshot = {
   lastSeenMs: 9,
 }
 
-describe('a sight as text', () => {
-  test('is read as it was written', async () => {
+describe('an encoded snapshot', () => {
+  test('is decoded unchanged', async () => {
     const snapshot = snapshotOf({ callers: [CALLER], shadowCallers: [SHADOW_CALLER] })
     expect(await decodeSnapshot(await encodeSnapshot(snapshot))).toEqual(snapshot)
   })
 
-  test('is much shorter than what it says', async () => {
+  test('is much shorter than its JSON', async () => {
     const snapshot = snapshotOf()
     expect((await encodeSnapshot(snapshot)).length).toBeLessThan(
       JSON.stringify(snapshot).length / 2,
     )
   })
 
-  test('that would be too long leaves the least busy rules out, with their callers', async () => {
+  test('leaves out the least busy rules with their callers if it would be too long', async () => {
     const snapshot = snapshotOf()
     const [rule] = snapshot.rules
     if (rule === undefined) throw new Error('no rule')
@@ -72,7 +72,7 @@ describe('a sight as text', () => {
     expect(read?.total).toEqual(snapshot.total)
   })
 
-  test('that would be too long leaves callers in shadow out before any rule', async () => {
+  test('leaves out shadow callers before any rule if it would be too long', async () => {
     const snapshot = snapshotOf({ callers: [CALLER] })
     const crowd = Array.from({ length: 1000 }, (_, i) => ({
       ...SHADOW_CALLER,
@@ -85,7 +85,7 @@ describe('a sight as text', () => {
     expect(read).toEqual({ ...snapshot, shadowCallers: [] })
   })
 
-  test('that has nothing left to leave out is not written', async () => {
+  test('is refused if it is too long without any rules', async () => {
     await expect(encodeSnapshot(snapshotOf(), { lengthMax: 10 })).rejects.toThrow(
       'node snapshot too long even without rules',
     )
@@ -102,7 +102,7 @@ describe('a sight as text', () => {
     expect(await decodeSnapshot(text)).toBeUndefined()
   })
 
-  test('is left out if it is of another format, or half of it is missing', async () => {
+  test('is ignored if it has another format or is truncated', async () => {
     const snapshot = snapshotOf()
     expect(await decodeSnapshot(textOf(snapshot))).toEqual(snapshot)
     expect(await decodeSnapshot(textOf({ ...snapshot, format: 2 }))).toBeUndefined()
@@ -140,7 +140,7 @@ describe('a sight as text', () => {
     expect(await decodeSnapshot(textOf({ ...snapshotOf(), ...damage }))).toBeUndefined()
   })
 
-  test('with an alert of a later release is read without that alert', async () => {
+  test('with an alert of another release is decoded without that alert', async () => {
     const alert = {
       id: 'store-slow:10.0.0.1:6379',
       alert: 'store-slow',
@@ -163,7 +163,7 @@ describe('a sight as text', () => {
     ).toBe(undefined)
   })
 
-  test('that stands for far too much is not unpacked', async () => {
+  test('that would expand too much is not decompressed', async () => {
     const bomb = deflateRawSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64')
     expect(await decodeSnapshot(bomb)).toBeUndefined()
   })

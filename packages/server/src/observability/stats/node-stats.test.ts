@@ -11,17 +11,17 @@ import {
 import { BEGAN_MS, makeNode, sumOf } from './stats.test-helper.js'
 
 const ruleOf = (node: ReturnType<typeof makeNode>, rule: string) =>
-  node.sight().rules.find((reported) => reported.rule === rule)
+  node.snapshot().rules.find((reported) => reported.rule === rule)
 
-describe('everything together', () => {
-  test('is counted once for each decision, however many rules matched', () => {
+describe('the totals of a node', () => {
+  test('count each decision once, however many rules matched', () => {
     const node = makeNode()
     node.pass(1)
     node.call('u1', 4)
     node.decide({ attributes: {} })
     node.pass(1)
     // The second call is one that `tried` would refuse; the others are refused by `tight`.
-    expect(node.sight().total).toEqual({
+    expect(node.snapshot().total).toEqual({
       end: BEGAN_MS / BUCKET_MS + 1,
       allowed: [2],
       refused: [2],
@@ -30,33 +30,33 @@ describe('everything together', () => {
     })
   })
 
-  test('has decisions by posture beside what they said', () => {
+  test('count decisions by posture in addition to their outcome', () => {
     const node = makeNode()
     node.stats.onDecision({ ...UNMATCHED, postures: { tight: 'open' } }, { attributes: {} })
     node.stats.onDecision(UNMATCHED, { attributes: {} })
     node.pass(2)
-    const { total } = node.sight()
+    const { total } = node.snapshot()
     expect([total.allowed, total.degraded]).toEqual([[2], [1]])
   })
 
-  test('is told by steps of two seconds for five minutes, and by minutes for hours', () => {
+  test('have buckets of two seconds for five minutes, and of a minute for hours', () => {
     const node = makeNode()
     node.pass(400, () => node.decide({ attributes: {} }))
-    const { total, minutes } = node.sight()
+    const { total, minutes } = node.snapshot()
     expect(total.allowed).toEqual(Array.from({ length: BUCKETS }, () => 2))
     expect(total.end * BUCKET_MS).toBe(BEGAN_MS + 400_000)
     expect(minutes.allowed).toEqual([60, 60, 60, 60, 60, 60])
     expect(minutes.end * 60_000).toBe(BEGAN_MS + 360_000)
   })
 
-  test('has how long decisions and the store took, beside each step', () => {
+  test('have the latency of decisions and of the store for each bucket', () => {
     const node = makeNode()
     node.decisionTimes.observe(0.0005, 64)
     node.pass(2)
     node.decisionTimes.observe(0.5)
     node.storeTimes.observe(0.005)
     node.pass(2)
-    const { total, decisions, store } = node.sight()
+    const { total, decisions, store } = node.snapshot()
     expect(total.allowed).toHaveLength(2)
     expect(decisions).toEqual({
       bounds: [0.001, 0.01],
@@ -68,17 +68,17 @@ describe('everything together', () => {
     expect(store.steps).toEqual([[], [1, 1]])
   })
 
-  test('of a store in this process has no times of it', () => {
+  test('have no store latency with the memory store', () => {
     const node = makeNode({ deps: { storeTimes: undefined } })
     node.pass(2)
-    expect(node.sight().store).toEqual({ bounds: [], steps: [] })
+    expect(node.snapshot().store).toEqual({ bounds: [], steps: [] })
   })
 
-  test('says who it is, in JSON', () => {
+  test('are published as JSON with the identity of the node', () => {
     const node = makeNode({ id: 'abc' })
     node.call('u1', 5)
     node.pass(30)
-    const snapshot = node.sight()
+    const snapshot = node.snapshot()
     expect(snapshot).toMatchObject({
       format: 1,
       node: { id: 'abc', host: 'host', pid: 1 },
@@ -92,7 +92,7 @@ describe('everything together', () => {
 })
 
 describe('a rule', () => {
-  test('has its own steps of ten seconds, and those of its limits on trial', () => {
+  test('has buckets of ten seconds, and those of its candidate', () => {
     const node = makeNode()
     node.call('u1', 5, { plan: 'trial' })
     node.pass(20)
@@ -106,10 +106,10 @@ describe('a rule', () => {
       shadowRefused: [1, 0],
     })
     expect(ruleOf(node, 'tried')?.series).toMatchObject({ allowed: [1, 0], shadowRefused: [1, 0] })
-    expect(node.sight().rules.map(({ rule }) => rule)).toEqual(['tight', 'trial', 'tried'])
+    expect(node.snapshot().rules.map(({ rule }) => rule)).toEqual(['tight', 'trial', 'tried'])
   })
 
-  test('in shadow refuses nobody, and tells whom it would', () => {
+  test('in shadow mode has would-be refusals and no refusals', () => {
     const node = makeNode()
     node.call('u1', 2)
     node.pass(10)
@@ -120,7 +120,7 @@ describe('a rule', () => {
     })
   })
 
-  test('refuses since its first refusal, until it has refused nobody for a minute', () => {
+  test('is refusing since its first refusal, until a minute without refusals', () => {
     const node = makeNode()
     node.call('u1', 2)
     node.pass(10)
@@ -140,7 +140,7 @@ describe('a rule', () => {
     expect(ruleOf(node, 'tight')?.refusingSinceMs).toBe(node.nowMs)
   })
 
-  test('tells what its decisions left, of the last ten minutes', () => {
+  test('has the remaining shares after its decisions of the last ten minutes', () => {
     const node = makeNode({ rules: 'rules: [{ id: ten, by: [user], limits: [10/day] }]' })
     node.call('u1', 12)
     node.pass(1)
@@ -155,13 +155,13 @@ describe('a rule', () => {
     expect(ruleOf(node, 'ten')?.left).toEqual([0, 0, 0, 0, 0, 1])
   })
 
-  test('that has been idle for ten minutes is told no more, and counted when it comes again', () => {
+  test('is left out after ten idle minutes, and counted when it decides again', () => {
     const node = makeNode()
     node.call('u1', 3)
     node.pass(RULE_BUCKETS * 10 - 10)
     expect(ruleOf(node, 'tight')?.series.refused).toContain(1)
     node.pass(30)
-    expect(node.sight().rules).toEqual([])
+    expect(node.snapshot().rules).toEqual([])
     expect(node.stats.rule('tight')).toBeUndefined()
     node.call('u1')
     node.pass(10)
@@ -170,7 +170,7 @@ describe('a rule', () => {
     expect(left).toEqual([1, 0, 0, 0, 0, 0])
   })
 
-  test('is among those that are told if it refuses most, or decides most', () => {
+  test('is in the snapshot if it refuses most, or decides most', () => {
     const rules = Array.from(
       { length: SNAPSHOT_RULES_MAX + 20 },
       (_, i) =>
@@ -179,16 +179,16 @@ describe('a rule', () => {
     const node = makeNode({ rules: `rules: [${rules.join(', ')}]` })
     for (let i = 0; i < rules.length; i++) node.call('u1', i < 30 ? 2 : 1, { plan: `p${i}` })
     node.pass(10)
-    const reported = node.sight().rules.map(({ rule }) => rule)
+    const reported = node.snapshot().rules.map(({ rule }) => rule)
     expect(reported).toHaveLength(SNAPSHOT_RULES_MAX)
     expect(reported.slice(0, 10).toSorted()).toEqual(Array.from({ length: 10 }, (_, i) => `r${i}`))
     expect(reported.slice(10, 30).every((rule) => Number(rule.slice(1)) < 30)).toBe(true)
-    const untold = rules.findIndex((_, i) => !reported.includes(`r${i}`))
-    expect(node.stats.rule(`r${untold}`)?.series.allowed).toEqual([1])
+    const unpublished = rules.findIndex((_, i) => !reported.includes(`r${i}`))
+    expect(node.stats.rule(`r${unpublished}`)?.series.allowed).toEqual([1])
     expect(node.stats.rule('nobody')).toBeUndefined()
   })
 
-  test('whose clock was put back counts nothing twice, and goes on', () => {
+  test('counts nothing twice after the clock was set back, and continues', () => {
     const node = makeNode()
     node.pass(60, () => node.call('u1'))
     node.setClock(BEGAN_MS + 20_000)
@@ -197,12 +197,12 @@ describe('a rule', () => {
     expect(series && series.end * RULE_BUCKET_MS).toBe(BEGAN_MS + 40_000)
     expect(series && sumOf(series)).toBe(40)
     expect(refusingSinceMs).toBeLessThanOrEqual(BEGAN_MS + 21_000)
-    expect(sumOf(node.sight().total)).toBe(40)
+    expect(sumOf(node.snapshot().total)).toBe(40)
   })
 })
 
 describe('a caller', () => {
-  test('is seen with each rule that counts it, at the time of the last tick', () => {
+  test('is recorded with each rule that counts it, at the time of the last tick', () => {
     const node = makeNode()
     node.pass(3)
     node.decide({ attributes: { user: 'u1' }, cost: 2 })
@@ -214,14 +214,14 @@ describe('a caller', () => {
     ])
   })
 
-  test('is told of where a rule in shadow or a candidate would have refused it', () => {
+  test('is recorded if a shadow rule or a candidate would have refused it', () => {
     const node = makeNode()
     node.call('u1', 3, { plan: 'trial' })
     // The third call was refused, so that nothing in shadow was asked about it.
     expect(node.would).toEqual(['tried shadow u1', 'trial candidate u1'])
   })
 
-  test('takes nothing of a rule that had room where another refused it', () => {
+  test('consumes nothing of a rule if another one refused the call', () => {
     const node = makeNode()
     node.call('u1', 3, { plan: 'trial' })
     const last = node.calls.slice(-2).map(({ rule, outcome, cost }) => [rule, outcome, cost])
@@ -231,7 +231,7 @@ describe('a caller', () => {
     ])
   })
 
-  test('takes of each rule as much as that counts the call for', () => {
+  test('consumes of each rule the cost that this rule counts', () => {
     const node = makeNode({
       rules: `
         rules:
@@ -257,7 +257,7 @@ describe('a caller', () => {
     ])
   })
 
-  test('is one of those that make the sketch of its rule', () => {
+  test('is added to the sketch of its rule', () => {
     const node = makeNode()
     for (const user of ['u1', 'u2', 'u1']) node.call(user)
     node.pass(10)
@@ -265,7 +265,7 @@ describe('a caller', () => {
     expect(ruleOf(node, 'tight')?.sketch).toBe([...(node.distinct.get('tight') ?? [])].join())
   })
 
-  test('of a rule for which there is no room is not kept, and nothing else suffers', () => {
+  test('of a rule beyond the bounds is not tracked, and nothing else suffers', () => {
     const node = makeNode({
       deps: {
         distinct: { ofRule: () => undefined, tick: () => {} },
@@ -284,14 +284,14 @@ describe('a caller', () => {
     expect(ruleOf(node, 'tight')).toMatchObject({ sketch: null, series: { allowed: [1] } })
   })
 
-  test('of a call that no rule speaks of is nobody', () => {
+  test('is not recorded for a call without a matching rule', () => {
     const node = makeNode()
     node.decide({ attributes: {} })
     node.pass(10)
-    expect([node.calls, node.sight().rules]).toEqual([[], []])
+    expect([node.calls, node.snapshot().rules]).toEqual([[], []])
   })
 
-  test('is told the time once a second, and so is its sketch', () => {
+  test('is updated once a second, and so is its sketch', () => {
     const node = makeNode()
     node.pass(2)
     expect(node.ticks).toEqual([1000, 1000, 2000, 2000].map((ms) => BEGAN_MS + ms))

@@ -58,7 +58,7 @@ const ALERT: Alert = {
 
 function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {
   return {
-    ...makeNode({ id: 'n2' }).sight(),
+    ...makeNode({ id: 'n2' }).snapshot(),
     callers: [CALLER, { ...CALLER, hash: '01', caller: {}, plan: null, lastRefusedCall: null }],
     shadowCallers: [SHADOW_CALLER],
     alerts: { active: [ALERT], recent: [{ ...ALERT, resolvedAt: ALERT.since }] },
@@ -69,7 +69,7 @@ function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {
 const published = (names: NameProtection, snapshot = snapshotOf()) =>
   encodeSnapshot(snapshot, { hide: (whole) => hideNames(whole, names) })
 
-test('a snapshot with sealed names is the same again for a node with the secret', async () => {
+test('a node with the secret restores a snapshot with sealed names completely', async () => {
   const text = await published(SEALED)
   const read = await decodeSnapshot(text)
   expect(JSON.stringify({ ...read, sealedNames: '' })).not.toMatch(NAMES)
@@ -90,12 +90,12 @@ test.each([SEALED, HASHED])(
   },
 )
 
-test('a snapshot published in clear, as earlier releases do, is left as it is', async () => {
+test('a snapshot published in clear, as by earlier releases, is unchanged', async () => {
   const read = await decodeSnapshot(await published(CLEAR))
   expect(read && revealNames(read, SEALED)).toEqual(snapshotOf())
 })
 
-test('names are not given to rows that they were not sealed for', async () => {
+test('names are not applied to rows that they were not sealed for', async () => {
   const read = await decodeSnapshot(await published(SEALED))
   if (read === undefined) throw new Error('not read')
   const swapped = { ...read, callers: read.callers.toReversed() }
@@ -106,7 +106,7 @@ test('names are not given to rows that they were not sealed for', async () => {
   expect(JSON.stringify(revealNames(read, foreign))).not.toMatch(NAMES)
 })
 
-test('what a later release may seal is left sealed, and the snapshot is read without names', () => {
+test('a snapshot with names in an unknown format is read without names', () => {
   const { callers, shadowCallers, ...snapshot } = snapshotOf()
   const context = [snapshot.node.id, callers.length]
   const rows = [...callers, ...(shadowCallers ?? [])].map(({ rule, hash }) => `${rule} ${hash}`)
@@ -118,7 +118,7 @@ test('what a later release may seal is left sealed, and the snapshot is read wit
 
 test('a snapshot that is too long is shortened with its names', async () => {
   const snapshot = snapshotOf()
-  const [rule] = makeNode().sight().rules
+  const [rule] = makeNode().snapshot().rules
   const rules = Array.from({ length: 100 }, (_, i) => ({
     rule: `r${i}`,
     series: { end: 0, allowed: [], refused: [], shadowRefused: [], degraded: [] },
@@ -147,14 +147,14 @@ function readingNode(knows: boolean) {
       ? { caller: { user: 'alice' }, plan: 'gold', isEverybody: false, lastRefusedCall: null }
       : undefined
   return new FleetStats({
-    own: { snapshot: () => node.sight(), rule: () => undefined, nameOf },
+    own: { snapshot: () => node.snapshot(), rule: () => undefined, nameOf },
     exchange: { post: async () => {}, read: async () => [await published(HASHED)] },
     names: HASHED,
     clock: { now: () => node.nowMs },
   })
 }
 
-test('a caller that another node tells by its hash is named where this node met it', async () => {
+test('a caller published by its hash is named if this node knows it', async () => {
   const fleet = readingNode(true)
   const { callers } = await fleet.top('refusals', { limit: 1 })
   expect(callers).toMatchObject([{ hash: HASH, caller: { user: 'alice' }, plan: 'gold' }])
@@ -165,7 +165,7 @@ test('a caller that another node tells by its hash is named where this node met 
   ])
 })
 
-test('a caller that another node tells by its hash is a hash where this node never met it', async () => {
+test('a caller published by its hash stays unnamed if this node does not know it', async () => {
   const fleet = readingNode(false)
   const { callers } = await fleet.top('refusals', { limit: 1 })
   expect(callers).toMatchObject([{ hash: HASH, caller: {}, plan: null, refusals: 9 }])

@@ -4,21 +4,21 @@ import { TextSealer } from './sealed-text.js'
 const SECRET = Buffer.alloc(16, 7)
 const TEXT = 'ünïcode, a name and another'
 
-test('a sealed text opens in every process with the same secret, beside the same context', () => {
+test('a sealed text opens in every process with the same secret and context', () => {
   const sealed = new TextSealer(SECRET).seal(TEXT, 'rows')
   expect(new TextSealer(SECRET).open(sealed, 'rows')).toBe(TEXT)
   expect(new TextSealer(SECRET).open(sealed, 'other rows')).toBeUndefined()
   expect(new TextSealer(Buffer.alloc(16, 8)).open(sealed, 'rows')).toBeUndefined()
 })
 
-test('the same text is sealed differently each time, and never holds what it hides', () => {
+test('the same text is sealed differently each time, and never contains the plain text', () => {
   const sealer = new TextSealer(SECRET)
   const [one, two] = [sealer.seal(TEXT, ''), sealer.seal(TEXT, '')]
   expect(one).not.toBe(two)
   expect(Buffer.from(one, 'base64').toString('latin1')).not.toContain('another')
 })
 
-test('a text that was changed anywhere, or cut, does not open and does not throw', () => {
+test('a changed or truncated text does not open and does not throw', () => {
   const sealer = new TextSealer(SECRET)
   const bytes = Buffer.from(sealer.seal(TEXT, 'rows'), 'base64')
   for (let at = 0; at < bytes.length; at++) {

@@ -24,7 +24,7 @@ function setUp(beganMs = 0) {
   return { clock, ring, tick, allowed }
 }
 
-describe('steps of time', () => {
+describe('time buckets', () => {
   test('begin at multiples of their length since 1970, wherever a node began', () => {
     const { clock, ring, tick, allowed } = setUp(1_000_001_500)
     tick(1_000_002_000, 3)
@@ -35,7 +35,7 @@ describe('steps of time', () => {
     expect(ring.series(0, 500_002).end).toBe(500_002)
   })
 
-  test('are told when they are complete, and not changed afterwards', () => {
+  test('are published when complete, and do not change afterwards', () => {
     const { clock, tick, allowed } = setUp()
     tick(1000, 1)
     tick(1900, 1)
@@ -47,7 +47,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([3, 20])
   })
 
-  test('have differences of totals, each field its own', () => {
+  test('have the growth of the totals, for each field', () => {
     const ring = new BucketRing(KEPT)
     ring.feed(7, { allowed: 10, refused: 4, shadowRefused: 2, degraded: 1 })
     ring.feed(8, { allowed: 11, refused: 6, shadowRefused: 5, degraded: 5 })
@@ -67,7 +67,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([31 + 32, 33 + 34, 35 + 36, 37 + 38, 39 + 40])
   })
 
-  test('without any decision are 0, also at the end', () => {
+  test('without any decision are 0, even at the end', () => {
     const { tick, allowed } = setUp()
     tick(1000, 1)
     tick(2000)
@@ -76,7 +76,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([1, 0, 0])
   })
 
-  test('that a clock which was put ahead passes over are 0, and nothing is lost', () => {
+  test('skipped by a clock that was set ahead are 0, and nothing is lost', () => {
     const { tick, allowed } = setUp()
     tick(1000, 1)
     tick(2000, 1)
@@ -88,7 +88,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([0, 0, 0, 0, 2])
   })
 
-  test('go on where they are while a clock that was put back by a little catches up', () => {
+  test('stay while a clock that was set back slightly catches up', () => {
     const { tick, allowed } = setUp()
     tick(1000, 1)
     tick(2000, 1)
@@ -99,7 +99,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([2, 4])
   })
 
-  test('that lie ahead of a clock that was put back are forgotten, and nothing is counted twice', () => {
+  test('in the future of a clock that was set back are forgotten, and nothing is counted twice', () => {
     const { clock, tick, allowed } = setUp()
     for (let second = 1; second <= 10; second++) tick(second * 1000, 1)
     expect(allowed()).toEqual([2, 2, 2, 2, 2])
@@ -115,7 +115,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([2, 2, 3, 2, 0])
   })
 
-  test('of a clock that was put back by hours begin there', () => {
+  test('of a clock that was set back by hours begin there', () => {
     const { clock, tick, allowed } = setUp(7_200_000)
     tick(7_201_000, 1)
     tick(7_202_000, 1)
@@ -126,7 +126,7 @@ describe('steps of time', () => {
     expect(allowed()).toEqual([3])
   })
 
-  test('of a ring that gave its memory back are 0, and what comes later is counted', () => {
+  test('of a ring that released its memory are 0, and later decisions are counted', () => {
     const ring = new BucketRing(KEPT)
     ring.feed(1, { allowed: 9, refused: 0, shadowRefused: 0, degraded: 0 })
     ring.drop()
@@ -139,7 +139,7 @@ describe('steps of time', () => {
     expect(ring.series(99, 101).allowed).toEqual([0, 2])
   })
 
-  test('hold every count once, whenever somebody looks', () => {
+  test('hold every count once, at whatever times they are read', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(fc.integer({ min: 1, max: 1900 }), fc.nat(50)), { maxLength: 60 }),
@@ -166,13 +166,13 @@ describe('steps of time', () => {
   })
 })
 
-describe('steps of several nodes', () => {
+describe('time buckets of several nodes', () => {
   const seriesOf = (end: number, allowed: readonly number[]) => {
     const none = allowed.map(() => 0)
     return { end, allowed, refused: none, shadowRefused: none, degraded: none }
   }
 
-  test('are added up by their numbers', () => {
+  test('are summed by their numbers', () => {
     const merged = mergeSeries([seriesOf(10, [1, 2, 3]), seriesOf(11, [10, 20, 30, 40])], {
       end: 10,
       capacity: 100,
@@ -180,7 +180,7 @@ describe('steps of several nodes', () => {
     expect(merged).toEqual({ ...seriesOf(10, [11, 22, 33]) })
   })
 
-  test('begin with the first that one of them tells of, and count as nothing where it does not', () => {
+  test('begin with the first bucket of any node, and count as 0 where a node has none', () => {
     const merged = mergeSeries([seriesOf(10, [1]), seriesOf(10, [5, 5, 5]), seriesOf(8, [7, 7])], {
       end: 10,
       capacity: 100,
@@ -188,13 +188,13 @@ describe('steps of several nodes', () => {
     expect(merged.allowed).toEqual([7, 7 + 5, 5, 1 + 5])
   })
 
-  test('are no more than are kept, and none where nobody tells of any', () => {
+  test('are at most as many as are kept, and none if no node has any', () => {
     expect(mergeSeries([seriesOf(10, [1, 2, 3])], { end: 10, capacity: 2 }).allowed).toEqual([2, 3])
     expect(mergeSeries([], { end: 10, capacity: 2 }).allowed).toEqual([])
     expect(mergeSeries([seriesOf(3, [1])], { end: 1000, capacity: 2 }).allowed).toEqual([0, 0])
   })
 
-  test('end where all have told, without those that are far behind or ahead', () => {
+  test('end where all nodes have published, ignoring those far behind or ahead', () => {
     expect(commonEnd(100, [])).toBe(100)
     expect(commonEnd(100, [99, 98, 100])).toBe(98)
     expect(commonEnd(100, [97, 96])).toBe(97)

@@ -135,7 +135,7 @@ export function makeNode(options: TestNodeOptions = {}) {
       stats.tick(atMs)
     }
   }
-  const sight = (): NodeSnapshot => stats.snapshot(atMs)
+  const snapshot = (): NodeSnapshot => stats.snapshot(atMs)
   const setClock = (nextMs: number) => void (atMs = nextMs)
   return {
     stats,
@@ -143,7 +143,7 @@ export function makeNode(options: TestNodeOptions = {}) {
     told,
     call,
     pass,
-    sight,
+    snapshot,
     setClock,
     calls,
     would,

@@ -23,7 +23,7 @@ function makeWhole(id: string, rules?: string) {
   })
 }
 
-test('two nodes tell together who is limited, by which rule, since when', async () => {
+test('two nodes together list who is limited, by which rule, since when', async () => {
   const [one, two] = [makeWhole('n1'), makeWhole('n2')]
   for (const node of [one, two]) {
     for (let i = 0; i < 50; i++) node.call(`u${node === one ? i : i + 25}`)
@@ -31,7 +31,7 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   }
   const fleet = new FleetStats({
     own: one.stats,
-    exchange: { post: async () => {}, read: async () => [await encodeSnapshot(two.sight())] },
+    exchange: { post: async () => {}, read: async () => [await encodeSnapshot(two.snapshot())] },
     names: HASHED,
     clock: { now: () => one.nowMs },
   })
@@ -54,7 +54,7 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   ])
 })
 
-test('callers of a rule by route are told apart by their routes, with the call that was refused', async () => {
+test('callers of a rule by route are listed by route, with the refused call', async () => {
   const node = makeWhole(
     'n1',
     `
@@ -83,7 +83,7 @@ test('callers of a rule by route are told apart by their routes, with the call t
   ])
 })
 
-test('a caller that has refilled is no longer among those at zero', async () => {
+test('a caller whose limits have refilled is no longer listed as exhausted', async () => {
   const node = makeWhole('n1', 'rules: [{ id: quick, by: [user], limits: [2/second] }]')
   const fleet = new FleetStats({
     own: node.stats,
@@ -99,7 +99,7 @@ test('a caller that has refilled is no longer among those at zero', async () => 
   expect(await atZero()).toBe(0)
 })
 
-test('what many nodes saw is put together in turns, between which calls are decided', async () => {
+test('merging many nodes yields to decisions', async () => {
   const rules = Array.from(
     { length: 200 },
     (_, i) => `{ id: r${i}, match: { where: { plan: p${i} } }, by: [user], limits: [2/hour] }`,
@@ -108,7 +108,7 @@ test('what many nodes saw is put together in turns, between which calls are deci
   node.pass(60, () => {
     for (let i = 0; i < 400; i++) node.call(`u${node.nowMs + i}`, 3, { plan: `p${i % 200}` })
   })
-  const own = node.sight()
+  const own = node.snapshot()
   const others = Array.from({ length: 60 }, (_, i) => ({
     ...own,
     node: { ...own.node, id: `o${i}` },

@@ -39,8 +39,8 @@ function start(registry: Registry) {
   return { collect, stop }
 }
 
-describe('metrics told to OpenTelemetry', () => {
-  test('are those told to Prometheus, number by number', async () => {
+describe('metrics bridged to OpenTelemetry', () => {
+  test('equal those of Prometheus, number by number', async () => {
     const registry = createRegistry()
     registry.total('sluice_lines_total', 'Lines.', () => 12)
     const { collect } = start(registry)
@@ -84,7 +84,7 @@ describe('metrics told to OpenTelemetry', () => {
     ])
   })
 
-  test('go on with the count, and end when the bridge does', async () => {
+  test('follow the counts, and end when the bridge stops', async () => {
     const registry = createRegistry()
     const counter = registry.counter('sluice_a_total', 'A.').labels()
     const { collect, stop } = start(registry)

@@ -34,7 +34,7 @@ async function namesOf(): Promise<readonly string[]> {
   )
 }
 
-test('a whole server tells of its decisions, and all of its metrics', async () => {
+test('a server exports its decisions and all metrics', async () => {
   const server = await startTestServer({ rules: RULES })
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
@@ -50,7 +50,7 @@ test('a whole server tells of its decisions, and all of its metrics', async () =
   await server.close()
 })
 
-test('a server that is told not to tells nothing', async () => {
+test('a server with telemetry off exports nothing', async () => {
   exporter.reset()
   const server = await startTestServer({ rules: RULES, config: { telemetry: false } })
   await sendRequest(server.gatewayPort, {})

@@ -11,7 +11,7 @@ afterEach(async () => {
   gateway = undefined
 })
 
-test('what is not wanted is not loaded', async () => {
+test('the API is not loaded if telemetry is off', async () => {
   let loads = 0
   const load = () => {
     loads++
@@ -21,7 +21,7 @@ test('what is not wanted is not loaded', async () => {
   expect(loads).toBe(0)
 })
 
-test('without the API package there is none, and only who looks closely is told', async () => {
+test('without the API package telemetry is off, with a line at level debug', async () => {
   const { log, lines } = createMemoryLog()
   const code = 'ERR_MODULE_NOT_FOUND'
   const load = () => Promise.reject(Object.assign(new Error('no such package'), { code }))
@@ -31,14 +31,14 @@ test('without the API package there is none, and only who looks closely is told'
   ])
 })
 
-test('an API package that is broken stops nothing, and is warned of', async () => {
+test('a broken API package is logged and stops nothing', async () => {
   const { log, lines } = createMemoryLog()
   const load = () => Promise.reject(new Error('no tracer here'))
   expect(await openTelemetry(true, log, load)).toBeUndefined()
   expect(lines).toMatchObject([{ level: 'warn', problem: 'no tracer here' }])
 })
 
-test('while nobody has registered an SDK, headers pass as they came', async () => {
+test('headers pass unchanged while no SDK is registered', async () => {
   const telemetry = await openTelemetry(true, createMemoryLog().log)
   expect(telemetry).toBeDefined()
   gateway = await startGateway([], telemetry)

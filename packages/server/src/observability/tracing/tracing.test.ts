@@ -99,7 +99,7 @@ describe('at the gateway', () => {
     })
   })
 
-  test('a client without a trace begins one, which the upstream is part of', async () => {
+  test('a client without a trace begins one that includes the upstream', async () => {
     const { port, seen } = await start()
     await sendRequest(port, {})
     const spans = await spansOf(2)
@@ -108,7 +108,7 @@ describe('at the gateway', () => {
     expect(seen[0]?.['traceparent']).toBe(`00-${served?.spanContext().traceId}-${idOf(served)}-01`)
   })
 
-  test('a span says what was decided and answered, and nothing of who called', async () => {
+  test('a span has the decision and the response status, and nothing about the caller', async () => {
     const { port } = await start()
     await sendRequest(port, { path: '/secret-path' })
     await sendRequest(port, { path: '/secret-path', method: 'DELETE' })
@@ -128,7 +128,7 @@ describe('at the gateway', () => {
     expect(told).not.toContain('127.0.0.1')
   })
 
-  test('two traceparents, or one that is none, are no trace, and the upstream sees one', async () => {
+  test('duplicate or invalid traceparents are ignored, and the upstream gets a valid one', async () => {
     const { port, seen } = await start([])
     await sendRequest(port, { headers: { traceparent: [TRACEPARENT, TRACEPARENT] } })
     await sendRequest(port, { headers: { traceparent: 'nonsense' } })
@@ -139,7 +139,7 @@ describe('at the gateway', () => {
     )
   })
 
-  test('what no header can carry is not sent to the upstream', async () => {
+  test('values that are invalid in a header are not sent to the upstream', async () => {
     const { port, seen } = await start([])
     const inject: Inject = (_context, carrier, setter) => {
       setter.set(carrier, 'x-good', 'yes')
@@ -154,7 +154,7 @@ describe('at the gateway', () => {
     expect(JSON.stringify(seen[0])).not.toMatch(/evil|10\.0\.0\.1/)
   })
 
-  test('a propagator that fails at what strangers send fails no call', async () => {
+  test('a propagator that throws on received headers fails no call', async () => {
     const { port, seen } = await start([])
     await withPropagator({ inject: fail, extract: fail }, async () => {
       expect(
@@ -164,13 +164,13 @@ describe('at the gateway', () => {
     expect(seen[0]).toMatchObject({ 'uberctx-a': '%', 'x-other': '1' })
   })
 
-  test('a request that is refused before it is decided is no part of a trace', async () => {
+  test('a request refused before a decision is not traced', async () => {
     const { port } = await start([])
     expect((await sendRequest(port, { path: '/a//b' })).status).toBe(400)
     expect(exporter.getFinishedSpans()).toEqual([])
   })
 
-  test('a process that has a span of the request itself gets no second one', () => {
+  test('an instrumented process gets no second span for a request', () => {
     const tracer = trace.getTracer('http')
     const span = tracer.startSpan('GET')
     const headers = { traceparent: TRACEPARENT }
@@ -188,7 +188,7 @@ describe('at the gateway', () => {
     span.end()
   })
 
-  test('5xx is an error of the span, 4xx is not', () => {
+  test('5xx marks the span as an error, 4xx does not', () => {
     for (const status of [499, 500]) {
       const request = { headers: {}, method: 'GET' } as unknown as IncomingMessage
       telemetry.begin(request)?.end(status)
@@ -224,8 +224,8 @@ describe('at the gateway', () => {
   })
 })
 
-describe('where other programs ask', () => {
-  test('each decision of the API is a child of whoever asked', async () => {
+describe('in the decision API and forward-auth', () => {
+  test('each decision of the API is a child span of the client', async () => {
     const api = await startApi({ telemetry })
     const headers = { traceparent: TRACEPARENT }
     const call = { attributes: { user: 'u' } }
@@ -248,7 +248,7 @@ describe('where other programs ask', () => {
     ])
   })
 
-  test('a propagator that fails at what strangers send fails no question', async () => {
+  test('a propagator that throws on received headers fails no request', async () => {
     const api = await startApi({ telemetry })
     await withPropagator({ inject: fail, extract: fail }, async () => {
       const call = { attributes: { user: 'u' } }
@@ -256,7 +256,7 @@ describe('where other programs ask', () => {
     })
   })
 
-  test('so is the one of forward-auth, of the call that it is about', async () => {
+  test('the decision of forward-auth is a child span of the original call', async () => {
     const api = await trusting({ telemetry })
     await api.send(AUTH, orders({ traceparent: TRACEPARENT }))
     const [span] = await spansOf(1)
@@ -268,7 +268,7 @@ describe('where other programs ask', () => {
   })
 })
 
-test('a trace that is not sampled makes no span, and says so to the upstream', async () => {
+test('an unsampled trace makes no span, and the upstream is told so', async () => {
   unregisterSdk()
   const unsampled = registerSdk(new AlwaysOffSampler())
   gateway = await startGateway([], createTelemetry())

@@ -28,7 +28,7 @@ function ruleOf(baselineMs = HOUR_MS) {
 }
 
 describe('refusals', () => {
-  test('five times as many as usual are unusual within half a minute, and then no more', () => {
+  test('five times the baseline are an anomaly within half a minute, which then ends', () => {
     const { unusual, see } = ruleOf()
     expect(see(HOUR, 100)).toBe(0)
     expect(see(1, 600)).toBe(0)
@@ -42,39 +42,39 @@ describe('refusals', () => {
     expect(see(HOUR, 100)).toBe(0)
   })
 
-  test('four times as many are not', () => {
+  test('four times the baseline are no anomaly', () => {
     const { see } = ruleOf()
     see(HOUR, 100)
     expect(see(10 * MINUTE, 400)).toBe(0)
   })
 
-  test('a burst of ten seconds is none, unless it is large enough for half a minute', () => {
+  test('a burst of ten seconds is no anomaly unless its half-minute mean is', () => {
     const { see } = ruleOf()
     see(HOUR, 100)
     expect(see(1, 1200)).toBe(0)
     expect(see(MINUTE, 100)).toBe(0)
   })
 
-  test('where none are usual ten in ten seconds are still fine', () => {
+  test('ten in ten seconds are no anomaly with a baseline of 0', () => {
     const { see } = ruleOf()
     see(HOUR, 0)
     expect(see(MINUTE, 10)).toBe(0)
     expect(see(3, 40)).toBeGreaterThan(0)
   })
 
-  test('that come in bursts all the time are usual', () => {
+  test('in regular bursts are no anomaly', () => {
     const { see } = ruleOf()
     expect(see(8 * HOUR, (sample) => (sample % 6 === 0 ? 300 : 0))).toBe(0)
   })
 
-  test('that go up and down with the day are usual', () => {
+  test('that follow the time of day are no anomaly', () => {
     const { see } = ruleOf()
     const day = 24 * HOUR
     const wave = (sample: number) => Math.round(500 - 450 * Math.cos((2 * Math.PI * sample) / day))
     expect(see(2 * day, wave)).toBe(0)
   })
 
-  test('an attack of an hour is not learnt: its second wave is unusual again', () => {
+  test('an attack of an hour is not learnt, and its second wave is an anomaly again', () => {
     const { see, unusual } = ruleOf()
     see(2 * HOUR, 20)
     expect(see(HOUR, 5000)).toBeGreaterThan(HOUR - 5)
@@ -83,19 +83,19 @@ describe('refusals', () => {
     expect(see(5, 5000)).toBeGreaterThan(0)
   })
 
-  test('what stays is usual in the end', () => {
+  test('a permanent change becomes the baseline', () => {
     const { see, unusual } = ruleOf()
     see(2 * HOUR, 20)
     see(12 * HOUR, 5000)
     expect(unusual.isAnomalous('a')).toBe(false)
   })
 
-  test('of a rule that has always refused much a new server says nothing', () => {
+  test('of a rule that always refuses much raise no alert after a restart', () => {
     const { see } = ruleOf()
     expect(see(2 * HOUR, 9000)).toBe(0)
   })
 
-  test('a look that took longer counts for as much as it was', () => {
+  test('a longer sample is scaled to ten seconds', () => {
     const unusual = new RefusalAnomalies(60_000)
     unusual.observe('a', { refused: 0 }, 'begin')
     for (let sample = 1; sample <= 30; sample++) {
@@ -107,7 +107,7 @@ describe('refusals', () => {
     expect(unusual.findings()).toEqual([])
   })
 
-  test('of rules beyond the bound nothing is kept', () => {
+  test('of rules beyond the bound are ignored', () => {
     const unusual = new RefusalAnomalies(HOUR_MS)
     for (let i = 0; i < RULES_MAX + 5; i++) {
       unusual.observe(`r${i}`, { refused: 0 }, 'begin')
@@ -125,7 +125,7 @@ describe('callers', () => {
   }
   const never = () => false
 
-  test('far more than usual are found while refusals are as usual', () => {
+  test('far above the baseline are found while refusals are normal', () => {
     const unusual = new CallerAnomalies(HOUR_MS)
     seeing(unusual, HOUR, 200)
     expect(unusual.findings(never)).toEqual([])
@@ -138,14 +138,14 @@ describe('callers', () => {
     expect(unusual.findings(never)).toEqual([])
   })
 
-  test('a few more, or a few at all, are not', () => {
+  test('slightly above the baseline, or few in number, are no anomaly', () => {
     const unusual = new CallerAnomalies(HOUR_MS)
     seeing(unusual, HOUR, 1)
     seeing(unusual, 10, 99)
     expect(unusual.findings(never)).toEqual([])
   })
 
-  test('of the first five minutes, in which they grow from none, are not learnt', () => {
+  test('of the first five minutes are not learnt', () => {
     const unusual = new CallerAnomalies(HOUR_MS)
     for (let sample = 1; sample <= 30; sample++) unusual.observe('a', sample * 1000)
     seeing(unusual, HOUR, 30_000)
@@ -153,7 +153,7 @@ describe('callers', () => {
   })
 })
 
-test('ten seconds are taken when they have passed, and never over a clock that was set', () => {
+test('a sample is due after ten seconds, and discarded if the clock was set', () => {
   const times = new SampleTimes()
   expect([0, 5000, 9999, 10_000, 15_000, 21_000].map((ms) => times.tick(ms))).toEqual([
     'begin',
@@ -167,7 +167,7 @@ test('ten seconds are taken when they have passed, and never over a clock that w
   expect(times.tick(100_000)).toBe('begin')
 })
 
-test('whatever is seen, what is usual lies within what was seen', () => {
+test('the mean lies within the range of the samples', () => {
   const values = fc.array(fc.integer({ min: 0, max: 1_000_000 }), { minLength: 1, maxLength: 200 })
   const options = { baselineMs: 60_000, least: 10 }
   fc.assert(
@@ -180,7 +180,7 @@ test('whatever is seen, what is usual lies within what was seen', () => {
   )
 })
 
-test('a caller at zero is told by its hash, its values only in the details, the longest first', () => {
+test('an exhausted caller is reported by its hash, with values only in the details', () => {
   const nowMs = Date.UTC(2026, 0, 1)
   const rest = { isEverybody: false, lastRefusedCall: 'POST /v1/login' }
   const caller = { user: 'u\n1', ip: '192.0.2.1' }
@@ -208,7 +208,7 @@ test('a caller at zero is told by its hash, its values only in the details, the 
   ])
 })
 
-test('a rule that counts everybody together names no caller', () => {
+test('a rule without by names no caller', () => {
   const nowMs = Date.UTC(2026, 0, 1)
   const everybody = { rule: 'a', hash: 'h1', caller: {}, isEverybody: true, lastRefusedCall: null }
   expect(findExhaustedCallers([{ ...everybody, sinceMs: nowMs - 90_000 }], nowMs)).toMatchObject([

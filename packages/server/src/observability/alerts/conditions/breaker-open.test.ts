@@ -13,13 +13,13 @@ const well = nodeWith()
 const gone = nodeWith({ isAnswering: false })
 const open = nodeWith({ isAnswering: false, isBreakerOpen: true })
 
-test('an open breaker is found at the first look', () => {
+test('an open breaker is found at the first tick', () => {
   const [found] = new StoreOutage().evaluate(statsOf([open]))
   expect(found).toMatchObject({ subject: open.address, details: { store: open.address } })
   expect(found?.summary).toContain('does not answer in time')
 })
 
-test('a node that refuses connections is found after three looks, once, until it answers', () => {
+test('a node that refuses connections is found after three ticks, until it answers', () => {
   const silence = new StoreOutage()
   expect(silence.evaluate(statsOf([gone]))).toEqual([])
   expect(silence.evaluate(statsOf([gone]))).toEqual([])
@@ -29,13 +29,13 @@ test('a node that refuses connections is found after three looks, once, until it
   expect(silence.evaluate(statsOf([gone]))).toEqual([])
 })
 
-test('its breaker opening meanwhile does not make two of it', () => {
+test('an unreachable node with an open breaker is found once', () => {
   const silence = new StoreOutage()
   for (let i = 0; i < 3; i++) silence.evaluate(statsOf([gone]))
   expect(silence.evaluate(statsOf([open]))).toHaveLength(1)
 })
 
-test('a Redis that was never there, or is unfit, is told of without an address', () => {
+test('a Redis that was never reached, or is unfit, is reported without an address', () => {
   for (const state of ['starting', 'unfit'] as const) {
     const silence = new StoreOutage()
     silence.evaluate(statsOf([], state))
@@ -44,12 +44,12 @@ test('a Redis that was never there, or is unfit, is told of without an address',
   }
 })
 
-test('a node that answers and refuses this one is not said to be out of reach', () => {
+test('a node that refuses this one is not reported as unreachable', () => {
   const refusing = nodeWith({ isAnswering: false, refusal: 'WRONGPASS invalid password' })
   const silence = new StoreOutage()
   for (let i = 0; i < 5; i++) expect(silence.evaluate(statsOf([refusing]))).toEqual([])
 })
 
-test('counters in memory have no breaker', () => {
+test('the memory store has no breaker', () => {
   expect(new StoreOutage().evaluate(undefined)).toEqual([])
 })

@@ -26,7 +26,7 @@ const subjectsOf = (findings: readonly { readonly subject: string }[]) =>
   findings.map(({ subject }) => subject)
 
 describe('a clock that is off', () => {
-  test('is found after three looks beyond 20 ms, either way', () => {
+  test('is found after three ticks beyond 20 ms, in either direction', () => {
     const offsets = new ClockOffsets(OWN)
     for (let i = 0; i < 5; i++) expect(offsets.evaluate([redisAt(0.02)])).toEqual([])
     for (let i = 0; i < 2; i++) expect(offsets.evaluate([redisAt(-0.021)])).toEqual([])
@@ -40,17 +40,17 @@ describe('a clock that is off', () => {
     expect(offsets.evaluate([redisAt(0.03)])).toEqual([])
   })
 
-  test('is off only beyond what is uncertain of it', () => {
+  test('is off only beyond the error of its reading', () => {
     expect(judge([redisAt(0.05, 0.031)])).toEqual([])
     expect(judge([redisAt(0.05, 0.029)])).toHaveLength(1)
   })
 
-  test('is not judged by a Redis that does not answer, or whose clock is not known', () => {
+  test('is not compared with a Redis that does not answer or whose clock is unknown', () => {
     const nodes = [{ ...redisAt(1), isAnswering: false }, nodeWith({ clock: undefined })]
     expect(judge(nodes)).toEqual([])
   })
 
-  test('of a node that is an hour behind is told in hours, with the node and its host', () => {
+  test('of a node an hour behind is reported in hours, with the node and its host', () => {
     expect(judge([redisAt(3599.9996)])).toEqual([
       {
         subject: 'n1',
@@ -62,12 +62,12 @@ describe('a clock that is off', () => {
     ])
   })
 
-  test('of a node is one alert, however many nodes Redis has', () => {
+  test('of a node is one alert, however many Redis nodes there are', () => {
     const nodes = ['a', 'b', 'c'].map((address) => redisAt(3600, 0, address))
     expect(subjectsOf(judge(nodes))).toEqual(['n1'])
   })
 
-  test('of one Redis among several is told of that Redis', () => {
+  test('of one Redis among several is attributed to that Redis', () => {
     expect(judge([redisAt(0.2, 0, 'a'), redisAt(0, 0, 'b')])).toMatchObject([
       {
         subject: 'a',
@@ -78,27 +78,27 @@ describe('a clock that is off', () => {
     ])
   })
 
-  test('of this node is its own where the other nodes agree with Redis', () => {
+  test('is attributed to this node if the other nodes agree with Redis', () => {
     const peers = [peerAt('web-2', 0), peerAt('web-3', 1)]
     expect(subjectsOf(judge([redisAt(3600)], peers))).toEqual(['n1'])
   })
 
-  test('of Redis is that of Redis where other machines agree with this node', () => {
+  test('is attributed to Redis if other machines agree with this node', () => {
     const peers = [peerAt('web-2', 3_600_000), peerAt('web-3', 3_600_001)]
     expect(subjectsOf(judge([redisAt(3600)], peers))).toEqual(['a'])
   })
 
-  test('of a machine is not outvoted by further processes of the same machine', () => {
+  test('is not hidden by further processes of the same machine', () => {
     const peers = [peerAt('web-1', 3_600_000), peerAt('web-1', 3_600_000), peerAt('web-2', 0)]
     expect(subjectsOf(judge([redisAt(3600)], peers))).toEqual(['n1'])
   })
 
-  test('of this node and of Redis are two where the other machines agree with neither', () => {
+  test('is attributed to this node and to Redis if the other machines agree with neither', () => {
     const peers = ['web-2', 'web-3', 'web-4'].map((host) => peerAt(host, 3_600_000))
     expect(subjectsOf(judge([redisAt(1800)], peers))).toEqual(['n1', 'a'])
   })
 
-  test('of this machine is told by one of its workers, that of Redis by all of them', () => {
+  test("is reported by one worker if it is this machine's, and by all of them if it is of Redis", () => {
     const evaluate = (nodes: readonly ReturnType<typeof redisAt>[]) => {
       const offsets = new ClockOffsets(OWN, false)
       return [1, 2, 3].flatMap(() => offsets.evaluate(nodes))
@@ -107,14 +107,14 @@ describe('a clock that is off', () => {
     expect(subjectsOf(evaluate([redisAt(0.2, 0, 'a'), redisAt(0, 0, 'b')]))).toEqual(['a'])
   })
 
-  test('is judged without the other nodes only when they cannot be read for long', () => {
+  test('is judged without the other nodes only if they cannot be read for long', () => {
     const offsets = new ClockOffsets(OWN)
     const evaluate = () => offsets.evaluate([redisAt(3600)], () => undefined)
     const found = Array.from({ length: 12 }, () => evaluate().length)
     expect(found).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1])
   })
 
-  test('asks for the other clocks only while one is off', () => {
+  test('causes the other clocks to be read only while one is off', () => {
     const offsets = new ClockOffsets(OWN)
     let requests = 0
     const peers = () => {
@@ -129,7 +129,7 @@ describe('a clock that is off', () => {
 })
 
 describe('clocks of Redis', () => {
-  test('two that are more than 20 ms from each other are found, whatever ours says', () => {
+  test('are found if two differ by more than 20 ms, whatever the clock of this node', () => {
     const spread = new ClockSpread()
     const nodes = [redisAt(0.105, 0.001, 'a'), redisAt(0.12, 0, 'b'), redisAt(0.09, 0.001, 'c')]
     expect([0, 1, 2].map(() => spread.evaluate(nodes).length)).toEqual([0, 0, 1])
@@ -147,7 +147,7 @@ describe('clocks of Redis', () => {
     expect(spread.evaluate([])).toEqual([])
   })
 
-  test('two are from each other only beyond what is uncertain of both', () => {
+  test('differ only beyond the errors of both readings', () => {
     const spread = new ClockSpread()
     const nodes = [redisAt(0.03, 0.006, 'a'), redisAt(0, 0.005, 'b')]
     for (let i = 0; i < 5; i++) expect(spread.evaluate(nodes)).toEqual([])

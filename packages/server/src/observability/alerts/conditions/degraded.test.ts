@@ -29,7 +29,7 @@ describe('a rule', () => {
     return { shares, decide, tick, found: () => found.map(({ subject }) => subject) }
   }
 
-  test('is over its bounds with ten decisions by posture in ten seconds, and not with nine', () => {
+  test('exceeds its bounds with ten decisions by posture in ten seconds, and not with nine', () => {
     const { decide, tick } = setUp()
     decide('a', 9, 9)
     expect(tick()).toBe(false)
@@ -37,7 +37,7 @@ describe('a rule', () => {
     expect(tick()).toBe(true)
   })
 
-  test('is over its bounds with more than one decision in a thousand, and not with just that', () => {
+  test('exceeds its bounds above one decision in a thousand, and not at that', () => {
     const { decide, tick } = setUp()
     decide('a', 20_000, 20)
     decide('b', 500, 0)
@@ -46,7 +46,7 @@ describe('a rule', () => {
     expect(tick()).toBe(true)
   })
 
-  test('with a single late decision is no alert, however few there were beside it', () => {
+  test('raises no alert for a single late decision, however few others there were', () => {
     for (const decisions of [1, 2, 100, 10_000]) {
       const { decide, tick, found } = setUp()
       decide('a', decisions, 1)
@@ -55,7 +55,7 @@ describe('a rule', () => {
     }
   })
 
-  test('is an alert at the fourth look in a row, so that a cause is told first', () => {
+  test('raises an alert at the fourth consecutive tick, so that a cause is reported first', () => {
     const { shares, decide, tick, found } = setUp()
     decide('a', 1001, 20)
     tick(3)
@@ -72,7 +72,7 @@ describe('a rule', () => {
     ])
   })
 
-  test('is judged by its last ten seconds, as long as it decides often', () => {
+  test('is judged by its last ten seconds while it decides often', () => {
     const { decide, tick } = setUp()
     decide('a', 10_000, 0)
     tick(100)
@@ -84,7 +84,7 @@ describe('a rule', () => {
     expect(tick()).toBe(true)
   })
 
-  test('that was seldom wrong among many decisions is fine, whenever it began', () => {
+  test('raises no alert for rare decisions by posture among many', () => {
     const { decide, tick } = setUp()
     for (let i = 0; i < 9; i++) {
       decide('a', 10_000, 0)
@@ -94,7 +94,7 @@ describe('a rule', () => {
     expect(tick()).toBe(false)
   })
 
-  test('that decides once a minute, each time by posture, is found at the third time', () => {
+  test('is found at its third decision by posture if it decides once a minute', () => {
     const { decide, tick, found } = setUp()
     const minute = () => {
       decide('a', 1, 1)
@@ -104,7 +104,7 @@ describe('a rule', () => {
     expect([minute(), minute(), minute()]).toEqual([[], [], ['a']])
   })
 
-  test('that decides every five minutes, each time by posture, is found at the third time', () => {
+  test('is found at its third decision by posture if it decides every five minutes', () => {
     const { decide, tick, found } = setUp()
     for (let call = 1; call <= 3; call++) {
       decide('a', 1, 1)
@@ -113,7 +113,7 @@ describe('a rule', () => {
     }
   })
 
-  test('that decides some times a second and never stops to be late now and then is found', () => {
+  test('is found if a few of its decisions are by posture again and again', () => {
     for (const [everySeconds, isFound] of [
       [10, true],
       [60, false],
@@ -127,7 +127,7 @@ describe('a rule', () => {
     }
   })
 
-  test('that decides seldom is fine with a tenth of its decisions by posture, not with more', () => {
+  test('raises an alert above a tenth of decisions by posture if it decides rarely', () => {
     const { decide, tick } = setUp()
     for (let minute = 0; minute < 3; minute++) {
       decide('a', 10, 1)
@@ -138,13 +138,13 @@ describe('a rule', () => {
     expect(tick()).toBe(true)
   })
 
-  test('that decides seldom, and met one pause with several calls, is fine', () => {
+  test('raises no alert for several late decisions in one pause if it decides rarely', () => {
     const { decide, tick } = setUp()
     decide('a', 5, 5)
     for (let second = 0; second < 900; second++) expect(tick()).toBe(false)
   })
 
-  test('that decides seldom is fine again a quarter of an hour later', () => {
+  test('recovers a quarter of an hour later if it decides rarely', () => {
     const { decide, tick, found } = setUp()
     for (let minute = 0; minute < 3; minute++) {
       decide('a', 1, 1)
@@ -156,7 +156,7 @@ describe('a rule', () => {
     expect(found()).toEqual([])
   })
 
-  test('whose cause is known begins anew, and is found if it goes on after that', () => {
+  test('starts anew once its cause is known, and is found if it continues after that', () => {
     const { shares, decide, tick, found } = setUp()
     decide('a', 500, 500)
     tick()
@@ -182,7 +182,7 @@ describe('all decisions together', () => {
     return { availability, tick }
   }
 
-  test('are too often by posture above one in ten thousand over five minutes', () => {
+  test('miss the target above one in ten thousand by posture over five minutes', () => {
     const { tick } = setUp()
     for (let second = 1; second < 300; second++) {
       expect(tick(second * 100, 0).isFelt).toBe(false)
@@ -191,7 +191,7 @@ describe('all decisions together', () => {
     expect(tick(30_100, 4).isFelt).toBe(true)
   })
 
-  test('are an alert at the fourth look in a row, so that a cause is told first', () => {
+  test('raise an alert at the fourth consecutive tick, so that a cause is reported first', () => {
     const { tick } = setUp()
     for (let round = 1; round < 4; round++) {
       expect(tick(30_000, 4)).toEqual({ isFelt: true, found: [] })
@@ -201,13 +201,13 @@ describe('all decisions together', () => {
     ])
   })
 
-  test('of fewer than a thousand nothing is said', () => {
+  test('raise no alert if there are fewer than a thousand', () => {
     const { tick } = setUp()
     expect(tick(999, 999).isFelt).toBe(false)
     expect(tick(1000, 999).isFelt).toBe(true)
   })
 
-  test('are fine again when five good minutes have passed', () => {
+  test('recover after five good minutes', () => {
     const { tick } = setUp()
     tick(1000, 1000)
     for (let second = 2; second <= 300; second++) {
@@ -216,7 +216,7 @@ describe('all decisions together', () => {
     expect(tick(301_000, 1000)).toEqual({ isFelt: false, found: [] })
   })
 
-  test('whose cause is known begin anew', () => {
+  test('start anew once their cause is known', () => {
     const { availability, tick } = setUp()
     tick(10_000, 5000)
     availability.forget()

@@ -20,13 +20,13 @@ describe('memory of Redis', () => {
   const using = (usedBytes: number, address = 'a', maxBytes = 100) =>
     nodeWith({ address, memory: { usedBytes, maxBytes, evictedKeys: 0 } })
 
-  test('above 80 % is found, and until it is at 75 %', () => {
+  test('is found above 80 %, until it is at 75 %', () => {
     const memory = new StoreMemory()
     const found = [80, 81, 76, 75, 80].map((used) => memory.evaluate([using(used)]).length)
     expect(found).toEqual([0, 1, 1, 0, 0])
   })
 
-  test('one full primary of three is enough', () => {
+  test('is found if one of three primaries is full', () => {
     const nodes = [using(10, 'a'), using(95, 'b'), using(10, 'c')]
     expect(new StoreMemory().evaluate(nodes)).toEqual([
       {
@@ -39,7 +39,7 @@ describe('memory of Redis', () => {
     ])
   })
 
-  test('without a bound, or not told of, is never full', () => {
+  test('is never full without maxmemory, or if it is unknown', () => {
     expect(new StoreMemory().evaluate([using(1e9, 'a', 0), nodeWith()])).toEqual([])
   })
 })
@@ -48,7 +48,7 @@ describe('evictions', () => {
   const evicted = (evictedKeys: number, address = 'a') =>
     nodeWith({ address, memory: { usedBytes: 0, maxBytes: 0, evictedKeys } })
 
-  test('before the first look are nobody’s news; each one after is', () => {
+  test('before the first tick are ignored, and later ones reported', () => {
     const evictions = new StoreEvictions()
     expect(evictions.evaluateRedis([nodeWith()])).toEqual([])
     expect(evictions.evaluateRedis([evicted(1000)])).toEqual([])
@@ -59,19 +59,19 @@ describe('evictions', () => {
     expect(evictions.evaluateRedis([evicted(1001)])).toEqual([])
   })
 
-  test('of a server that was started anew count from 0', () => {
+  test('of a restarted server count from 0', () => {
     const evictions = new StoreEvictions()
     evictions.evaluateRedis([evicted(1000)])
     expect(evictions.evaluateRedis([evicted(3)])).toMatchObject([{ details: { evicted: 3 } }])
   })
 
-  test('are told by node', () => {
+  test('are reported by node', () => {
     const evictions = new StoreEvictions()
     evictions.evaluateRedis([evicted(0, 'a'), evicted(0, 'b')])
     expect(subjectsOf(evictions.evaluateRedis([evicted(1, 'a'), evicted(0, 'b')]))).toEqual(['a'])
   })
 
-  test('in the memory store are those of blocked callers', () => {
+  test('of the memory store are those of blocked callers', () => {
     const evictions = new StoreEvictions()
     const stats = { counters: 1000, bytes: 48_000, evicted: 500, unstored: 0 }
     expect(evictions.evaluateMemory({ ...stats, evictedBlocked: 0 })).toEqual([])
@@ -82,7 +82,7 @@ describe('evictions', () => {
   })
 })
 
-test('rules are stale when they have not been confirmed for longer than is allowed', () => {
+test('rules are stale when they are unconfirmed for longer than configured', () => {
   const evaluate = (rulesAgeSeconds: number, rulesProblem?: string) =>
     findStaleRules({ rulesAgeSeconds, rulesProblem }, 60_000)
   expect(evaluate(60)).toEqual([])

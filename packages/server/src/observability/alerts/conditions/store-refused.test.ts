@@ -19,7 +19,7 @@ const evaluateTimes = (
 ) => Array.from({ length: count }, () => condition.evaluate(stats).length)
 
 describe('a Redis that refuses this node', () => {
-  test('is found at the third look, until it does not, and is not silent as well', () => {
+  test('is found at the third tick until it accepts, and is not reported as unreachable', () => {
     const refusal = new StoreRefusal()
     const refused = statsOf({ state: 'refused', nodes: [] })
     expect(evaluateTimes(refusal, refused, 4)).toEqual([0, 0, 1, 1])
@@ -29,7 +29,7 @@ describe('a Redis that refuses this node', () => {
     expect(evaluateTimes(new StoreOutage(), refused, 4)).toEqual([0, 0, 0, 0])
   })
 
-  test('is found by node where a right was taken away while it ran', () => {
+  test('is found by node if a right was revoked at run time', () => {
     const refusal = new StoreRefusal()
     const node = nodeWith({ address: 'b:1', refusal: "NOPERM no permissions to run 'time'" })
     const stats = statsOf({ nodes: [nodeWith(), node] })
@@ -39,7 +39,7 @@ describe('a Redis that refuses this node', () => {
     ])
   })
 
-  test('is not found where there is none', () => {
+  test('is not found with the memory store', () => {
     expect(evaluateTimes(new StoreRefusal(), statsOf(), 4)).toEqual([0, 0, 0, 0])
     expect(evaluateTimes(new StoreRefusal(), undefined, 4)).toEqual([0, 0, 0, 0])
   })
@@ -48,7 +48,7 @@ describe('a Redis that refuses this node', () => {
 describe('a fleet that is not known', () => {
   const old = { fleet: { size: 3, ageMs: 5001 } }
 
-  test('is found at the third look where Redis answers and heartbeats do not pass', () => {
+  test('is found at the third tick if Redis answers but heartbeats fail', () => {
     const unknown = new FleetUnknown()
     expect(evaluateTimes(unknown, statsOf(old), 3)).toEqual([0, 0, 1])
     expect(unknown.evaluate(statsOf(old))).toMatchObject([
@@ -59,7 +59,7 @@ describe('a fleet that is not known', () => {
     expect(evaluateTimes(unknown, statsOf(never), 3)).toEqual([0, 0, 1])
   })
 
-  test('is no news where Redis does not answer, has not started, or is not there', () => {
+  test('is not reported if Redis does not answer, has not started, or is not used', () => {
     const unknown = new FleetUnknown()
     const gone = statsOf({ ...old, nodes: [nodeWith({ isAnswering: false })] })
     expect(evaluateTimes(unknown, gone, 4)).toEqual([0, 0, 0, 0])

@@ -45,19 +45,19 @@ test('exactly half the deadline is not slow, and half of a short deadline is sho
   expect(setUp(5).seconds(3, 100, 100, 0.0026)).toEqual([0, 0, 1])
 })
 
-test('a pause of a moment is not found, however many batches it held up', () => {
+test('a short pause is not found, however many batches it delayed', () => {
   const { second, seconds } = setUp()
   seconds(5, 100)
   expect(second(100, 60)).toEqual([])
   expect(new Set(seconds(20, 100))).toEqual(new Set([0]))
 })
 
-test('of few batches there is no p99', () => {
+test('a few batches have no p99', () => {
   const { seconds } = setUp()
   expect(new Set(seconds(20, 9, 9))).toEqual(new Set([0]))
 })
 
-test('it is over ten seconds after the last slow batch at the latest, also without traffic', () => {
+test('slowness ends at most ten seconds after the last slow batch, even without traffic', () => {
   const { seconds } = setUp()
   seconds(10, 100, 50)
   expect(seconds(10, 100).at(-1)).toBe(0)
@@ -65,7 +65,7 @@ test('it is over ten seconds after the last slow batch at the latest, also witho
   expect(seconds(10, 0).at(-1)).toBe(0)
 })
 
-test('each node of a store is judged by itself', () => {
+test('each Redis node is judged separately', () => {
   const { latency, slowness } = setUp()
   const evaluate = () => {
     for (let i = 0; i < 100; i++) {
@@ -77,6 +77,6 @@ test('each node of a store is judged by itself', () => {
   expect([evaluate(), evaluate(), evaluate()]).toEqual([[], [], ['b:1']])
 })
 
-test('a store in this process is never slow', () => {
+test('the memory store is never slow', () => {
   expect(new StoreSlowness().evaluate(undefined)).toEqual([])
 })

@@ -41,7 +41,7 @@ test('an upstream that is called once a minute and never answers is found at the
   expect([minute(), minute(), minute()]).toEqual([0, 0, 2])
 })
 
-test('a failing upstream is fine again a minute after its last failure', () => {
+test('a failing upstream recovers a minute after its last failure', () => {
   const { tick } = setUp()
   tick(1, 100, 100)
   expect(tick(59, 0)).toHaveLength(1)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CallerIndex } from './caller-index.js'
 
-test('callers are found where they were put and nowhere else, however crowded', () => {
+test('a caller is found under its slot and no other, however full the index', () => {
   const key = fc.record({
     rule: fc.integer({ min: 0, max: 2 }),
     hi: fc.integer({ min: -2, max: 2 }),
@@ -34,14 +34,14 @@ test('callers are found where they were put and nowhere else, however crowded', 
   )
 })
 
-test('a hash told without a sign is the same caller', () => {
+test('signed and unsigned halves of a hash are the same caller', () => {
   const index = new CallerIndex(16)
   index.insert(3, 1, -1, -2)
   expect(index.find(1, 0xffffffff, 0xfffffffe)).toBe(3)
   expect([index.ruleAt(3), index.hiAt(3), index.loAt(3)]).toEqual([1, -1, -2])
 })
 
-test('the same caller of two rules stands twice', () => {
+test('the same caller of two rules has two slots', () => {
   const index = new CallerIndex(16)
   index.insert(0, 1, 7, 9)
   index.insert(1, 2, 7, 9)

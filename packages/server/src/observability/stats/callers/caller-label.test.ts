@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { callWith } from '../../../lib/normalized-call.test-helper.js'
 import { BY_MAX, joinLabel, makeLabel, LABEL_LENGTH_MAX, parseLabel } from './caller-label.js'
 
-test('a caller is told by the attributes that its rule counts by, and its plan', () => {
+test('a label has the attributes that the rule counts by, and the plan', () => {
   const name = makeLabel(
     ['user', 'ip'],
     callWith({ user: 'ann', ip: '203.0.113.7', plan: 'free', path: '/' }),
@@ -14,7 +14,7 @@ test('a caller is told by the attributes that its rule counts by, and its plan',
   })
 })
 
-test('what is absent is left out', () => {
+test('absent attributes are left out', () => {
   expect(parseLabel(['user', 'ip'], makeLabel(['user', 'ip'], callWith({ user: 7 })))).toEqual({
     caller: { user: '7' },
     plan: null,
@@ -26,12 +26,12 @@ test('what is absent is left out', () => {
   })
 })
 
-test('a plan that is no value is none', () => {
+test('a plan that is not text or a number is left out', () => {
   const attributes = { user: 'ann', plan: {} } as unknown as Record<string, string>
   expect(parseLabel(['user'], makeLabel(['user'], callWith(attributes))).plan).toBeNull()
 })
 
-test('an attribute may have the name of anything', () => {
+test('an attribute may have any name', () => {
   const by = ['__proto__', 'constructor']
   expect(Object.entries(parseLabel(by, joinLabel('', ['a', 'b'])).caller)).toEqual([
     ['__proto__', 'a'],
@@ -39,7 +39,7 @@ test('an attribute may have the name of anything', () => {
   ])
 })
 
-test('whatever the values are, a name is short, and reads back as what was put in', () => {
+test('a label is bounded, and parses back to the values it was made of', () => {
   const values = fc.array(fc.string({ unit: 'binary', maxLength: 120 }), { maxLength: BY_MAX })
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 120 }), values, (plan, texts) => {
@@ -58,7 +58,7 @@ test('whatever the values are, a name is short, and reads back as what was put i
   )
 })
 
-test('a whole address, key or id is told whole where a rule counts by one or two attributes', () => {
+test('a whole address, key or id fits into the label of a rule with one or two attributes', () => {
   const address = '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'
   const id = '3f0c9f3a-7c43-4be5-9d0e-5a4a3c1e9b11'
   const { caller } = parseLabel(
@@ -68,7 +68,7 @@ test('a whole address, key or id is told whole where a rule counts by one or two
   expect(caller).toEqual({ ip: address, user: id })
 })
 
-test('a caller that is counted by its route is told with it, and one by address with its network', () => {
+test('a label has the matched route, or the network of an address', () => {
   const by = ['route', 'ip']
   const call = callWith(
     { path: '/v1/orders/7' },

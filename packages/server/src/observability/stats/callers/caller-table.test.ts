@@ -21,7 +21,7 @@ function insist(table: CallerTable, caller: number): number {
   return Infinity
 }
 
-test('when it is full, the guest that was not seen for longest makes room', () => {
+test('a full table evicts the least recently seen probationary caller', () => {
   const table = new CallerTable()
   for (let i = 0; i < TABLE_SLOTS; i++) enter(table, i)
   table.touch(find(table, 0), 1)
@@ -36,7 +36,7 @@ test('when it is full, the guest that was not seen for longest makes room', () =
   expect(table.size).toBe(TABLE_SLOTS)
 })
 
-test('those that are settled outlast any number of guests', () => {
+test('protected callers survive any number of newcomers', () => {
   const table = new CallerTable()
   for (let i = 0; i < PROTECTED_MAX; i++) table.promote(enter(table, i))
   expect(table.hasProtectedRoom).toBe(false)
@@ -45,14 +45,14 @@ test('those that are settled outlast any number of guests', () => {
   expect(table.size).toBe(TABLE_SLOTS)
 })
 
-test('whoever comes often is let in soon, however many others come once', () => {
+test('a frequent caller is soon admitted, however many others call once', () => {
   const table = new CallerTable()
   for (let i = 0; i < 50_000; i++) enter(table, i)
   const tries = Array.from({ length: 50 }, (_, i) => insist(table, 100_000 + i))
   expect(Math.max(...tries)).toBeLessThan(100)
 })
 
-test('a guest again is the last guest to go', () => {
+test('a demoted caller is the last probationary one to be evicted', () => {
   const table = new CallerTable()
   const slot = enter(table, 0)
   table.promote(slot)
@@ -62,7 +62,7 @@ test('a guest again is the last guest to go', () => {
   expect([find(table, 0), find(table, 1)]).toEqual([slot, -1])
 })
 
-test('a rule that is removed takes all its callers along', () => {
+test('removing a rule removes all its callers', () => {
   const table = new CallerTable()
   enter(table, 1)
   const { hi, lo } = hashOf(2)
@@ -75,7 +75,7 @@ test('a rule that is removed takes all its callers along', () => {
   ])
 })
 
-test('slots, counts and what is found agree after any sequence', () => {
+test('slots, counts and lookups agree after any sequence of operations', () => {
   const step = fc.tuple(
     fc.constantFrom('enter', 'touch', 'settle', 'unsettle', 'remove'),
     fc.nat(30),

@@ -40,7 +40,7 @@ test('refusals are counted by calls, and use by the cost that was admitted', () 
   })
 })
 
-test('figures are of the present five minutes and the five before', () => {
+test('counts cover the current five minutes and the five before', () => {
   const { tracker, see, pass, told } = openTracker(START + MINUTE)
   expect(tracker.callersSinceMs).toBe(START + MINUTE)
   see(1, REFUSED)
@@ -58,7 +58,7 @@ test('figures are of the present five minutes and the five before', () => {
   expect(told(2)).toBeUndefined()
 })
 
-test('after a sleep of ten minutes nothing is told of what was before', () => {
+test('after ten minutes of suspension earlier callers are gone', () => {
   const { tracker, see, jump } = openTracker()
   see(1, ALLOWED)
   jump(2 * PERIOD_MS)
@@ -66,7 +66,7 @@ test('after a sleep of ten minutes nothing is told of what was before', () => {
   expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
 })
 
-test('a clock that is set back far begins anew, and for a moment changes nothing', () => {
+test('a clock that is set back far restarts counting, and slightly changes nothing', () => {
   const { tracker, see, jump, told, now } = openTracker()
   jump(PERIOD_MS)
   see(1, ALLOWED)
@@ -78,7 +78,7 @@ test('a clock that is set back far begins anew, and for a moment changes nothing
   expect(tracker.callersSinceMs).toBe(now())
 })
 
-test('the first by refusals, by use, at zero and by hours are told, each once', () => {
+test('the top callers by refusals, use, exhaustion and hours are listed, each once', () => {
   const { tracker, see, jump } = openTracker()
   // By hours: long silent.
   see(400, REFUSED)
@@ -99,7 +99,7 @@ test('the first by refusals, by use, at zero and by hours are told, each once', 
   expect(told.length).toBeLessThanOrEqual(8)
 })
 
-test('a caller seen once in a crowd is told by its hash, and by name when it comes again', () => {
+test('a caller seen once in a crowd has only a hash, and gets a label when it calls again', () => {
   const { see, told } = openTracker()
   for (let caller = 0; caller < SKETCH_SIZE; caller++) see(caller, { ...ALLOWED, cost: 2 })
   see(999, { ...ALLOWED, cost: 50 })
@@ -108,7 +108,7 @@ test('a caller seen once in a crowd is told by its hash, and by name when it com
   expect(told(999)).toMatchObject({ caller: { user: 'u999' }, plan: 'free', use: 53 })
 })
 
-test('a rule that counts by something else has other callers', () => {
+test('callers are forgotten when a rule counts by other attributes', () => {
   const { see, told } = openTracker()
   see(1, REFUSED)
   see(2, { ...REFUSED, by: ['user'] })
@@ -118,7 +118,7 @@ test('a rule that counts by something else has other callers', () => {
   expect(told(3)).toMatchObject({ caller: { ip: '203.0.113.7' }, refusals: 1, hours: 1 })
 })
 
-test('callers of one rule are none of another', () => {
+test('callers of different rules are separate', () => {
   const { see, told } = openTracker()
   see(1, { ...REFUSED, rule: 'a' })
   see(1, { ...REFUSED, rule: 'a' })
@@ -127,7 +127,7 @@ test('callers of one rule are none of another', () => {
   expect(told(1, 'b')).toMatchObject({ refusals: 0, use: 1 })
 })
 
-test('whoever keeps what is seen of a rule need not look for it', () => {
+test('the tracker of a rule is the same object each time', () => {
   const { tracker, told } = openTracker()
   const rule = tracker.ofRule('per-user')
   expect(tracker.ofRule('per-user')).toBe(rule)
@@ -135,7 +135,7 @@ test('whoever keeps what is seen of a rule need not look for it', () => {
   expect(told(1)).toMatchObject({ refusals: 1, plan: null })
 })
 
-test('whatever comes in, no table holds more than its places', () => {
+test('no table exceeds its bound, whatever the traffic', () => {
   const { tracker, see, pass } = openTracker()
   let caller = 0
   const long = 'x'.repeat(8192)
@@ -162,7 +162,7 @@ test('whatever comes in, no table holds more than its places', () => {
   }
 })
 
-test('where more rules are busy than have places, the busiest get them', () => {
+test('if more rules are busy than there are slots, the busiest get them', () => {
   const { see, pass, told } = openTracker()
   for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
   pass(SECOND, () => {
@@ -174,7 +174,7 @@ test('where more rules are busy than have places, the busiest get them', () => {
   expect(told(1, 'late')?.use).toBe(1)
 })
 
-test('rules that are as busy as those with places do not take turns with them', () => {
+test('equally busy rules do not alternate in a slot', () => {
   const { tracker, see, pass } = openTracker()
   pass(5 * SECOND, () => {
     for (let rule = 0; rule < RULES_TOP_MAX + 20; rule++) see(1, { rule: `r${rule}` })
@@ -184,7 +184,7 @@ test('rules that are as busy as those with places do not take turns with them', 
   for (const { use } of told) expect(use).toBe(5)
 })
 
-test('a rule that is silent for ten minutes gives its place to the next', () => {
+test('a rule idle for ten minutes loses its slot to the next', () => {
   const { tracker, see, pass, told } = openTracker()
   for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
   see(1, { rule: 'late' })
@@ -196,14 +196,14 @@ test('a rule that is silent for ten minutes gives its place to the next', () => 
   expect(told(1, 'late')?.use).toBeGreaterThan(0)
 })
 
-test('rules beyond those that can be known cost nothing and tell nothing', () => {
+test('rules beyond the bound are not tracked', () => {
   const { tracker, see } = openTracker()
   for (let rule = 0; rule < RULES_KNOWN_MAX; rule++) tracker.ofRule(`r${rule}`)
   see(1, { ...REFUSED, rule: 'one-more' })
   expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
 })
 
-test('more callers than can be told leave out whole rules, those with fewest refusals first', () => {
+test('a snapshot with too many callers leaves out whole rules, those with fewest refusals first', () => {
   const { tracker, see } = openTracker()
   for (let rule = 0; rule < RULES_TOP_MAX; rule++) {
     for (let caller = 0; caller < 50; caller++) {

@@ -13,7 +13,7 @@ import {
   textOf,
 } from './caller-tracker.test-helper.js'
 
-test('a caller that is refused without end is at zero since its first refusal', () => {
+test('a caller that is refused continuously is exhausted since its first refusal', () => {
   const { tracker, see, pass, told, now } = openTracker()
   see(1)
   pass(3 * SECOND)
@@ -37,7 +37,7 @@ test('a caller that is refused without end is at zero since its first refusal', 
   expect(tracker.exhaustedCount).toBe(1)
 })
 
-test('a call that leaves something ends it, five seconds after the last that did not', () => {
+test('a call that leaves budget ends exhaustion, five seconds after the last that left none', () => {
   const { tracker, see, pass, told, now } = openTracker()
   pass(6 * MINUTE, () => see(1, REFUSED))
   pass(4 * SECOND, () => see(1, ALLOWED))
@@ -50,7 +50,7 @@ test('a call that leaves something ends it, five seconds after the last that did
   expect(told(1)?.zeroSinceMs).toBe(now())
 })
 
-test('whoever comes in bursts, and is refused in each, is at zero since the first', () => {
+test('a caller with bursts, refused in each, is exhausted since the first', () => {
   const { see, pass, told } = openTracker()
   see(1, REFUSED)
   pass(6 * MINUTE, () => {
@@ -61,7 +61,7 @@ test('whoever comes in bursts, and is refused in each, is at zero since the firs
   expect(told(1)?.zeroSinceMs).toBe(START)
 })
 
-test('a call that is admitted and leaves nothing does not end it', () => {
+test('an admitted call that leaves nothing does not end exhaustion', () => {
   const { see, pass, told } = openTracker()
   see(1, LAST_ONE)
   pass(MINUTE, () => {
@@ -71,7 +71,7 @@ test('a call that is admitted and leaves nothing does not end it', () => {
   expect(told(1)?.zeroSinceMs).toBe(START)
 })
 
-test('whoever takes the last of a limit again and again, and is never refused, is no alert', () => {
+test('a caller that repeatedly uses up its limit but is never refused raises no alert', () => {
   const { tracker, see, pass, told } = openTracker()
   see(1, LAST_ONE)
   pass(6 * MINUTE, () => see(1, LAST_ONE))
@@ -81,7 +81,7 @@ test('whoever takes the last of a limit again and again, and is never refused, i
   expect(tracker.exhausted(5 * MINUTE)).toMatchObject([{ sinceMs: START }])
 })
 
-test('whoever was refused once and stayed away was not at zero all that time', () => {
+test('a caller refused once that stayed away was not exhausted in the meantime', () => {
   const { tracker, see, pass } = openTracker()
   see(1, REFUSED)
   see(2, REFUSED)
@@ -90,7 +90,7 @@ test('whoever was refused once and stayed away was not at zero all that time', (
   expect(tracker.exhausted(10 * SECOND).map(({ hash }) => hash)).toEqual([textOf(2)])
 })
 
-test('whoever makes no call for a minute has left', () => {
+test('a caller without calls for a minute is no longer exhausted', () => {
   const { tracker, see, pass, told } = openTracker()
   see(1, REFUSED)
   pass(MINUTE)
@@ -100,7 +100,7 @@ test('whoever makes no call for a minute has left', () => {
   expect(tracker.exhaustedCount).toBe(0)
 })
 
-test('a refusal while something is left is of a call that asked for more, not of zero', () => {
+test('a refusal with budget left, because the cost exceeds it, is no exhaustion', () => {
   const { see, pass, told } = openTracker()
   see(1, { outcome: 'refused', left: 0.2 })
   expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 1 })
@@ -109,7 +109,7 @@ test('a refusal while something is left is of a call that asked for more, not of
   expect(told(1)?.zeroSinceMs).toBeNull()
 })
 
-test('rules in shadow put nobody at zero, and refuse nobody', () => {
+test('shadow rules neither exhaust nor refuse callers', () => {
   const { tracker, see, told } = openTracker()
   see(1, { outcome: 'shadow_refused', left: -1 })
   see(1, { outcome: 'shadow_refused', left: 0 })
@@ -119,13 +119,13 @@ test('rules in shadow put nobody at zero, and refuse nobody', () => {
   expect(tracker.held).toEqual({ top: 1, exhausted: 0, hours: 0 })
 })
 
-test('a refusal by posture counts as one, and says nothing of what is left', () => {
+test('a refusal by posture counts as a refusal, and says nothing about the remaining budget', () => {
   const { see, told } = openTracker()
   see(1, { outcome: 'refused', left: -1 })
   expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 0 })
 })
 
-test('a caller is at zero by one rule, whatever another says', () => {
+test('exhaustion is tracked by rule', () => {
   const { see, told } = openTracker()
   see(1, { ...REFUSED, rule: 'a' })
   see(1, { ...ALLOWED, rule: 'b' })
@@ -133,7 +133,7 @@ test('a caller is at zero by one rule, whatever another says', () => {
   expect(told(1, 'b')?.zeroSinceMs).toBeNull()
 })
 
-test('callers that are at zero for long are not washed out by a flood of others', () => {
+test('long exhausted callers are not evicted by a flood of others', () => {
   const { tracker, see, pass } = openTracker()
   pass(11 * SECOND, () => {
     for (let caller = 0; caller < 50; caller++) see(caller, REFUSED)
@@ -149,7 +149,7 @@ test('callers that are at zero for long are not washed out by a flood of others'
   expect(tracker.exhaustedCount).toBe(TABLE_SLOTS)
 })
 
-test('in a flood a caller that keeps coming is at zero soon after its first refusal', () => {
+test('in a flood a persistent caller is tracked soon after its first refusal', () => {
   const { tracker, see, pass } = openTracker()
   let next = 1000
   pass(MINUTE, () => {
@@ -163,7 +163,7 @@ test('in a flood a caller that keeps coming is at zero soon after its first refu
   expect(longest?.caller).toEqual({ user: 'u1' })
 })
 
-test('at most a hundred are told, the longest first, and the table has its bound', () => {
+test('at most a hundred exhausted callers are listed, the longest first', () => {
   const { tracker, see, pass } = openTracker()
   for (let caller = 0; caller < 300; caller++) {
     see(caller, REFUSED)
@@ -184,7 +184,7 @@ test('at most a hundred are told, the longest first, and the table has its bound
   expect(PROTECTED_MAX).toBeLessThan(TABLE_SLOTS)
 })
 
-test('a clock that is set back keeps nobody at zero for as long as that was', () => {
+test('a clock that is set back does not prolong exhaustion', () => {
   const { tracker, see, jump, pass, told, now } = openTracker()
   see(1, REFUSED)
   jump(-3 * 60 * MINUTE)
@@ -193,7 +193,7 @@ test('a clock that is set back keeps nobody at zero for as long as that was', ()
   expect(tracker.exhaustedCount).toBe(0)
 })
 
-test('whoever left and came back between two ticks is at zero anew', () => {
+test('a caller that recovered and was exhausted again between two ticks starts anew', () => {
   const { tracker, see, told } = openTracker()
   see(1, REFUSED)
   tracker
@@ -208,7 +208,7 @@ test('whoever left and came back between two ticks is at zero anew', () => {
   expect(told(1)?.zeroSinceMs).toBe(START)
 })
 
-test('who is at zero may be everybody together, of a rule that counts by nothing', () => {
+test('a rule without by is exhausted for all callers together', () => {
   const { tracker, see, pass } = openTracker()
   pass(MINUTE, () => see(1, { ...REFUSED, rule: 'all', by: [] }))
   pass(MINUTE, () => {
@@ -224,7 +224,7 @@ test('who is at zero may be everybody together, of a rule that counts by nothing
 
 const SHORT = { ...REFUSED, resetAfterMs: 2 * SECOND }
 
-test('a caller whose limits are whole again is no longer told as at zero, nor in its place', () => {
+test('a caller whose limits have refilled is no longer listed as exhausted', () => {
   const { tracker, see, pass, told } = openTracker()
   see(1, SHORT)
   expect(told(1)).toMatchObject({ zeroSinceMs: START })
@@ -238,7 +238,7 @@ test('a caller whose limits are whole again is no longer told as at zero, nor in
   expect(tracker.exhaustedCount).toBe(0)
 })
 
-test('callers that have refilled take no place of those at zero', () => {
+test('refilled callers take no place from exhausted ones', () => {
   const { tracker, see, pass, now } = openTracker()
   // More than are told of a rule, and all of them longer at zero; none by refusals or hours.
   for (let caller = 0; caller < 30; caller++) see(caller, { ...SHORT, resetAfterMs: 0 })
@@ -250,7 +250,7 @@ test('callers that have refilled take no place of those at zero', () => {
   expect(atZero.map(({ hash }) => hash)).toEqual([textOf(99)])
 })
 
-test('who comes back within five seconds of a refill is at zero since its first refusal', () => {
+test('a caller refused within five seconds of a refill is exhausted since its first refusal', () => {
   const { see, pass, told, now } = openTracker()
   see(1, SHORT)
   pass(7 * SECOND)
@@ -262,7 +262,7 @@ test('who comes back within five seconds of a refill is at zero since its first 
   expect(told(1)?.zeroSinceMs).toBe(now())
 })
 
-test('a caller at zero is told with the call that was refused last, once a tick', () => {
+test('an exhausted caller is listed with its last refused call, updated once a tick', () => {
   const { tracker, see, pass, told } = openTracker()
   const at = (path: string) => ({
     ...REFUSED,
@@ -285,7 +285,7 @@ test('a caller at zero is told with the call that was refused last, once a tick'
   expect(tracker.refusedCallOf('per-user')).toBe('POST /v1/other')
 })
 
-test('a caller at zero has its refused call also where others of the rule are refused more', () => {
+test('an exhausted caller has its refused call even if others are refused more often', () => {
   const { tracker, see, pass } = openTracker()
   pass(12 * SECOND, () => {
     see(1, { ...REFUSED, attributes: { user: 'u1', method: 'GET', path: '/quiet' } })

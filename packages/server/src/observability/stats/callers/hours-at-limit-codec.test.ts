@@ -11,7 +11,7 @@ function restored(text: string, startMs: number) {
   return after
 }
 
-test('hours outlive a restart, as of the hour it is then', () => {
+test('hours are restored relative to the current hour', () => {
   const { tracker, see, jump, now } = openTracker()
   see(1, REFUSED)
   see(2, { ...REFUSED, rule: 'per-ip', by: ['ip'], attributes: { ip: '203.0.113.7' } })
@@ -37,7 +37,7 @@ test('hours outlive a restart, as of the hour it is then', () => {
   expect(after.told(1)?.hours).toBe(0b1101)
 })
 
-test('what is saved, restored and saved again is the same', () => {
+test('saving, restoring and saving again gives the same text', () => {
   const seen = fc.record({ caller: fc.nat(50), rule: fc.constantFrom('a', 'b'), hour: fc.nat(30) })
   fc.assert(
     fc.property(fc.array(seen, { maxLength: 100 }), fc.string({ maxLength: 20 }), (all, user) => {
@@ -59,26 +59,26 @@ test('what is saved, restored and saved again is the same', () => {
   )
 })
 
-test('a full table comes back whole', () => {
+test('a full table is restored completely', () => {
   const { tracker, see, now } = openTracker()
   for (let caller = 0; caller < TABLE_SLOTS; caller++) see(caller, REFUSED)
   expect(restored(tracker.save(CLEAR), now()).tracker.held.hours).toBe(TABLE_SLOTS)
 })
 
-test('what is a day old is forgotten', () => {
+test('hours that are a day old are forgotten', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
   expect(restored(tracker.save(CLEAR), now() + 24 * HOUR).tracker.held.hours).toBe(0)
 })
 
-test('hours of a clock that was ahead are taken as they are', () => {
+test('hours of a clock that was ahead are restored unchanged', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
   const after = restored(tracker.save(CLEAR), now() - 5 * HOUR)
   expect(after.told(1)).toMatchObject({ hours: 1, lastSeenMs: now() - 5 * HOUR })
 })
 
-test('what was seen before the restoring is kept beside it', () => {
+test('hours recorded before the restore are kept', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
   see(2, { ...REFUSED, rule: 'other' })
@@ -129,7 +129,7 @@ test.each(DAMAGED)('%s is refused and changes nothing', (_, value, message) => {
   expect(tracker.held.hours).toBe(1)
 })
 
-test('text that is no JSON is refused, wherever it was cut', () => {
+test('truncated JSON is refused, wherever it was cut', () => {
   const { tracker, see } = openTracker()
   see(1, REFUSED)
   const text = tracker.save(CLEAR).trim()

@@ -42,7 +42,7 @@ function open(startMs = START, { index, processes, names = SEALED }: Options = {
 
 const path = (name = 'callers-24h.json') => join(folder, 'data', name)
 
-test('the hours of callers outlive a restart, for the owner alone to read', async () => {
+test('the hours of callers survive a restart in a file that only its owner can read', async () => {
   const before = open()
   before.see(1, REFUSED)
   await before.file.close()
@@ -54,7 +54,7 @@ test('the hours of callers outlive a restart, for the owner alone to read', asyn
   expect(after.lines).toMatchObject([{ level: 'info', callers: 1 }])
 })
 
-test('each of several processes has a file of its own', async () => {
+test('each of several processes has its own file', async () => {
   for (const index of [0, 1, 2]) {
     const { see, file } = open(START, { index })
     see(index, REFUSED)
@@ -71,7 +71,7 @@ test('each of several processes has a file of its own', async () => {
   expect(after.told(1)).toBeUndefined()
 })
 
-test('without a file there is nothing to say, and without callers nothing to write', async () => {
+test('a missing file is not logged, and without callers no file is written', async () => {
   const { file, lines } = open()
   file.restore()
   await file.save()
@@ -80,7 +80,7 @@ test('without a file there is nothing to say, and without callers nothing to wri
   expect(readdirSync(folder)).toEqual([])
 })
 
-test('when the last caller is forgotten, the file forgets it too', async () => {
+test('the file is emptied when the last caller is forgotten', async () => {
   const { see, jump, file } = open()
   see(1, REFUSED)
   await file.save()
@@ -89,7 +89,7 @@ test('when the last caller is forgotten, the file forgets it too', async () => {
   expect(readFileSync(path(), 'utf8')).toContain('"rules":[]')
 })
 
-test('a damaged file is warned of, and hours are counted anew', async () => {
+test('a damaged file is logged, and hours are counted from 0', async () => {
   const before = open()
   before.see(1, REFUSED)
   await before.file.close()
@@ -114,7 +114,7 @@ test('the file is written only when something changed', async () => {
   expect(statSync(path()).ino).not.toBe(ino)
 })
 
-test('a folder that cannot be written to is warned of once', async () => {
+test('a folder that cannot be written to is logged once', async () => {
   const { see, file, lines } = open()
   writeFileSync(join(folder, 'data'), 'not a folder')
   see(1, REFUSED)
@@ -158,7 +158,7 @@ test.each([SEALED, HASHED])(
   },
 )
 
-test('hours stored by hash alone outlive a restart, and are named when the caller comes again', async () => {
+test('hours stored without names survive a restart, and get a name when the caller calls again', async () => {
   const before = open(START, { names: HASHED })
   before.see(1, REFUSED)
   await before.file.close()
@@ -169,7 +169,7 @@ test('hours stored by hash alone outlive a restart, and are named when the calle
   expect(after.told(1)).toMatchObject({ hours: 0b11, caller: { user: 'u1' }, plan: 'free' })
 })
 
-test('names that cannot be opened, as after a new key secret, leave the hours', async () => {
+test('hours survive names that cannot be decrypted, as after a new key secret', async () => {
   const before = open()
   before.see(1, REFUSED)
   await before.file.close()
@@ -196,7 +196,7 @@ test.each([SEALED, HASHED])(
   },
 )
 
-test('what a crash left half written, and files of processes that are no more, are removed', () => {
+test('drafts of a crash and files of processes that no longer exist are removed', () => {
   for (const name of ['callers-24h.json.new', 'callers-24h-1.json', 'callers-24h-2.json']) {
     leave(name)
   }
@@ -209,7 +209,7 @@ test('what a crash left half written, and files of processes that are no more, a
   ])
 })
 
-test('a damaged file, which may hold names, is replaced at the first save', async () => {
+test('a damaged file, which may contain names, is replaced at the first save', async () => {
   leave('callers-24h.json', CLEAR_TEXT.slice(0, -3))
   const { file } = open()
   file.restore()
@@ -218,7 +218,7 @@ test('a damaged file, which may hold names, is replaced at the first save', asyn
   expect(dataText()).not.toContain('alice')
 })
 
-test('where names are clear by configuration they are stored as the previous release did', async () => {
+test('names in clear are stored in the format of the previous release', async () => {
   leave('callers-24h.json')
   const { file } = open(START, { names: CLEAR })
   file.restore()

@@ -13,7 +13,7 @@ import {
 } from './caller-tracker.test-helper.js'
 import { countHours, HIGHER_TIER_HOURS, HoursAtLimit, HOURS, shiftHours } from './hours-at-limit.js'
 
-test('bit i tells whether a caller came to its limit i hours ago', () => {
+test('bit i says whether a caller reached its limit i hours ago', () => {
   const { see, jump, told } = openTracker()
   see(1, REFUSED)
   jump(HOUR)
@@ -28,7 +28,7 @@ test('bit i tells whether a caller came to its limit i hours ago', () => {
   expect(told(1)?.hours).toBe(0b1010)
 })
 
-test('hours go by the wall clock', () => {
+test('hours follow the wall clock', () => {
   const { see, jump, told } = openTracker(START + 59 * MINUTE)
   see(1, REFUSED)
   jump(2 * MINUTE)
@@ -46,14 +46,14 @@ test('after 24 hours an hour is forgotten, and a caller without any as well', ()
   expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
 })
 
-test('after a sleep of days nobody is left', () => {
+test('after days of suspension no caller is left', () => {
   const { tracker, see, jump } = openTracker()
   see(1, REFUSED)
   jump(40 * HOUR)
   expect(tracker.held.hours).toBe(0)
 })
 
-test('a caller at its limit in most of the last 24 hours is told with its plan of the last one', () => {
+test('a caller at its limit in most of the last 24 hours is listed with its latest plan', () => {
   const { see, jump, told } = openTracker()
   for (let hour = 0; hour < HIGHER_TIER_HOURS; hour++) {
     const plan = hour < 10 ? 'free' : 'basic'
@@ -64,7 +64,7 @@ test('a caller at its limit in most of the last 24 hours is told with its plan o
   expect(countHours(told(1)?.hours ?? 0)).toBe(HIGHER_TIER_HOURS)
 })
 
-test('a flood of newcomers washes out nobody with two hours or more', () => {
+test('a flood of newcomers evicts no caller with two hours or more', () => {
   const { see, jump, told } = openTracker()
   for (let hour = 0; hour < 3; hour++) {
     for (let caller = 0; caller < 10; caller++) see(caller, REFUSED)
@@ -74,7 +74,7 @@ test('a flood of newcomers washes out nobody with two hours or more', () => {
   for (let caller = 0; caller < 10; caller++) expect(told(caller)?.hours).toBe(0b1110)
 })
 
-test('a newcomer gets in where every settled place is taken, and outgrows those with less', () => {
+test('a newcomer enters a table with all protected slots taken, and displaces callers with fewer hours', () => {
   const callers = new HoursAtLimit(START)
   const reach = (caller: number, nowMs: number) => {
     const { hi, lo } = hashOf(caller)
@@ -100,7 +100,7 @@ test('a newcomer gets in where every settled place is taken, and outgrows those 
   expect(callers.size).toBe(TABLE_SLOTS)
 })
 
-test('a clock that is set back for a moment shifts nothing twice', () => {
+test('a clock that is set back slightly shifts no hour twice', () => {
   const { see, jump, told } = openTracker()
   see(1, REFUSED)
   jump(HOUR)
@@ -109,7 +109,7 @@ test('a clock that is set back for a moment shifts nothing twice', () => {
   expect(told(1)?.hours).toBe(0b10)
 })
 
-test('hours counted and shifted are those of a list of 24', () => {
+test('counted and shifted hours agree with a list of 24 booleans', () => {
   fc.assert(
     fc.property(fc.nat(2 ** HOURS - 1), fc.nat(40), (hours, by) => {
       const list = Array.from({ length: HOURS }, (_, i) => (hours >>> i) & 1)

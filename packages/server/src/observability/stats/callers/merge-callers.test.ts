@@ -46,7 +46,7 @@ function fullSnapshot(refusals: number): CallersSnapshot {
   return snapshotOf(...some)
 }
 
-test('counts and errors of all nodes add up', async () => {
+test('counts and errors of all nodes are summed', async () => {
   const nodes = [
     snapshotOf({ refusals: 5, refusalsError: 1, use: 100 }),
     snapshotOf({ refusals: 7, refusalsError: 2, use: 50, useError: 20 }),
@@ -74,19 +74,19 @@ test('counts and errors of all nodes add up', async () => {
   ])
 })
 
-test('a node that tells of as many as it may, but not of this one, may have seen as much', async () => {
+test('a node with a full list may have counted an unlisted caller up to its last entry', async () => {
   const nodes = [snapshotOf({ refusals: 50 }), fullSnapshot(8), fullSnapshot(3)]
   const [first] = await mergeCallers(nodes, 'refusals', ALL, NOW)
   expect(first).toMatchObject({ hash: textOf(1), refusals: 61, error: 11 })
 })
 
-test('a node that tells of fewer knows no others', async () => {
+test('a node with a list that is not full has no unlisted callers', async () => {
   const nodes = [snapshotOf({ refusals: 50 }), snapshotOf({ hash: textOf(2), refusals: 40 })]
   const [first] = await mergeCallers(nodes, 'refusals', ALL, NOW)
   expect(first).toMatchObject({ hash: textOf(1), refusals: 50, error: 0 })
 })
 
-test('what a node tells of another rule says nothing of this one', async () => {
+test('entries of another rule do not affect this one', async () => {
   const other = fullSnapshot(90)
   const elsewhere = { ...other, callers: other.callers.map((row) => ({ ...row, rule: 'b' })) }
   const [first] = await mergeCallers(
@@ -101,7 +101,7 @@ test('what a node tells of another rule says nothing of this one', async () => {
   expect(all.at(-1)).toMatchObject({ rule: 'a', refusals: 9, error: 0 })
 })
 
-test('those with most for certain come first, and those with nothing for certain not at all', async () => {
+test('callers are sorted by their guaranteed count, and those without one are left out', async () => {
   const nodes = [
     snapshotOf(
       { hash: textOf(1), refusals: 1000, refusalsError: 999 },
@@ -119,7 +119,7 @@ test('those with most for certain come first, and those with nothing for certain
   ])
 })
 
-test('at zero for all is who is so on every node it calls, since the last of them', async () => {
+test('a caller is exhausted if it is on every node that it calls, since the last of them', async () => {
   const early = { zeroSinceMs: NOW - 5 * MINUTE }
   const late = { zeroSinceMs: NOW - MINUTE }
   const since = async (...nodes: readonly CallersSnapshot[]) => {
@@ -137,7 +137,7 @@ test('at zero for all is who is so on every node it calls, since the last of the
   expect(await since(snapshotOf({ ...early, lastSeenMs: NOW - 61 * SECOND }))).toEqual([])
 })
 
-test('the longest at zero come first', async () => {
+test('the longest exhausted callers come first', async () => {
   const node = snapshotOf(
     { hash: textOf(1), zeroSinceMs: NOW - MINUTE },
     { hash: textOf(2), zeroSinceMs: NOW - 3 * MINUTE },
@@ -163,7 +163,7 @@ test('an hour counts once, on however many nodes the limit was reached', async (
   expect(rows).toMatchObject([{ hash: textOf(1), hoursAtLimit: 12, error: 0 }])
 })
 
-test('at the limit in most hours is nobody who was so in fewer than half of the last 24', async () => {
+test('callers at the limit in fewer than half of the last 24 hours are left out', async () => {
   const hours = [1, 11, 12, 24].map((count, place) => ({
     hash: textOf(place),
     hours: 2 ** count - 1,
@@ -174,13 +174,13 @@ test('at the limit in most hours is nobody who was so in fewer than half of the 
   expect(byUse).toMatchObject([{ hoursAtLimit: 1 }])
 })
 
-test('everybody together has no plan, whoever called last', async () => {
+test('all callers together have no plan', async () => {
   const everybody = snapshotOf({ refusals: 1, caller: {}, plan: 'pro' })
   const rows = await mergeCallers([everybody], 'refusals', ALL, NOW)
   expect(rows).toMatchObject([{ caller: {}, plan: null }])
 })
 
-test('a caller is named by the node that saw it last, of those that can name it', async () => {
+test('a caller has the name of the node that saw it last, among those with a name', async () => {
   const nodes = [
     snapshotOf({ refusals: 1, plan: 'free', lastSeenMs: NOW - 3 }),
     snapshotOf({ refusals: 1, plan: 'pro', lastSeenMs: NOW - 2 }),
@@ -193,12 +193,12 @@ test('a caller is named by the node that saw it last, of those that can name it'
   }
 })
 
-test('no more are told than were asked for, and of nobody nothing', async () => {
+test('the list has at most the requested length, and is empty without callers', async () => {
   expect(await mergeCallers([fullSnapshot(3)], 'refusals', { limit: 4 }, NOW)).toHaveLength(4)
   expect(await mergeCallers([], 'hours', ALL, NOW)).toEqual([])
 })
 
-test('figures are since the first node began to count', () => {
+test('counts cover the time since the first node began to count', () => {
   const later = { ...snapshotOf(), callersSinceMs: START + MINUTE }
   expect(callersSinceMs([later, snapshotOf()], NOW)).toBe(START)
   expect(callersSinceMs([], NOW)).toBe(NOW)
@@ -218,7 +218,7 @@ const event: fc.Arbitrary<Stream> = fc.record({
   isRefused: fc.boolean(),
 })
 
-test('over all nodes and both periods, a figure is not too low, and at most its error too high', async () => {
+test('over all nodes and both periods a count is never too low, and at most its error too high', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(event, { minLength: 1, maxLength: 2500, size: 'max' }),
@@ -276,7 +276,7 @@ test('a caller whose hours are on two nodes is a candidate by both together', as
   expect(rows?.hoursAtLimit).toBe(14)
 })
 
-test('of callers of thousands only the first are told, in their order', async () => {
+test('of thousands of callers the first are listed, in order', async () => {
   const weights = Array.from({ length: 3000 }, (_, i) => (i * 7919) % 3001)
   const node = snapshotOf(...weights.map((refusals, i) => ({ hash: textOf(i), refusals })))
   const rows = await mergeCallers([node], 'refusals', { limit: 50 }, NOW)
@@ -284,7 +284,7 @@ test('of callers of thousands only the first are told, in their order', async ()
   expect(rows.map(({ refusals }) => refusals)).toEqual(heaviest)
 })
 
-test('a node whose news of a caller are older than its refill does not end its time at zero', async () => {
+test('a node that last saw a caller before its refill does not end its exhaustion', async () => {
   const refilled = { hash: 'a', zeroSinceMs: NOW - 40_000, lastSeenMs: NOW - 30_000 }
   const old = snapshotOf({ ...refilled, isRefilled: true })
   const present = snapshotOf({ hash: 'a', zeroSinceMs: NOW - 10_000, lastSeenMs: NOW })
@@ -294,7 +294,7 @@ test('a node whose news of a caller are older than its refill does not end its t
   expect(await since(old)).toEqual([])
 })
 
-test('the refused call is that of the node that saw the caller last, of those that know one', async () => {
+test('the refused call is from the node that saw the caller last, among those that know one', async () => {
   const row = (lastRefusedCall: string | null, lastSeenMs: number) =>
     snapshotOf({ hash: 'a', refusals: 1, lastRefusedCall, lastSeenMs })
   const sights = [row('GET /a', NOW - 2000), row('GET /b', NOW - 1000), row(null, NOW)]

@@ -12,7 +12,7 @@ test('a refused call is its method and its canonical path, without the query', (
   expect(call({ user: 'u1' })).toBeUndefined()
 })
 
-test('a call that took a route is shown by its pattern, which holds no ids', () => {
+test('a call with a matched route is shown by its pattern, which contains no ids', () => {
   const attributes = { method: 'HEAD', path: '/v1/orders/7' }
   expect(call(attributes, 'GET /v1/orders/:id')).toBe('HEAD /v1/orders/:id')
   expect(call(attributes, '/v1/*')).toBe('HEAD /v1/*')

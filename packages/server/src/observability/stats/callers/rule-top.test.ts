@@ -17,7 +17,7 @@ function count(top: RuleTop, callers: readonly number[]): void {
 /** Some that come often, and more others than there are places. */
 const crowds = fc.array(fc.oneof(fc.nat(30), fc.nat(150)), { maxLength: 600, size: 'max' })
 
-test('the highest are those whose figures are highest, of both periods together', () => {
+test('the highest callers are those with the highest counts of both periods together', () => {
   fc.assert(
     fc.property(crowds, crowds, fc.integer({ min: 1, max: 40 }), (before, present, limit) => {
       const top = new RuleTop(ALWAYS)
@@ -41,7 +41,7 @@ test('the highest are those whose figures are highest, of both periods together'
   )
 })
 
-test('a caller without a place in one period may have had as much there as the smallest', () => {
+test('a caller missing in one period may have had as much there as the smallest count', () => {
   const top = new RuleTop(ALWAYS)
   for (let caller = 0; caller < SKETCH_SIZE; caller++) count(top, [caller, caller, caller])
   top.rotate()
@@ -54,7 +54,7 @@ test('a caller without a place in one period may have had as much there as the s
   expect([top.size, top.estimate(hi, lo).count]).toEqual([0, 0])
 })
 
-test('without a place nothing is told, and it asks once', () => {
+test('a rule without a slot has no callers, and requests a slot once', () => {
   let requests = 0
   const top: RuleTop = new RuleTop({
     acquire(who) {

@@ -19,7 +19,7 @@ const NOW = START + 10 * MINUTE
 const ALL = { limit: 10_000 }
 
 describe('a node', () => {
-  test('counts would-be refusals of a caller by rule in shadow and by candidate', () => {
+  test('counts would-be refusals of a caller by shadow rule and by candidate', () => {
     const { tracker, would, now } = openTracker()
     for (let i = 0; i < 3; i++) would(1)
     for (let i = 0; i < 2; i++) would(1, 'candidate')
@@ -52,7 +52,7 @@ describe('a node', () => {
     expect(tracker.view(20, START)).toEqual([])
   })
 
-  test('tells of the present five minutes and the five before', () => {
+  test('covers the current five minutes and the five before', () => {
     const { tracker, would, pass } = openTracker()
     would(1)
     pass(PERIOD_MS)
@@ -65,14 +65,14 @@ describe('a node', () => {
     expect(tracker.held.top).toBe(0)
   })
 
-  test('forgets who would have been refused when the rule counts by something else', () => {
+  test('forgets would-be refusals when the rule counts by other attributes', () => {
     const { tracker, see, would } = openTracker()
     would(1)
     see(1, { by: ['ip'], attributes: { ip: '192.0.2.1' } })
     expect(tracker.shadowView(20)).toEqual([])
   })
 
-  test('keeps refusals, use and their callers as they are while a candidate would refuse a crowd', () => {
+  test('keeps refusals and use unchanged while a candidate would refuse many callers', () => {
     const quiet = openTracker()
     const loud = openTracker()
     for (const { see } of [quiet, loud]) {
@@ -86,7 +86,7 @@ describe('a node', () => {
     expect(loud.tracker.view(20, START)).toEqual(quiet.tracker.view(20, START))
   })
 
-  test('holds and tells of a bounded number of them, of the rules with most', () => {
+  test('tracks and publishes a bounded number of them, of the rules with most', () => {
     const { tracker, would } = openTracker()
     for (let rule = 0; rule < 300; rule++) {
       for (let i = 0; i < 100 + (rule === 7 ? 900 : 0); i++) would(i, 'shadow', `r${rule}`)
@@ -131,7 +131,7 @@ describe('all nodes together', () => {
   }
   const other = { hash: textOf(2), caller: { user: 'u2' } }
 
-  test('add up would-be refusals and by how much they may be too high', async () => {
+  test('sum would-be refusals and their errors', async () => {
     const nodes = [
       snapshotOf([
         { candidateRefusals: 5, candidateRefusalsError: 1 },
@@ -145,7 +145,7 @@ describe('all nodes together', () => {
     ])
   })
 
-  test('understand a node of a release that does not tell of would-be refusals', async () => {
+  test('accept a node of a release without would-be refusals', async () => {
     const nodes = [
       snapshotOf(undefined, [{ user: 1, refusals: 4 }]),
       snapshotOf([{ shadowRefusals: 5 }], [{ user: 1, refusals: 2 }]),
@@ -156,7 +156,7 @@ describe('all nodes together', () => {
     expect(await mergeCallers([snapshotOf(undefined)], 'shadow', ALL, NOW)).toEqual([])
   })
 
-  test('list by refusals first who was refused, then who would have been', async () => {
+  test('list refused callers before those that would have been refused', async () => {
     const crowd = Array.from({ length: 20 }, (_, i) => ({
       hash: textOf(100 + i),
       caller: { user: `u${100 + i}` },
@@ -174,21 +174,21 @@ describe('all nodes together', () => {
     expect(last).toMatchObject({ refusals: 0, error: 0, candidateRefusals: 2_000_038 })
   })
 
-  test('leave out by use, zero and hours who would only have been refused', async () => {
+  test('leave callers with only would-be refusals out of use, zero and hours', async () => {
     const nodes = [snapshotOf([{ shadowRefusals: 9 }])]
     for (const order of ['use', 'zero', 'hours'] as const) {
       expect(await mergeCallers(nodes, order, ALL, NOW)).toEqual([])
     }
   })
 
-  test('say of one rule alone who it would have refused', async () => {
+  test('list the would-be refusals of one rule', async () => {
     const nodes = [snapshotOf([{ shadowRefusals: 9 }, { rule: 'b', candidateRefusals: 3 }])]
     expect(await mergeCallers(nodes, 'shadow', { ...ALL, rule: 'b' }, NOW)).toMatchObject([
       { rule: 'b', candidateRefusals: 3 },
     ])
   })
 
-  test('tell how much a node that did not tell of a caller may add', async () => {
+  test('add to the error what nodes that did not publish a caller may have counted', async () => {
     const full = Array.from({ length: SNAPSHOT_CALLERS_MAX }, (_, i) => ({
       hash: textOf(1000 + i),
       candidateRefusals: 6,
@@ -201,7 +201,7 @@ describe('all nodes together', () => {
     })
   })
 
-  test('count nothing for a node that says its figures are all too high', async () => {
+  test('count 0 for a node whose error exceeds its count', async () => {
     const nodes = [snapshotOf([{ shadowRefusals: 1, shadowRefusalsError: 1000 }])]
     expect(await mergeCallers(nodes, 'shadow', ALL, NOW)).toEqual([])
   })

@@ -17,7 +17,7 @@ function setUp(activity: number) {
   return { places, held, waiting }
 }
 
-test('a place that is given up goes to the busiest that waits, not to whoever calls first', () => {
+test('a released slot goes to the busiest waiting rule, not to the first one that is called', () => {
   const { places, held, waiting } = setUp(10)
   for (const top of waiting) count(top, 1)
   const busy = waiting[7]
@@ -29,7 +29,7 @@ test('a place that is given up goes to the busiest that waits, not to whoever ca
   expect(places.used).toBe(RULES_TOP_MAX)
 })
 
-test('several that are far busier get theirs at once, some at a time', () => {
+test('several far busier rules get slots at one tick, up to a bound', () => {
   const { places, waiting } = setUp(10)
   for (const top of waiting) count(top, 100)
   places.tick()

@@ -30,7 +30,7 @@ const streams = fc.array(fc.tuple(caller, amount), { minLength: 1, maxLength: 30
 /** Thousands of events would be made fewer for minutes; the seed tells enough. */
 const RUNS = { numRuns: 50, endOnFailure: true }
 
-test('a figure is never too low, and at most its error too high', () => {
+test('a count is never too low, and at most its error too high', () => {
   fc.assert(
     fc.property(streams, (stream) => {
       const { sketch, truth } = count(stream)
@@ -63,7 +63,7 @@ test('every caller with more than a 64th of the total has a place', () => {
   )
 })
 
-test('with fewer callers than places every figure is exact', () => {
+test('with fewer callers than places every count is exact', () => {
   const { sketch, truth } = count(Array.from({ length: 640 }, (_, i) => [i % 63, i] as const))
   for (const [who, real] of truth) {
     expect(sketch.countAt(placeOf(sketch, who))).toBe(real)
@@ -72,7 +72,7 @@ test('with fewer callers than places every figure is exact', () => {
   expect(sketch.floor).toBe(0)
 })
 
-test('whoever takes the place of another is named when it comes again', () => {
+test('a caller that replaced another gets a label when it calls again', () => {
   const sketch = new SpaceSaving()
   for (let i = 0; i < SKETCH_SIZE; i++) {
     const { hi, lo } = hashOf(i)
@@ -90,7 +90,7 @@ test('whoever takes the place of another is named when it comes again', () => {
   expect([sketch.countAt(place), sketch.errorAt(place), sketch.lastMsAt(place)]).toEqual([5, 2, 7])
 })
 
-test('after it was cleared it knows nobody', () => {
+test('a cleared sketch is empty', () => {
   const { sketch } = count(Array.from({ length: 500 }, (_, i) => [i, 1] as const))
   sketch.clear()
   expect([sketch.size, sketch.floor, placeOf(sketch, 499)]).toEqual([0, 0, -1])

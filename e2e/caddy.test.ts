@@ -9,7 +9,7 @@ function startCaddy(options: GuideOptions): Program {
   const folder = makeFolder()
   writeGuideFile('Caddyfile', folder, options)
   const args = ['run', '--config', join(folder, 'Caddyfile'), '--adapter', 'caddyfile']
-  // Caddy keeps certificates and its last configuration in the home of its user.
+  // Caddy keeps certificates and its last configuration in the user's home directory.
   const env = { HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder }
   return startProgram(findService('caddy'), args, { cwd: folder, env })
 }

@@ -1,4 +1,4 @@
-/** A receiver of alerts as an operator would have one: it believes nothing that is not signed. */
+/** A webhook receiver as an operator would run one: it accepts only signed alerts. */
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
@@ -16,16 +16,16 @@ interface PostedAlert {
   readonly alert: AlertView
   /** What the receiver answered. */
   readonly status: number
-  /** The same for every try of one delivery. */
+  /** The delivery id, which is the same for every attempt of one delivery. */
   readonly delivery: string
 }
 
 export class AlertReceiver {
-  /** Everything that came, also what was answered with a failure. */
+  /** Every request received, including those answered with an error. */
   readonly posted: PostedAlert[] = []
-  /** What it answers from now on. */
+  /** Sets the status of the next answers. */
   status = 204
-  /** Whether it ends every connection without a word. */
+  /** Whether it closes every connection without answering. */
   dropsConnections = false
   readonly #problems: string[] = []
   #server: Server | undefined
@@ -48,12 +48,12 @@ export class AlertReceiver {
     await new Promise((resolve) => server.close(resolve))
   }
 
-  /** What was accepted of alerts whose ids begin so, in the order in which it came. */
+  /** The accepted alerts whose ids begin with this prefix, in order of arrival. */
   accepted(id: string): readonly PostedAlert[] {
     return this.posted.filter((each) => each.alert.id.startsWith(id) && each.status < 300)
   }
 
-  /** The last that was accepted of it, once it is of that state. */
+  /** Waits until the last accepted alert with this prefix has that state. */
   async waitForState(
     id: string,
     state: PostedAlert['state'],
@@ -69,7 +69,7 @@ export class AlertReceiver {
     )
   }
 
-  /** Each began and ended once, in that order; all was signed and has its section. */
+  /** Expects that each alert fired once and resolved once, signed and with its runbook section. */
   expectFiredOnce(...ids: readonly string[]): void {
     for (const id of ids) {
       const accepted = this.accepted(id)
@@ -88,7 +88,7 @@ export class AlertReceiver {
     for (const { alert } of this.posted) expectSection(alert)
   }
 
-  /** What came, a line each, for whoever reads of a failure. */
+  /** The received alerts, one per line, for failure messages. */
   summary(): string {
     const lines = this.posted.map(
       ({ state, status, alert: { id, since, resolvedAt } }) =>

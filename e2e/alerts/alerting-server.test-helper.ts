@@ -1,4 +1,4 @@
-/** A server whose alerts go to a receiver, and everything that tells of them. */
+/** A server that delivers its alerts to a receiver, with helpers to read its log and events. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,11 +14,11 @@ const SOON = { timeout: 20_000, interval: 50 }
 export interface AlertingServerOptions {
   /** Where alerts are posted. */
   readonly url: string
-  /** The rest of `alerts`. */
+  /** The other fields of `alerts`. */
   readonly alerts?: Readonly<Record<string, unknown>>
-  /** The rest of sluice.yaml. */
+  /** The other sections of sluice.yaml. */
   readonly config?: Readonly<Record<string, unknown>>
-  /** Undefined: there is a database. */
+  /** Undefined when the test has a database. */
   readonly rules?: readonly unknown[]
   readonly env?: Readonly<Record<string, string>>
 }
@@ -27,8 +27,8 @@ export interface AlertingServer extends RunningServer {
   readonly client: AdminClient
   readonly operator: Operator
   /**
-   * Its log has these lines of that message and alert, and no others; perhaps not at once, as it
-   * comes another way than what a receiver is told.
+   * Expects that the log has exactly these lines for that message and alert. Polls, because the log
+   * and the receiver are written independently.
    */
   expectLogged(
     message: 'alert' | 'alert over',
@@ -44,7 +44,7 @@ interface Line {
   readonly subject?: string
 }
 
-/** A file of JSON is one of YAML. */
+/** JSON is valid YAML. */
 export async function startAlertingServer(options: AlertingServerOptions): Promise<AlertingServer> {
   const { url, alerts, config, rules, env } = options
   const folder = makeFolder()
@@ -81,7 +81,7 @@ function linesOf({ program }: RunningServer): readonly Line[] {
       try {
         return [JSON.parse(line) as Line]
       } catch {
-        // The first may be cut, and what is for people is no line of the log.
+        // The first line may be cut, and the banner is not JSON.
         return []
       }
     })
@@ -89,7 +89,7 @@ function linesOf({ program }: RunningServer): readonly Line[] {
 
 type Attributes = Readonly<Record<string, string>>
 
-/** All of them at once, over a connection of their own: whichever worker gets it decides all. */
+/** Makes all calls at once on one connection, so that one worker decides them all. */
 export async function check(api: string, calls: readonly Attributes[]): Promise<void> {
   const response = await fetch(`${api}/v1/check`, {
     method: 'POST',
@@ -100,7 +100,7 @@ export async function check(api: string, calls: readonly Attributes[]): Promise<
   if (!response.ok) throw new Error(`found status ${response.status}`)
 }
 
-/** Does it again and again, with a pause after each; what it returns ends that. */
+/** Repeats an action with a pause after each; the returned function stops it. */
 export function repeatEvery(everyMs: number, work: () => Promise<void>): () => Promise<void> {
   let isOver = false
   const done = (async () => {
@@ -109,7 +109,7 @@ export function repeatEvery(everyMs: number, work: () => Promise<void>): () => P
       await sleep(everyMs)
     }
   })()
-  // A failure is met by who ends it, and not before.
+  // The error is thrown to the code that stops the loop, not earlier.
   done.catch(() => {})
   return async () => {
     isOver = true
@@ -117,7 +117,7 @@ export function repeatEvery(everyMs: number, work: () => Promise<void>): () => P
   }
 }
 
-/** The alerts that events tell of, from now on; what it returns with them ends that. */
+/** Collects the alerts of the event stream from now on; also returns a function that stops it. */
 export async function followAlerts({ client }: AlertingServer) {
   const events: AlertView[] = []
   const end = new AbortController()

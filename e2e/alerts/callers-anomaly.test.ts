@@ -1,7 +1,7 @@
 /**
- * Addresses that rotate, in real time: what is usual is learnt for two minutes, and callers are
- * counted for five. So `npm run test:long` alone runs it; observation.test.ts of the server has the
- * same with a clock of its own.
+ * Rotating addresses in real time: the baseline takes two minutes to learn, and callers are counted
+ * over five. Only `npm run test:long` runs this; the server's unit tests cover the same with a
+ * virtual clock.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -15,13 +15,13 @@ import {
 } from './alerting-server.test-helper.js'
 
 const isLong = process.env['SLUICE_RUNS'] !== undefined
-/** Of the shortest time over which what is usual may be learnt. */
+/** For the shortest baseline period that the configuration accepts. */
 const LEARNT_AFTER_MS = 140_000
 const TEST_MS_MAX = 900_000
 const USERS = 30
 const ATTACKERS_AT_ONCE = 1000
 
-describe.runIf(isLong)('a rule by address', () => {
+describe.runIf(isLong)('callers-anomaly alert', () => {
   const receiver = new AlertReceiver()
   let server: AlertingServer
   let stopUsers = async () => {}
@@ -49,7 +49,7 @@ describe.runIf(isLong)('a rule by address', () => {
     await receiver.close()
   })
 
-  test('that meets far more callers than usual and refuses none is an alert, until they are away', {
+  test('a rule by address raises the alert when it meets far more callers than usual, until they leave', {
     timeout: TEST_MS_MAX,
   }, async () => {
     await sleep(LEARNT_AFTER_MS)

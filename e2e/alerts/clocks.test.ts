@@ -1,4 +1,6 @@
-/** A primary of a Cluster whose clock is wrong: by ours, and by that of the other. */
+/**
+ * A primary of a Cluster with a wrong clock, compared with this machine's and the other primary's.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
@@ -7,7 +9,7 @@ import { AlertReceiver } from './alert-receiver.test-helper.js'
 import { startAlertingServer, type AlertingServer } from './alerting-server.test-helper.js'
 
 const AHEAD_MS = 200
-/** A busy machine makes each reading less sure than it would be. */
+/** On a busy machine each clock reading has a larger margin of error. */
 const UNSURE_MS = 150
 
 const nodes: ShiftedRedis[] = []
@@ -38,7 +40,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-test('a clock that is ahead is off ours and off the others, until it is set right', {
+test('a store clock that runs ahead raises clock alerts against this node and the other stores until it is corrected', {
   timeout: 150_000,
 }, async () => {
   const [wrong, right] = nodes

@@ -1,7 +1,7 @@
 /**
- * The metrics of two real outages, scraped as they happen and given to promtool: Redis is killed,
- * and Redis hangs. What Prometheus would tell of them is what the rule file says, in its own time:
- * each scrape stands for one of 15 s.
+ * Metrics of two real outages, scraped while they happen and given to promtool: Redis is killed,
+ * and Redis hangs. The alerts that promtool evaluates must match the rule file. Each scrape stands
+ * for one every 15 s.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -16,14 +16,14 @@ import { AlertReceiver } from './alert-receiver.test-helper.js'
 import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const RULES_FILE = fileURLToPath(new URL('../../monitoring/prometheus-rules.yaml', import.meta.url))
-/** While nothing changes; while something does, the seconds that a server takes to find it out. */
+/** Scrape interval in a steady state, and while a server needs seconds to notice a change. */
 const STEADY_MS = 100
 const CHANGE_MS = 1000
 /** In the virtual time of promtool. */
 const SCRAPE_SECONDS = 15
 const SCRAPES_MAX = 150
 const TARGET = 'job="sluice",instance="a:9090"'
-/** More scrapes than the alert looks back. */
+/** More scrapes than the range of the alert expression. */
 const TWO_MINUTES = 9
 const RULES = ['a', 'b', 'c'].map((id) => ({
   id,
@@ -48,7 +48,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-/** What Prometheus would have stored, a value for each scrape. */
+/** The samples that Prometheus would have stored, one value per scrape. */
 class Recording {
   readonly #admin: string
   readonly #names: ReadonlySet<string>
@@ -60,7 +60,7 @@ class Recording {
     this.#names = names
   }
 
-  /** Scrapes until something is so, and then so many times more. */
+  /** Scrapes until a condition holds, and then this many times more. */
   async scrapeUntil(isSo: () => boolean, more: number): Promise<void> {
     do {
       await this.scrape()
@@ -72,7 +72,7 @@ class Recording {
     }
   }
 
-  /** The last value of the only series of that name; undefined: the last scrape had none. */
+  /** The last value of the only series of that name; undefined if the last scrape had none. */
   last(name: string): number | undefined {
     for (const [series, values] of this.#series) {
       const value = values[this.scrapes - 1]
@@ -81,7 +81,7 @@ class Recording {
     return undefined
   }
 
-  /** The sum of the last values of all series of that name whose labels have this text. */
+  /** The sum of the last values of all series of that name whose labels contain this text. */
   sum(name: string, labels: string): number {
     const all = [...this.#series].filter(
       ([series]) => series.startsWith(`${name}{`) && series.includes(labels),
@@ -113,7 +113,9 @@ class Recording {
   }
 }
 
-/** Metrics that the rule file looks at; quantiles of times are no part of an outage. */
+/**
+ * The metrics that the rule file uses, without latency quantiles, which are not part of an outage.
+ */
 function metricsOfRules(): ReadonlySet<string> {
   const names = readFileSync(RULES_FILE, 'utf8').match(/(?<![\w:])sluice_\w+/g) ?? []
   return new Set(names.filter((name) => !name.endsWith('_bucket')))
@@ -128,7 +130,7 @@ interface Expected {
   readonly exp_samples: readonly { readonly labels: string; readonly value: number }[]
 }
 
-test('the stock alert fires while Redis is killed and while it hangs, alone, and is over after each', {
+test('the stock alert fires alone while Redis is killed and while it hangs, and resolves after each', {
   timeout: 180_000,
 }, async () => {
   const server = await startAlertingServer({
@@ -144,10 +146,10 @@ test('the stock alert fires while Redis is killed and while it hangs, alone, and
   const expected: Expected[] = []
   const timeOf = (scrape: number) => `${scrape * SCRAPE_SECONDS}s`
   const firing = [{ labels: `{alertname="SluiceStoreDown",store="${redis.address}"}`, value: 1 }]
-  // A machine that is busy makes decisions late, of which another alert may tell.
+  // On a busy machine decisions are late, which is another alert.
   const expectOver = () =>
     expected.push({ expr: STORE_DOWN, eval_time: timeOf(metrics.scrapes - 1), exp_samples: [] })
-  /** From the scrape on at which it was seen, it is the only page at each of these. */
+  /** From the scrape at which it fired, it is the only paging alert at each of these times. */
   const expectOnlyPage = (scrapes: number) => {
     for (let i = 1; i <= scrapes; i++) {
       const at = { eval_time: timeOf(metrics.scrapes - i) }
@@ -161,7 +163,7 @@ test('the stock alert fires while Redis is killed and while it hangs, alone, and
   await redis.kill()
   await metrics.scrapeUntil(isDown, TWO_MINUTES)
   expectOnlyPage(TWO_MINUTES)
-  // What made the alert silent before: no breaker is open where there is no connection.
+  // The cause of an alert that once did not fire: no breaker opens without a connection.
   expect(metrics.last('sluice_breaker_open')).toBe(0)
   const text = await (await fetch(`${server.admin}/metrics`)).text()
   const [, unsent] = /^sluice_store_errors_total\{code="connection"\} (\d+)$/m.exec(text) ?? []
@@ -183,12 +185,12 @@ test('the stock alert fires while Redis is killed and while it hangs, alone, and
   expect(promtool(metrics, expected)).toContain('SUCCESS')
 })
 
-/** Throws with what it says where something was otherwise. */
+/** Throws with the output of promtool if an expectation failed. */
 function promtool(metrics: Recording, expected: readonly Expected[]): string {
   const interval = `${SCRAPE_SECONDS}s`
   const tests = [{ interval, input_series: metrics.inputSeries(), promql_expr_test: expected }]
   const whole = { rule_files: [RULES_FILE], evaluation_interval: interval, tests }
-  // What is JSON is YAML.
+  // JSON is valid YAML.
   const file = join(makeFolder(), 'outage.test.yaml')
   writeFileSync(file, JSON.stringify(whole))
   const options = { encoding: 'utf8', stdio: 'pipe' } as const

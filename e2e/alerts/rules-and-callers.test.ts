@@ -1,6 +1,6 @@
 /**
- * One server, its rules in Postgres, with a little traffic that is as it always is: a caller that
- * loops, a rule store that is gone, a burst of refusals. Nobody takes its alerts at first.
+ * One server with rules in Postgres and a little steady traffic: a caller that loops, a rule store
+ * that is gone, and a burst of refusals. At first the receiver accepts no alert.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -18,9 +18,9 @@ const SOON = { timeout: 20_000, interval: 50 }
 /** Longer than a busy machine keeps the usual caller from its next call. */
 const CALLER_EXHAUSTED = '5s'
 const RULES_STALE = '5s'
-/** Six looks, ten seconds apart or later, after which it is known what is usual. */
+/** Six samples, ten seconds or more apart, after which the baseline is known. */
 const LEARNT_AFTER_MS = 85_000
-/** Below what would be unusual for a rule that has just come. */
+/** Below the anomaly threshold of a new rule. */
 const LOOP_EVERY_MS = 500
 
 const RULES = [
@@ -29,10 +29,13 @@ const RULES = [
 ]
 
 const LOOP = { user: 'loop', path: '/login' }
-/** One of them is refused, and somebody else's the next second: nobody is at zero for long. */
+/**
+ * One call is refused, and in the next second one of another caller, so no caller is exhausted for
+ * long.
+ */
 const usualOf = (second: number) =>
   Array.from({ length: 3 }, () => ({ user: `usual-${second % 20}`, path: '/search' }))
-/** So many that a look which saw one of them alone is far above what is usual. */
+/** Enough that a sample with only one of them is far above the baseline. */
 const BURST = Array.from({ length: 1000 }, () => ({ user: 'usual', path: '/search' }))
 
 const receiver = new AlertReceiver()
@@ -63,7 +66,7 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-test('a caller that loops is an alert until it has room, and waits for its receiver', {
+test('a looping caller raises an alert until it has capacity again, and the alert is kept until its receiver accepts it', {
   timeout: 150_000,
 }, async () => {
   const stop = repeatEvery(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
@@ -93,7 +96,7 @@ test('a caller that loops is an alert until it has room, and waits for its recei
   expect((await server.operator.sluice('alerts')).code).toBe(0)
 })
 
-test('rules that Postgres does not confirm are stale, until it is back', {
+test('rules that Postgres does not confirm raise a stale-rules alert until Postgres is back', {
   timeout: 120_000,
 }, async () => {
   await postgres.kill()
@@ -108,7 +111,7 @@ test('rules that Postgres does not confirm are stale, until it is back', {
   await server.expectLogged('alert over', 'rules-stale', [{}])
 })
 
-test('a rule that refuses far more than it did for a minute is unusual, until it does no more', {
+test('a rule that suddenly refuses far more than its baseline raises an alert until it stops', {
   timeout: 240_000,
 }, async () => {
   await sleep(LEARNT_AFTER_MS - (performance.now() - startedMs))
@@ -118,7 +121,7 @@ test('a rule that refuses far more than it did for a minute is unusual, until it
   burst = false
   expect(unusual).toMatchObject({ severity: 'ticket', subject: 'search' })
   const { perSecond, usualPerSecond } = unusual.details
-  // About one, and what is learnt of ten seconds of which the burst had a part.
+  // About one, because the baseline may include ten seconds that contain part of the burst.
   expect(Number(usualPerSecond)).toBeGreaterThan(0)
   expect(Number(usualPerSecond)).toBeLessThan(5)
   expect(Number(perSecond)).toBeGreaterThan(5 * Number(usualPerSecond))

@@ -1,4 +1,4 @@
-/** Redis is killed while nobody calls: no breaker opens, and yet somebody must know. */
+/** Redis is killed while there is no traffic: no breaker opens, but an alert must fire. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
@@ -17,7 +17,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-test('a Redis that is killed is told of without a single call, and over when it is back', {
+test('a killed Redis raises an alert without a single call, and the alert resolves when Redis is back', {
   timeout: 90_000,
 }, async () => {
   const { client } = await startAlertingServer({
@@ -30,7 +30,8 @@ test('a Redis that is killed is told of without a single call, and over when it 
   const begun = await receiver.waitForState('breaker-open', 'firing')
   expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
   expect(begun.summary).toContain('cannot be reached')
-  // What other nodes saw is on that Redis, and nobody must take one for all.
+  // The snapshots of other nodes are on that Redis, so the answer must not claim to cover all
+  // nodes.
   expect(await client.stats()).toMatchObject({ nodes: 1, isWhole: false })
   expect((await client.top()).isWhole).toBe(false)
   await redis.restart()

@@ -1,4 +1,4 @@
-/** Redis is killed under 300 rules that are all called: one page, which names the cause. */
+/** Redis is killed while 300 rules are in use: one page, which names the cause. */
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
@@ -21,12 +21,12 @@ afterAll(async () => {
   await redis.stop()
 })
 
-test('300 rules and one dead Redis are one page with cause and count, and one end of it', {
+test('300 rules and one dead Redis raise one page with cause and count, which resolves once', {
   timeout: 120_000,
 }, async () => {
   const { api, client, operator } = await startAlertingServer({
     url: await receiver.open(),
-    // A machine that is busy makes any Redis slow, and this is about one that is gone.
+    // On a busy machine any Redis is slow; this test is about one that is gone.
     config: { redis: { url: redis.url, deadline: '5s' } },
     alerts: { off: ['store-slow'] },
     rules: ids.map((id) => ({
@@ -39,7 +39,7 @@ test('300 rules and one dead Redis are one page with cause and count, and one en
   })
   const calls = ids.map((id) => ({ user: 'u1', path: `/${id}` }))
   const stop = repeatEvery(20, () => check(api, calls))
-  // Enough decisions that availability could speak.
+  // Enough decisions to trigger the availability alert.
   const decided = async () => (await client.stats()).series.allowed.reduce((a, b) => a + b, 0)
   await vi.waitFor(async () => expect(await decided()).toBeGreaterThan(2000), SOON)
   const pagesOf = async () => (await client.alerts()).active.filter((a) => a.severity === 'page')

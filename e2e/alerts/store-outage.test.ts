@@ -1,4 +1,4 @@
-/** Redis falls silent, twice: what two workers see of it is told as one. */
+/** Redis stops answering twice: the findings of two workers are reported as one alert. */
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
@@ -12,10 +12,10 @@ import {
 } from './alerting-server.test-helper.js'
 
 const WORKERS = 2
-/** Twice what availability needs, for each worker. */
+/** Twice what the availability alert needs, for each worker. */
 const LISTS_AT_FIRST = 4
 const STEADY = { user: 'u1', path: '/steady' }
-/** Decided by a node itself, so that many of them are quick. */
+/** Decided by the node itself, so that many calls are quick. */
 const CROWD = Array.from({ length: 1000 }, () => ({ user: 'u2', path: '/crowd' }))
 const STEADY_EVERY_MS = 50
 const SOON = { timeout: 20_000, interval: 50 }
@@ -34,7 +34,7 @@ const RULES = [
     by: ['user'],
     limits: ['1000000000/hour'],
     coordination: 'local',
-    // The first of them ask the store, many at once.
+    // The first of them go to the store, many at once.
     deadline: '10s',
     posture: 'open',
   },
@@ -65,20 +65,20 @@ async function metricIs(
   }, SOON)
 }
 
-/** Calls flow until every worker has given Redis up so many times. */
+/** Makes calls until the breaker of every worker has opened this many times. */
 async function untilGivenUp(server: AlertingServer, times: number): Promise<void> {
   const stop = repeatEvery(STEADY_EVERY_MS, () => check(server.api, [STEADY]))
   await metricIs(server, 'sluice_breaker_opened_total', (count) => count >= times * WORKERS)
   await stop()
 }
 
-test('a store that falls silent, comes back and falls silent is one alert, told once', {
+test('a store that stops answering, comes back and stops again raises one alert, delivered once', {
   timeout: 240_000,
 }, async () => {
   const server = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url, deadline: '200ms' } },
-    // A machine that is busy makes any Redis slow, and this is about one that is silent.
+    // On a busy machine any Redis is slow; this test is about one that does not answer.
     alerts: { off: ['store-slow'] },
     rules: RULES,
     env: { SLUICE_WORKERS: String(WORKERS) },
@@ -101,12 +101,12 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
   redis.resume()
   await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
 
-  // One that was decided by posture is outweighed by ten thousand that were not.
+  // Ten thousand normal decisions outweigh one fallback.
   const stop = repeatEvery(0, () => check(server.api, CROWD))
   await receiver.waitForState('breaker-open', 'resolved', 60_000)
   await stop()
   receiver.expectFiredOnce('breaker-open')
-  // What rules and availability had of it was told with it.
+  // The findings of rules and availability were part of this alert.
   const pages = receiver.posted.filter(({ alert }) => alert.severity === 'page')
   expect(pages.map(({ alert }) => alert.alert)).toEqual(['breaker-open', 'breaker-open'])
   await vi.waitFor(async () => expect((await client.alerts()).active).toEqual([]), SOON)
@@ -116,7 +116,7 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
   await followed.stop()
   const breaker = followed.events.filter(({ alert }) => alert === 'breaker-open')
   expect(breaker.map(({ resolvedAt }) => resolvedAt === null)).toEqual([true, false])
-  // Each worker says what it sees in the log; the receiver was told once.
+  // Each worker logs its own findings; the receiver was notified once.
   const line = { subject: redis.address }
   await server.expectLogged(
     'alert',
@@ -126,7 +126,7 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
   await server.expectLogged('alert over', 'breaker-open', Array(WORKERS).fill(line))
 })
 
-/** While they go on. */
+/** Makes calls while the action runs. */
 async function expectShown({ operator, client }: AlertingServer): Promise<void> {
   await vi.waitFor(async () => {
     const { active } = await client.alerts()

@@ -1,4 +1,4 @@
-/** A Redis that runs full, and drops what it should keep. */
+/** A Redis that runs out of memory and evicts counters. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
@@ -10,11 +10,13 @@ import {
   type AlertingServer,
 } from './alerting-server.test-helper.js'
 
-/** Above 80 % of what is used and that together, and little for counters. */
+/**
+ * Free memory with which used memory is above 80 % of the maximum, with little left for counters.
+ */
 const ROOM_BYTES = 150_000
 const PLENTY = '1gb'
 const CALLERS_AT_ONCE = 1000
-/** A minute without any, and the looks before and after it. */
+/** A minute without evictions, and the samples before and after it. */
 const EVICTIONS_MS_MAX = 120_000
 
 const receiver = new AlertReceiver()
@@ -36,7 +38,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-/** Nobody calls twice, so that each call is a counter. */
+/** Every caller calls once, so each call creates a counter. */
 function callersCome(everyMs: number): () => Promise<void> {
   return repeatEvery(everyMs, () =>
     check(
@@ -48,7 +50,7 @@ function callersCome(everyMs: number): () => Promise<void> {
 
 let callers = 0
 
-test('memory above 80 % of its maximum is an alert, until there is more', {
+test('memory above 80 % of its maximum raises an alert until the maximum is raised', {
   timeout: 150_000,
 }, async () => {
   const { usedBytes } = await redis.memory()
@@ -60,7 +62,7 @@ test('memory above 80 % of its maximum is an alert, until there is more', {
     details: { store: redis.address, maxBytes: usedBytes + ROOM_BYTES },
   })
 
-  // While it is full anyway: counters that are dropped are an alert of their own.
+  // While it is full anyway: evicted counters raise an alert of their own.
   const stop = callersCome(200)
   const evicted = await receiver.waitForState('store-evictions:', 'firing')
   await stop()
@@ -74,7 +76,7 @@ test('memory above 80 % of its maximum is an alert, until there is more', {
   expect(receiver.accepted('store-evictions:')).toHaveLength(1)
 })
 
-test('evictions are over after a minute without any, however many callers come', {
+test('the eviction alert resolves after a minute without evictions, however many callers come', {
   timeout: EVICTIONS_MS_MAX + 10_000,
 }, async () => {
   const stop = callersCome(2000)

@@ -1,4 +1,4 @@
-/** A Redis far away, behind a network that delays: in time, and yet somebody must know. */
+/** A Redis behind a slow network: it answers before the deadline, but an alert must fire. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
@@ -7,9 +7,9 @@ import { AlertReceiver } from './alert-receiver.test-helper.js'
 import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const DEADLINE_MS = 400
-/** Each way, so that a round trip takes more than half the deadline. */
+/** Delay in each direction, so that a round trip takes more than half the deadline. */
 const DELAY_MS = 110
-/** One alone would wait for its answer and send too few batches. */
+/** A single caller would wait for each answer and send too few batches. */
 const CLIENTS = 8
 
 let redis: RedisServer
@@ -27,7 +27,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-test('a Redis that answers after more than half the deadline is an alert, and over when it is fast again', {
+test('a Redis that takes more than half the deadline raises an alert, which resolves when it is fast again', {
   timeout: 120_000,
 }, async () => {
   const watched = await startAlertingServer({

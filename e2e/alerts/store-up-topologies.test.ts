@@ -1,4 +1,4 @@
-/** What `sluice_store_up` says of a Cluster that lost a primary, and of a failover by Sentinel. */
+/** `sluice_store_up` for a Cluster that lost a primary, and for a failover by Sentinel. */
 import { afterEach, expect, test, vi } from 'vitest'
 import { startCluster } from '../../tools/redis/cluster.js'
 import { startSentinel } from '../../tools/redis/sentinel.js'
@@ -9,14 +9,14 @@ const SOON = { timeout: 40_000, interval: 100 }
 
 afterEach(stopAll)
 
-/** By store. */
+/** The value by store. */
 async function storesUp(admin: string): Promise<Readonly<Record<string, number>>> {
   const text = await (await fetch(`${admin}/metrics`)).text()
   const samples = text.matchAll(/^sluice_store_up\{store="([^"]*)"\} (\d)$/gm)
   return Object.fromEntries([...samples].map(([, store = '', up]) => [store, Number(up)]))
 }
 
-test('of a Cluster with a dead primary that one is down, the others are up, until it is back', {
+test('only the dead primary of a Cluster is reported down, until it is back', {
   timeout: 180_000,
 }, async () => {
   const cluster = await startCluster({ primaries: 3, replicas: 0 })
@@ -38,7 +38,7 @@ test('of a Cluster with a dead primary that one is down, the others are up, unti
   }
 })
 
-test('behind Sentinel a dead primary is down, and after the failover the new one alone is up', {
+test('behind Sentinel the dead primary is reported down, and after the failover only the new primary is reported, as up', {
   timeout: 180_000,
 }, async () => {
   const set = await startSentinel()

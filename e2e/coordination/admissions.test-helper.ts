@@ -1,20 +1,22 @@
-/** What a fleet admitted, counted by the clock of the machine, which is the store's too. */
+/** Counts what a fleet admitted, by the clock of the machine, which is also the store's clock. */
 import type { Row } from './fleet-node.test-helper.js'
 
-/** Times are whole milliseconds, so what was answered at one may have been up to one later. */
+/** Times are whole milliseconds, so an answer may have come up to one millisecond later. */
 const TICK_MS = 1
 
 export const allowedOf = (rows: readonly Row[]): readonly Row[] =>
   rows.filter(({ isAllowed }) => isAllowed)
 
-/** Those that were asked and answered between two moments, so certainly decided between them. */
+/**
+ * Calls that started and ended between two moments, so they were certainly decided between them.
+ */
 export function rowsWithin(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
   return rows.filter(
     ({ askedMs, answeredMs }) => askedMs >= fromMs && answeredMs + TICK_MS <= untilMs,
   )
 }
 
-/** Those of which at least a part of the time between question and answer was between the two. */
+/** Calls whose time between start and answer overlaps the interval. */
 export function rowsTouching(
   rows: readonly Row[],
   fromMs: number,
@@ -27,14 +29,14 @@ export function rowsTouching(
 
 export interface WindowCount {
   readonly startMs: number
-  /** Certainly in this window. */
+  /** Calls certainly in this window. */
   readonly admitted: number
-  /** And those around its edges. */
+  /** Those and the calls around its edges. */
   readonly admittedMaybe: number
   readonly offered: number
 }
 
-/** Every window in which something was asked. */
+/** Every window in which a call was made. */
 export function windowsOf(rows: readonly Row[], windowMs: number): readonly WindowCount[] {
   const starts = new Set(rows.map(({ askedMs }) => windowStart(askedMs, windowMs)))
   return [...starts].map((startMs) => {
@@ -52,14 +54,14 @@ function windowStart(atMs: number, windowMs: number): number {
   return Math.floor(atMs / windowMs) * windowMs
 }
 
-/** The next start of a window that is at least so far away. */
+/** The next start of a window that is at least this far away. */
 export function nextStart(windowMs: number, atLeastMs = 0): number {
   return windowStart(Date.now() + atLeastMs, windowMs) + windowMs
 }
 
 /**
- * The smallest burst with which a bucket of that rate admits all this: in no interval was more
- * admitted than it and what the interval brings.
+ * The smallest burst with which a bucket of that rate admits all these calls: no interval has more
+ * admissions than the burst plus the refill of the interval.
  */
 export function burstNeeded(rows: readonly Row[], perSecond: number): number {
   const allowed = allowedOf(rows).toSorted((a, b) => a.answeredMs - b.answeredMs)
@@ -75,7 +77,7 @@ export function burstNeeded(rows: readonly Row[], perSecond: number): number {
   return most
 }
 
-/** The most that was asked within so long. */
+/** The largest number of calls made within this time. */
 export function mostOffered(rows: readonly Row[], spanMs: number): number {
   const times = rows.map(({ askedMs }) => askedMs).toSorted((a, b) => a - b)
   let first = 0
@@ -87,16 +89,16 @@ export function mostOffered(rows: readonly Row[], spanMs: number): number {
   return most
 }
 
-/** The oldest that anything was which a lease answered with. */
+/** The largest staleness of a decision made from a lease. */
 export function oldestLease(rows: readonly Row[]): number {
   const ages = rows.flatMap(({ source, staleMs }) => (source === 'lease' ? [staleMs] : []))
   return Math.max(0, ...ages)
 }
 
-/** A pause between two calls that is longer is one that the machine made, not the pace. */
+/** A longer pause between two calls was caused by the machine, not by the pace. */
 const PAUSE_MS = 50
 
-/** For how long calls came between two moments: what a node that stood still missed is left out. */
+/** How long calls were made between two moments, without the time in which a node stalled. */
 export function activeMs(rows: readonly Row[], fromMs: number, untilMs: number): number {
   const times = rows
     .map(({ askedMs }) => askedMs)
@@ -112,8 +114,8 @@ export function activeMs(rows: readonly Row[], fromMs: number, untilMs: number):
 }
 
 /**
- * The longest time between two moments in which calls came and none was admitted, in milliseconds.
- * Neither a node that stands still nor one that the store does not answer in time is a silence.
+ * The longest time between two moments in which calls were made and none was admitted, in
+ * milliseconds. Time in which a node stalled or the store was late does not count.
  */
 export function longestSilence(rows: readonly Row[], fromMs: number, untilMs: number): number {
   let longest = 0
@@ -129,7 +131,7 @@ export function longestSilence(rows: readonly Row[], fromMs: number, untilMs: nu
   return longest
 }
 
-/** The longest that a node which is paced stood still, and the longest that it waited. */
+/** The longest time that a paced node stalled, and the longest time that it waited. */
 export function longestStall(rows: readonly Row[]): number {
   const lastMs = new Map<number, number>()
   let still = 0

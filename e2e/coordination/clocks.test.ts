@@ -1,4 +1,7 @@
-/** Wall clocks of nodes that differ: only the store's counts, also for bursts aimed at an edge. */
+/**
+ * Nodes with different wall clocks: only the store's clock counts, even for bursts at a window
+ * edge.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import {
@@ -19,11 +22,14 @@ const EDGES = 2
 const MAX = 60
 const PER_SECOND = 40
 const SYNC_EVERY_MS = 50
-/** How long a node may take beyond that to hear of the others, or as long as one stalls. */
+/**
+ * How long a node may take beyond that to receive the counts of the others, or as long as one
+ * stalls.
+ */
 const DELAY_MS = 150
-/** A burst of each node. */
+/** Calls in one burst of each node. */
 const BURST = 15
-/** Of a rule that has room when its window ends, and so leases that are not spent. */
+/** Of a rule with capacity left when its window ends, so that some leases are not spent. */
 const CALM_MAX = 240
 const CALM_PER_SECOND = 60
 const CALM_BURST = 120
@@ -53,7 +59,7 @@ test.each([30, 300, 2000])(
     })
     const fromMs = nextStart(WINDOW_MS, 100)
     await sleep(fromMs - Date.now())
-    // Around each edge of the store, and around those that a node off by its clock would see.
+    // Around each window edge of the store, and around the edges by a node's wrong clock.
     const edges = Array.from({ length: EDGES }, (_, i) => fromMs + (i + 1) * WINDOW_MS)
     const aimed = edges.flatMap((edge) =>
       [0, apartMs, -apartMs].flatMap((off) => {
@@ -87,7 +93,7 @@ test.each([30, 300, 2000])(
       expect(sourcesOf(rows(rule))['lease'], rule).toBeGreaterThan(0)
       expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(WINDOW_MS / 4)
     }
-    // A call of the last moment may be decided in a window in which nothing was asked.
+    // A call at the last moment may be decided in a window in which no call was made.
     const times = rows('leased').flatMap(({ askedMs, answeredMs }) => [askedMs, answeredMs])
     const touched = new Set(times.map((atMs) => Math.floor(atMs / WINDOW_MS)))
     expect(allowedOf(rows('leased')).length).toBeLessThanOrEqual(touched.size * MAX)

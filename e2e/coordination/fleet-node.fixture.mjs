@@ -1,8 +1,8 @@
 /**
- * One node, told by its parent what to do. Each decision becomes a line of a file in the turn in
- * which it was made: nothing that a node admitted is lost with a node that is killed.
+ * One node, controlled by its parent process. Each decision is written to a file in the turn of the
+ * event loop in which it was made, so that a killed node loses no admission.
  *
- *     node node.fixture.mjs '{ "rules": …, "store": { "url": … }, "file": …, "wallOffsetMs": 0 }'
+ *     node fleet-node.fixture.mjs '{ "rules": …, "store": { "url": … }, "file": … }'
  */
 import { openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,14 +11,14 @@ import { redisStore } from '@sluice/limiter/redis'
 
 const PACE_EVERY_MS = 5
 const LOOK_EVERY_MS = 10
-/** More would keep this process busy for longer than the store may take to answer. */
+/** More would keep this process busy for longer than the deadline of the store. */
 const AT_ONCE_MAX = 100
 
 const { rules, store: options, file, wallOffsetMs } = JSON.parse(process.argv[2])
 const log = openSync(file, 'a')
 const { secret, ...others } = options
 const store = redisStore({ ...others, ...(secret && { secret: Buffer.from(secret, 'hex') }) })
-// A node that starts while the store is gone is told so again and again; `seen` says when not.
+// A node that starts while the store is gone logs that repeatedly; `seen` says when it is back.
 store.ready.catch(() => {})
 let aheadMs = wallOffsetMs
 const clock = { now: () => (Date.now() + aheadMs) * 1000 }
@@ -31,7 +31,7 @@ const callOf = (rule, user) => ({ attributes: { rule, user } })
 async function ask(rule, user) {
   const askedMs = Date.now()
   const decided = limiter.decide(callOf(rule, user))
-  // What is decided at once is written at once.
+  // Decisions made synchronously are written synchronously.
   const decision = decided instanceof Promise ? await decided : decided
   const { allowed, source, staleMs = 0 } = decision
   const words = [askedMs, Date.now(), rule, allowed ? 1 : 0, source, staleMs]
@@ -44,15 +44,15 @@ async function until(atMs) {
 }
 
 const VERBS = {
-  /** So many calls at once, at that time by the clock of the machine. */
+  /** Makes this many calls at once, at that time by the clock of the machine. */
   async burst({ rule, user, count, atMs = 0 }) {
     await until(atMs)
     await Promise.all(Array.from({ length: count }, () => ask(rule, user)))
   },
 
   /**
-   * So many calls a second for each rule, until its time is over or `rest` is said. Of those that a
-   * stop of this process kept from being made some are made in one go right after it.
+   * Makes this many calls per second for each rule, until the duration is over or the parent sends
+   * `rest`. After a pause of this process it makes some of the missed calls in one go.
    */
   async pace({ rules: paced, user, perSecond, ms }) {
     const fromMs = performance.now()
@@ -73,12 +73,12 @@ const VERBS = {
     rests += 1
   },
 
-  /** The wall clock steps, as on a machine that has slept. */
+  /** Steps the wall clock, as on a machine that has slept. */
   step({ ms }) {
     aheadMs += ms
   },
 
-  /** The state of the counter as the store has it. */
+  /** Reads the state of the counter from the store. */
   async stored({ rule, user }) {
     await limiter.ready()
     return (await limiter.inspect(rule, callOf(rule, user))).counters[0].state
@@ -89,13 +89,13 @@ const VERBS = {
     return { ...stats, rules: Object.fromEntries(coordination), fleet: store.stats().fleet.size }
   },
 
-  /** Until the store has answered and this node has seen so many, itself among them. */
+  /** Waits until the store has answered and this node knows of this many nodes, itself included. */
   async seen({ nodes }) {
     await limiter.ready()
     while (store.stats().fleet.size !== nodes) await sleep(LOOK_EVERY_MS)
   },
 
-  /** As a server does on SIGTERM, and tells what became of everything. */
+  /** Closes the limiter, as a server does on SIGTERM, and sends its final statistics. */
   async stop() {
     await limiter.close()
     return VERBS.stats()

@@ -1,4 +1,4 @@
-/** Nodes that are processes of their own: told what to do, stopped, killed, started late. */
+/** Nodes in processes of their own, which tests control, pause, kill and start late. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { makeFolder } from '../process.test-helper.js'
 
 const FIXTURE = fileURLToPath(new URL('./fleet-node.fixture.mjs', import.meta.url))
 
-/** What became of one rule's units on a node, as the limiter tells it. */
+/** What a node did with the units of one rule, from the limiter's statistics. */
 interface RuleStats {
   readonly draws: number
   readonly drawn: number
@@ -23,14 +23,14 @@ interface RuleStats {
 
 export interface NodeStats {
   readonly rules: Readonly<Record<string, RuleStats>>
-  /** Live nodes as this one sees them. */
+  /** The number of live nodes that this node knows of. */
   readonly fleet: number
   readonly reportsWaiting: number
   readonly reportsDropped: number
   readonly givesLost: number
 }
 
-/** One decision, with the times of the machine's clock between which it was made. */
+/** One decision, with the times by the machine's clock between which it was made. */
 export interface Row {
   readonly node: number
   readonly askedMs: number
@@ -48,7 +48,7 @@ export interface NodeOptions {
     readonly deadlineMs?: number
     readonly denyCacheMs?: number
     readonly fleetSize?: number
-    /** As hex: nodes that start without the store know their counters' names by it. */
+    /** In hex. Nodes that start without the store derive the names of their counters from it. */
     readonly secret?: string
   }
   /** How far its wall clock is ahead of the machine's. */
@@ -64,26 +64,26 @@ export interface Burst {
 
 export interface Pace {
   readonly rules: readonly string[]
-  /** Of each rule. */
+  /** The rate for each rule. */
   readonly perSecond: number
   /** @default until `rest` */
   readonly ms?: number
   readonly user?: string
 }
 
-/** As the algorithm keeps it; null: there is none. */
+/** In the form of the algorithm; null if the counter does not exist. */
 type Stored = Readonly<Record<string, number>> | null
 
-/** Units in use, those of which a part has come back among them. */
+/** Units in use; a partly refilled unit counts as in use. */
 export function unitsIn(state: Stored): number {
   const { count, curr, used, part = 0 } = state ?? {}
   return (count ?? curr ?? used ?? 0) + (part > 0 ? 1 : 0)
 }
 
-/** Callers that tests do not name. */
+/** The caller of tests that name none. */
 const USER = 'u1'
 
-/** Rules meet the calls that name them, each by its caller. */
+/** Each rule matches the calls that name it, and counts by caller. */
 export function ruleOf(id: string, limit: object, more: object = {}): object {
   return { id, match: { where: { rule: [id] } }, by: ['user'], limits: [limit], ...more }
 }
@@ -116,7 +116,7 @@ export class FleetNode {
     const words = { rules, store, wallOffsetMs, file: this.#file }
     const child = fork(FIXTURE, [JSON.stringify(words)], {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-      // What users install, not what the tests import.
+      // The built packages that users install, not the sources that tests import.
       execArgv: [],
     })
     running.add(child)
@@ -142,7 +142,7 @@ export class FleetNode {
     })
   }
 
-  /** Settles once it takes words, whether or not the store answers it. */
+  /** Resolves once it accepts commands, whether or not the store answers. */
   static async start(options: NodeOptions): Promise<FleetNode> {
     let node: FleetNode | undefined
     await new Promise<void>((resolve) => {
@@ -161,12 +161,12 @@ export class FleetNode {
     return this.send('pace', { user: USER, ms: PACE_MS_MAX, ...pace })
   }
 
-  /** Ends what `pace` began. */
+  /** Stops the calls that `pace` started. */
   stopPace(): Promise<void> {
     return this.send('rest', {})
   }
 
-  /** Its wall clock is so much further ahead from now on. */
+  /** Moves its wall clock further ahead from now on. */
   step(ms: number): Promise<void> {
     return this.send('step', { ms })
   }
@@ -175,7 +175,7 @@ export class FleetNode {
     return this.send('stats', {})
   }
 
-  /** The state of a counter in the store. */
+  /** Reads the state of a counter from the store. */
   stored(rule: string, user = USER): Promise<Stored> {
     return this.send('stored', { rule, user })
   }
@@ -191,7 +191,7 @@ export class FleetNode {
     return stats
   }
 
-  /** Ends it as a crash would, also while it is paused. */
+  /** Kills it as a crash would, even while it is paused. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.#ended
@@ -205,7 +205,7 @@ export class FleetNode {
     this.#child.kill('SIGCONT')
   }
 
-  /** Everything it decided so far; also of a node that is dead. */
+  /** All its decisions so far, even of a node that is dead. */
   rows(): readonly Row[] {
     if (!existsSync(this.#file)) return []
     const lines = readFileSync(this.#file, 'utf8').split('\n').slice(0, -1)
@@ -232,7 +232,7 @@ export class FleetNode {
         if (error !== null) reject(new Error(`Node ${this.number} is gone: ${this.#errors}`))
       })
     })
-    // A test that failed meanwhile does not wait for it.
+    // A test that has failed by then does not wait for it.
     reply.catch(() => {})
     return reply
   }

@@ -1,4 +1,4 @@
-/** What becomes of leases when the node that has them is killed, stopped for a while, or closed. */
+/** What happens to leases when their node is killed, paused or closed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import {
@@ -21,7 +21,7 @@ import { type FleetNode, ruleOf, unitsIn } from './fleet-node.test-helper.js'
 
 const MAX_STRANDED = 0.2
 const leased = { coordination: 'leased', maxStranded: MAX_STRANDED, posture: 'closed' }
-/** A window that does not end meanwhile, so that what is stored can be counted. */
+/** A window that does not end during the test, so that stored units can be counted. */
 const ENDLESS = '366d'
 /** The longest that a lease lasts. */
 const LEASE_MS = 2000
@@ -29,7 +29,7 @@ const SOON = { timeout: 15_000, interval: 50 }
 
 const fleets = shareFleets()
 
-/** Until nodes that spend have come to a lease of so many units, all of them at the same time. */
+/** Makes calls until all these nodes hold a lease of at least this many units at the same time. */
 async function untilAllHold(
   holders: readonly (readonly [FleetNode, string])[],
   units: number,
@@ -42,16 +42,16 @@ async function untilAllHold(
   }, SOON)
 }
 
-test('a node that is killed with leases costs a bucket their refill, a window their units', async () => {
+test('a node killed with leases costs a bucket their refill time and a window their units', async () => {
   const WINDOW_MS = 2000
   const MAX = 400
   const PER_SECOND = MAX / (WINDOW_MS / 1000)
   const fixed = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
   const bucket = { algorithm: 'token-bucket', max: PER_SECOND, window: '1s' }
   const SYNC_EVERY_MS = 100
-  /** Beyond that, unless something stood still for longer. */
+  /** Tolerance beyond that, unless a process stalled for longer. */
   const DELAY_MS = 200
-  /** As long as an answer of the store may take, unless something stood still for longer. */
+  /** As long as an answer of the store may take, unless a process stalled for longer. */
   const ON_THE_WAY_MS = 50
   const endless = { algorithm: 'fixed-window', max: 100 * MAX, window: ENDLESS }
   const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
@@ -75,7 +75,7 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   await first.kill()
   const killedMs = Date.now()
   expect(await ends).toBe('killed')
-  // The window it died in may be over by now: the next one is certainly without it.
+  // The window in which it died may be over by now: the next one is certainly without it.
   const nextMs = nextStart(WINDOW_MS)
   await sleep(nextMs + WINDOW_MS - Date.now())
   await Promise.all([second.stopPace(), rest])
@@ -88,7 +88,7 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   const [ofDeath, ofNext] = [nextMs - WINDOW_MS, nextMs].map((startMs) =>
     windows.find((window) => window.startMs === startMs),
   )
-  // Also what it had asked for on behalf of calls that died with it.
+  // Includes draws for calls that died with the node.
   const onTheWay = (offer.perSecond * Math.max(ON_THE_WAY_MS, stallMs)) / 1000
   const isInDemand = (window = ofDeath) => (window?.offered ?? 0) >= 1.25 * MAX
   const lost = (rule: string) => stats.rules[rule]?.lost ?? 0
@@ -101,8 +101,8 @@ test('a node that is killed with leases costs a bucket their refill, a window th
     expect(ofNext?.admittedMaybe, 'the window after').toBeGreaterThanOrEqual(least)
   }
 
-  // The dead node's part is as if spent: in full swing again once that much has come back. What
-  // the other one leaves in the bucket to draw it in one go is there still.
+  // The units of the dead node count as spent, so throughput is normal again once they are
+  // refilled. The units that the other node leaves in the bucket for its next draw are still there.
   const refilledMs = killedMs + (1000 * bucketHeld) / PER_SECOND
   const untilMs = nextMs + WINDOW_MS - 150
   const due = (activeMs(rows('bucket'), refilledMs, untilMs) / 1000) * PER_SECOND
@@ -111,7 +111,7 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   expect(since, 'after its death').toBeGreaterThanOrEqual(due - left)
   expect(burstNeeded(rows('bucket'), PER_SECOND)).toBeLessThanOrEqual(PER_SECOND + 2 * bucketHeld)
 
-  // Counts that it had not reported are lost with it; nothing else is, and none counts twice.
+  // Only counts that it had not reported are lost, and none is counted twice.
   const counted = allowedOf(rows('local')).length
   const reader = await fleets.join({
     rules,
@@ -127,7 +127,7 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   )
 })
 
-test('a node that is stopped for 5 s spends nothing of the leases it held', async () => {
+test('a node paused for 5 s spends nothing of the leases it held', async () => {
   const MAX = 5000
   const DEADLINE_MS = 1000
   const window = { algorithm: 'fixed-window', max: MAX, window: ENDLESS }
@@ -146,7 +146,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   }
   const pace = { perSecond: 200 }
   const paces = [far.pace({ ...pace, rules: ['far'] }), near.pace({ ...pace, rules: ['near'] })]
-  // For longer than it takes to stop them, wherever this process is kept waiting.
+  // Longer than it takes to pause them, however long this process has to wait.
   await untilAllHold(
     [
       [far, 'far'],
@@ -156,12 +156,12 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   )
   far.pause()
   near.pause()
-  // Some milliseconds may pass until they stand still.
+  // A few milliseconds may pass until they are paused.
   const stoppedMs = Date.now() + 1000
-  // One of them finds no store when it wakes up: whatever it admits then is from what it held.
+  // One of them cannot reach the store when it resumes, so all that it admits is from old leases.
   proxy.blackhole()
   await sleep(5000)
-  // Meanwhile the rest of the limit is there for others.
+  // Meanwhile the rest of the limit is available to other nodes.
   await third.burst({ rule: 'near', count: 50 })
   far.resume()
   near.resume()
@@ -174,7 +174,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   await proxy.heal()
   const healedMs = Date.now()
   expect(allowedOf(fromHeld), 'admitted without a store').toEqual([])
-  // Until both have a lease again, and spend it.
+  // Until both hold a lease again and spend it.
   await vi.waitFor(() => {
     for (const rule of ['near', 'far']) {
       expect(allowedOf(asked(rule, healedMs)).length, `${rule}, again`).toBeGreaterThan(0)
@@ -193,12 +193,12 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
     rules,
     store: { url: fleets.redis().url, deadlineMs: PATIENT_MS },
   })
-  // Whoever woke up with the store there gave back once: what is stored was admitted.
+  // A node that could reach the store gave back once: stored units equal admitted units.
   const nearAdmitted = allowedOf(rows('near')).length
   const nearLost = (ofNear?.rules['near']?.lost ?? 0) + (ofThird?.rules['near']?.lost ?? 0)
   const nearStored = unitsIn(await reader.stored('near'))
   expect(nearStored).toBe(nearAdmitted + nearLost)
-  // The other could not: those units count as spent, and at most a draw that it never heard of.
+  // The other node could not: its units count as spent, and at most one draw without an answer.
   const farAdmitted = allowedOf(rows('far')).length
   const farLost = ofFar?.rules['far']?.lost ?? 0
   const farStored = unitsIn(await reader.stored('far'))
@@ -211,7 +211,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   )
 })
 
-test('a node whose wall clock has run on, as after a sleep, spends nothing of its leases', async () => {
+test('a node whose wall clock jumped ahead, as after a sleep, spends nothing of its leases', async () => {
   const DEADLINE_MS = 250
   const window = { algorithm: 'fixed-window', max: 5000, window: ENDLESS }
   const { nodes, proxies } = await fleets.start({
@@ -223,7 +223,7 @@ test('a node whose wall clock has run on, as after a sleep, spends nothing of it
   const [slept, awake] = nodes
   if (slept === undefined || awake === undefined) throw new Error('No nodes')
   const paces = nodes.map((node) => node.pace({ rules: ['window'], perSecond: 100 }))
-  // Enough for both to go on for a while without a store.
+  // Enough for both to continue for a while without a store.
   await untilAllHold(
     nodes.map((node) => [node, 'window'] as const),
     60,
@@ -242,8 +242,8 @@ test('a node whose wall clock has run on, as after a sleep, spends nothing of it
   expect(allowedOf(since(slept)), 'from leases that are over').toEqual([])
 })
 
-describe('nodes that close', () => {
-  test('give back what they hold and report what they counted: nothing is lost', async () => {
+describe('closing nodes', () => {
+  test('give back their leases and report their counts, so nothing is lost', async () => {
     const MAX = 3000
     const window = { algorithm: 'fixed-window', max: MAX, window: ENDLESS }
     const sliding = { ...window, algorithm: 'sliding-window-counter' }
@@ -263,8 +263,8 @@ describe('nodes that close', () => {
     const [first, ...others] = nodes
     const pace = { rules: [...ids, ...localIds], perSecond: 100, ms: 1000 }
     await Promise.all(others.map((node) => node.pace(pace)))
-    // In full swing: they hold leases, and counts that nobody else has heard of. A lease that ended
-    // because the machine stood still is followed by another with the next calls.
+    // Under full load they hold leases and counts that are not reported yet. A lease that ended
+    // because the machine stalled is followed by another with the next calls.
     await vi.waitFor(async () => {
       const held = await Promise.all(others.map((node) => node.stats()))
       for (const rule of ids) {
@@ -278,7 +278,7 @@ describe('nodes that close', () => {
     expectConserved(stats)
     for (const rule of [...ids, ...localIds]) {
       const state = (await first?.stored(rule)) ?? null
-      // There is room for all: whatever was asked for was admitted.
+      // The limit has capacity for all, so every call was admitted.
       const admitted = allowedOf(rows(rule)).length
       expect(admitted, rule).toBe(rows(rule).length)
       expect(admitted, rule).toBeGreaterThan(50)

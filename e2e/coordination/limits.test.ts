@@ -1,4 +1,4 @@
-/** Several nodes share one limit: how much the fleet admits beside what the rule allows. */
+/** Several nodes share one limit: how much the fleet admits beyond what the rule allows. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import {
@@ -20,9 +20,12 @@ const MAX = 200
 /** Large enough for leases of several units on each of five nodes. */
 const MAX_STRANDED = 0.2
 const SYNC_EVERY_MS = 100
-/** How long a node may take beyond `syncEvery` to hear of the others, or as long as one stalls. */
+/**
+ * How long a node may take beyond `syncEvery` to receive the counts of others, or as long as one
+ * stalls.
+ */
 const DELAY_MS = 150
-/** By default a node's idea of the store's clock is off by no more than this. */
+/** The default bound for the error of a node's estimate of the store's clock. */
 const CLOCK_TOLERANCE_MS = 100
 /** A lease lasts a quarter of its window. */
 const LEASE_MS = WINDOW_MS / 4
@@ -44,16 +47,16 @@ const IDS = ['leased-fixed', 'leased-bucket', 'local-fixed', 'local-sliding', 'l
 
 const fleets = shareFleets()
 
-describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
+describe.each([2, 5])('%i nodes with twice the limit in calls', (size) => {
   const OFFERED = 2 * MAX
   const SECONDS = 3
-  /** What all nodes together hold at most. */
+  /** The most that all nodes together hold. */
   const HELD_MAX = Math.floor((MAX_STRANDED * MAX) / size) * size
-  /** Beyond the limit, until every node has heard of what the others admitted. */
+  /** The excess until every node has received the counts of the others. */
   const extraOf = (rows: readonly Row[], stallMs: number) =>
     Math.min((size - 1) * MAX, mostOffered(rows, SYNC_EVERY_MS + Math.max(DELAY_MS, stallMs)))
 
-  test('keep to the bound of each coordination', async () => {
+  test('stay within the bound of each coordination mode', async () => {
     const { nodes, rows, stallMs: stall } = await fleets.start({ size, rules: RULES })
     await sleep(nextStart(WINDOW_MS) - Date.now())
     const pace = { rules: IDS, perSecond: OFFERED / size, ms: SECONDS * 1000 }
@@ -63,7 +66,7 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
     const stallMs = stall()
     describeRun(size, rows, stallMs)
     expectStoreDecided(rows())
-    // A node that stands still for the time of a lease gives nothing of it back.
+    // A node that stalls for the time of a lease gives nothing of it back.
     const lostOf = (rule: string) =>
       stats.reduce((sum, { rules }) => sum + (rules[rule]?.lost ?? 0), 0)
 
@@ -74,14 +77,14 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
       const least = MAX - HELD_MAX - lostOf('leased-fixed')
       expect(admittedMaybe, 'leased, a window in demand').toBeGreaterThanOrEqual(least)
     }
-    // Also those that were decided around an edge, of which nobody can say where they belong; but
-    // not around the last, behind which is a window of its own.
+    // Includes calls decided around an edge, whose window is unknown; but not around the last edge,
+    // which is followed by a window of its own.
     const starts = leasedWindows.map(({ startMs }) => startMs)
     const untilMs = Math.max(...starts) + WINDOW_MS
     const total = allowedOf(rowsWithin(rows('leased-fixed'), Math.min(...starts), untilMs)).length
     expect(total).toBeLessThanOrEqual(leasedWindows.length * MAX)
     expect(burstNeeded(rows('leased-bucket'), MAX)).toBeLessThanOrEqual(MAX + HELD_MAX)
-    // What nodes hold, and leave in the bucket to draw it in one go, is not admitted yet.
+    // Units that nodes hold, or leave in the bucket for their next draw, are not admitted yet.
     const asked = rows('leased-bucket').map(({ askedMs }) => askedMs)
     const askedMs = activeMs(rows('leased-bucket'), asked[0] ?? 0, asked.at(-1) ?? 0)
     const refilled = (MAX * askedMs) / 1000
@@ -109,7 +112,7 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
   })
 })
 
-test('one node alone admits its local limit, and beyond it only calls of a new caller that were on their way to the store', async () => {
+test('one node alone exceeds its local limit only by calls of a new caller that were already on their way to the store', async () => {
   const short = ['10ms', '100ms', '400ms'].map((syncEvery, i) =>
     ruleOf(`alone-${i}`, { ...fixed, max: 20 }, { coordination: 'local', syncEvery }),
   )
@@ -119,11 +122,12 @@ test('one node alone admits its local limit, and beyond it only calls of a new c
   await Promise.all(nodes.map((node) => node.pace({ rules, perSecond: 200, ms: 3000 })))
   for (const rule of rules) {
     for (const { startMs, admitted, offered } of windowsOf(rows(rule), WINDOW_MS)) {
-      // The answer to the first makes the caller known; those sent beside it are not counted yet.
+      // The answer to the first makes the caller known; calls sent beside it are not counted yet.
       const inside = rowsWithin(rows(rule), startMs, startMs + WINDOW_MS)
       const asked = sourcesOf(allowedOf(inside))['store'] ?? 0
       expect(admitted, rule).toBeLessThanOrEqual(20 + Math.max(0, asked - 1))
-      // A node that stood still knows the store's time badly, and counts for the window before.
+      // A node that stalled has a poor estimate of the store's time and counts for the previous
+      // window.
       const isKept = offered > 100 && stallMs() < CLOCK_TOLERANCE_MS
       if (isKept) expect(admitted, rule).toBeGreaterThan(15)
     }

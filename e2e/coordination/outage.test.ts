@@ -1,4 +1,6 @@
-/** The store is gone for several windows: what the fleet admits together, and what it owes then. */
+/**
+ * The store is gone for several windows: what the fleet admits together, and what it charges later.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { allowedOf, nextStart, sourcesOf, windowsOf } from './admissions.test-helper.js'
@@ -7,21 +9,24 @@ import { type FleetNode, type NodeStats, ruleOf, unitsIn } from './fleet-node.te
 
 const SIZE = 4
 const WINDOW_MS = 1000
-/** Not a multiple of the nodes: each share is rounded up. */
+/** Not a multiple of the number of nodes, so each share is rounded up. */
 const MAX = 42
 const DEADLINE_MS = 100
 const BEFORE_MS = 1200
 const OUTAGE_MS = 3500
 const AFTER_MS = 1000
-/** Twice the limit from all nodes together. */
+/** All nodes together make twice as many calls as the limit allows. */
 const PER_SECOND = (2 * MAX) / SIZE
 const LEASE_SECONDS = 2
 const SOON = { timeout: 15_000, interval: 50 }
-/** A window that does not end meanwhile, so that what is stored can be counted. */
+/** A window that does not end during the test, so that stored units can be counted. */
 const ENDLESS = '366d'
 const ENDLESS_MAX = 20_000
 
-/** A Redis that comes back empty does not tell a new one that two halves of a fleet disagree on. */
+/**
+ * Given to all nodes, because a Redis that comes back empty might otherwise get a new secret on
+ * which the nodes disagree.
+ */
 const SECRET = '00112233445566778899aabbccddeeff'
 
 const leased = { coordination: 'leased', maxStranded: 0.4 }
@@ -43,7 +48,7 @@ const fleets = shareFleets()
 const sumOf = (stats: readonly NodeStats[], of: (stats: NodeStats) => number) =>
   stats.reduce((sum, each) => sum + of(each), 0)
 
-/** Enough calls for some to be admitted, also where a node stood still for most of a window. */
+/** Enough calls that some are admitted, even if a node stalled for most of a window. */
 const SOME = SIZE
 
 /** Windows in which no call could reach the store any more. */
@@ -60,8 +65,8 @@ function darkWindows(
   return dark
 }
 
-describe('a store that stands still under four nodes', () => {
-  test('leaves the fleet the limit and a unit for each other node; what was spent is charged', async () => {
+describe('a paused store with four nodes', () => {
+  test('lets the fleet admit the limit plus one unit for each other node, and the usage is charged later', async () => {
     const redis = fleets.redis()
     const { nodes, rows } = await fleets.start({
       size: SIZE,
@@ -75,7 +80,7 @@ describe('a store that stands still under four nodes', () => {
     redis.pause()
     const goneMs = Date.now()
     await sleep(OUTAGE_MS)
-    // Before it is back: this process may be kept waiting between the two.
+    // Before it is back, because this process may be kept waiting between the two.
     const backMs = Date.now()
     redis.resume()
     await Promise.all(paces)
@@ -92,21 +97,21 @@ describe('a store that stands still under four nodes', () => {
       }
     }
 
-    // Of calls that were on the way when it stopped nobody may have heard; all others are counted.
+    // Calls in flight when it stopped may be lost; all others are counted.
     const stats = await waitUntilSettled(nodes)
     for (const rule of ['exact-endless', 'leased-endless']) {
       const admitted = allowedOf(rows(rule))
       expect(sourcesOf(admitted)['posture'], `${rule}: by posture`).toBeGreaterThan(0)
-      // A look may come too late on a busy machine, as any call.
+      // On a busy machine a probe may be late, like any call.
       const state = await vi.waitFor(() => nodes[0]?.stored(rule), SOON)
       const stored = unitsIn(state ?? null)
       const dropped = sumOf(stats, ({ reportsDropped }) => reportsDropped)
-      // Sent and never answered: by posture, but only after their deadline.
+      // Sent and never answered: decided by posture, but only after their deadline.
       const unheard = rows(rule).filter(
         ({ source, askedMs, answeredMs }) =>
           source === 'posture' && answeredMs - askedMs >= DEADLINE_MS - 1,
       ).length
-      // A lease is as large as what was spent in the time of one, and its draw may be lost too.
+      // A lease is as large as the usage in its duration, and its draw may be lost too.
       const drawn = rule === 'exact-endless' ? 0 : SIZE * PER_SECOND * LEASE_SECONDS
       const held = sumOf(stats, ({ rules }) => (rules[rule]?.held ?? 0) + (rules[rule]?.lost ?? 0))
       const givesLost = sumOf(stats, (each) => each.givesLost)
@@ -120,8 +125,8 @@ describe('a store that stands still under four nodes', () => {
   })
 })
 
-describe('a store that is dead', () => {
-  test('with eight nodes joining adds to the fleet the share that each of them was told', async () => {
+describe('a dead store', () => {
+  test('while eight nodes join lets the fleet admit the configured share of each', async () => {
     const JOINING = 8
     const redis = fleets.redis()
     const rules = RULES.slice(0, 3)
@@ -137,7 +142,7 @@ describe('a store that is dead', () => {
     )
     await redis.kill()
     const goneMs = Date.now()
-    // Half of them are told how many there will be, half how many there were.
+    // Half of them are configured with the future number of nodes, half with the old one.
     const told = (i: number) => (i % 2 === 0 ? SIZE : SIZE + JOINING)
     const joined = await Promise.all(
       Array.from({ length: JOINING }, (_, i) =>
@@ -162,7 +167,7 @@ describe('a store that is dead', () => {
         expect(admitted, `${rule}: without the store`).toBeGreaterThan(0)
       }
     }
-    // All of them find together when it is back, and keep one limit.
+    // All of them notice that it is back, and enforce one limit together.
     await Promise.all([...nodes, ...joined].map((node) => node.waitForFleet(SIZE + JOINING)))
     const againMs = nextStart(WINDOW_MS)
     await sleep(againMs - Date.now())
@@ -183,7 +188,7 @@ describe('a store that is dead', () => {
   })
 })
 
-/** Until what was spent without the store is charged to it. */
+/** Waits until usage without the store is charged to it. */
 function waitUntilSettled(nodes: readonly FleetNode[]): Promise<readonly NodeStats[]> {
   return vi.waitFor(async () => {
     const stats = await Promise.all(nodes.map((node) => node.stats()))

@@ -1,4 +1,4 @@
-/** One node of three is cut off from the store for 10 s, and comes back. */
+/** One node of three is cut off from the store for 10 s and comes back. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
 import {
@@ -17,18 +17,20 @@ const BEFORE_MS = 1500
 const AFTER_MS = 4500
 const WINDOW_MS = 1000
 const MAX = 50
-/** Of each node: together three times the limit. */
+/** The rate of each node: together three times the limit. */
 const PER_SECOND = 50
 const SYNC_EVERY_MS = 100
 const DEADLINE_MS = 100
 const DENY_CACHE_MS = 1000
-/** A breaker waits a second, and probes with jitter; a connection that lost bytes is made again. */
+/**
+ * A breaker waits a second and probes with jitter; a connection that lost bytes is opened again.
+ */
 const RECOVERY_MS = 3000
-/** What a busy machine may add to any time here. */
+/** Tolerance for a busy machine. */
 const NOISE_MS = 1000
-/** Where something stood still for longer, a node may have lost the store once more. */
+/** After a longer stall a node may have lost the store once more. */
 const STALL_MS_MAX = 250
-/** Where a node puts the edge of a window by what it knows of the store's clock. */
+/** The error of a node's estimate of where a window ends by the store's clock. */
 const EDGE_MS = 20
 const SOON = { timeout: 20_000, interval: 50 }
 
@@ -48,13 +50,13 @@ const RULES = [
 
 const fleets = shareFleets()
 
-/** The most that the store ever had in each window of a rule, by the window's start. */
+/** The largest stored count of each window of a rule, by the window's start. */
 class StoredWindows {
   readonly byStartMs = new Map<number, number>()
 
   async watch(node: FleetNode, rule: string, isOver: () => boolean): Promise<void> {
     while (!isOver()) {
-      // A look that comes too late is one of many.
+      // A late sample is one of many.
       const state = await node.stored(rule).catch(() => null)
       if (state !== null) {
         const startMs = (state['start'] ?? 0) / 1000
@@ -70,7 +72,7 @@ class StoredWindows {
   }
 }
 
-test('heals with no window charged twice, and nobody silenced for longer than stated', async () => {
+test('a partition heals with no window charged twice, and no caller refused for longer than documented', async () => {
   const { nodes, proxies, rows, stallMs } = await fleets.start({
     size: SIZE,
     rules: RULES,
@@ -113,13 +115,13 @@ test('heals with no window charged twice, and nobody silenced for longer than st
   for (const rule of ['fixed', 'sliding'] as const) {
     const admitted = allowedOf(rows(rule))
     for (const [startMs, count] of stored[rule].byStartMs) {
-      // Those around its edges as well: of some nobody can say where they belong.
+      // Includes calls around its edges, whose window may be unknown.
       const near = rowsTouching(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
       expect(count, `${rule}: stored of the window ${startMs}`).toBeLessThanOrEqual(near.length)
     }
   }
 
-  // During the cut each side admits the limit, and no more than that.
+  // During the partition each side admits at most the limit.
   const alone = lonely.rows()
   const ownWindows = windowsOf(
     alone.filter(({ rule }) => rule === 'fixed'),
@@ -150,14 +152,14 @@ test('heals with no window charged twice, and nobody silenced for longer than st
     }
   }
 
-  // What was drawn is spent in its lease's time; then the posture speaks, until the store does.
+  // Drawn units are spent within the lease; then the posture decides until the store is back.
   const leaseMs = WINDOW_MS / 4
   const cutOff = alone.filter(
     ({ rule, askedMs, answeredMs }) =>
       rule === 'leased' && askedMs > cutMs + leaseMs + DEADLINE_MS && answeredMs < healingMs,
   )
   expect(allowedOf(cutOff)).toEqual([])
-  // A refusal of the last moment before the cut is remembered for a while.
+  // A refusal just before the partition is cached for a while.
   const later = cutOff.filter(({ askedMs }) => askedMs > cutMs + DENY_CACHE_MS + DEADLINE_MS)
   expect(new Set(later.map(({ source }) => source))).toEqual(new Set(['posture']))
   const back = firstBack()

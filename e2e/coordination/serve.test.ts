@@ -13,14 +13,14 @@ const MAX = 5000
 const TIGHT_MAX = 10
 const AT_ONCE = 10
 const SOON = { timeout: 20_000, interval: 50 }
-/** A change is in force everywhere within so long; the rest is for a busy machine. */
+/** A change is active everywhere within this time; the rest is tolerance for a busy machine. */
 const CHANGE_MS = 1000
 const NOISE_MS = 1000
 const LEASE_MS = 2000
 
 const IDS = ['leased', 'local'] as const
 const SOURCES = { leased: 'lease', local: 'local' }
-/** A window that does not end meanwhile, so that what is stored can be counted. */
+/** A window that does not end during the test, so that stored units can be counted. */
 const limitsOf = (max: number) => [{ algorithm: 'fixed-window', max, window: '366d', name: 'all' }]
 const RULES = IDS.map((id) => ({
   id,
@@ -50,7 +50,7 @@ async function requestDecision(
   user: string,
 ): Promise<DecisionReply> {
   const askedMs = performance.now()
-  // A connection for each call, or one worker would get them all.
+  // One connection per call, or one worker would get them all.
   const response = await fetch(`${api}/v1/${verb}`, {
     method: 'POST',
     headers: { connection: 'close' },
@@ -59,7 +59,9 @@ async function requestDecision(
   return { askedMs, ...((await response.json()) as Omit<DecisionReply, 'askedMs'>), rule }
 }
 
-/** Calls of both rules, some at once, until the workers decide both by themselves, and on. */
+/**
+ * Makes calls of both rules, some at once, until the workers decide both locally, and continues.
+ */
 async function keepCalling({ api }: RunningServer, user: string) {
   const answers: DecisionReply[] = []
   let isOver = false
@@ -68,7 +70,7 @@ async function keepCalling({ api }: RunningServer, user: string) {
       for (const rule of IDS) answers.push(await requestDecision(api, 'check', rule, user))
   }
   const clients = Promise.all(Array.from({ length: AT_ONCE }, client))
-  // A test that failed meanwhile does not wait for them.
+  // A test that has failed by then does not wait for them.
   clients.catch(() => {})
   await vi.waitFor(() => {
     for (const id of IDS) {
@@ -92,7 +94,7 @@ async function startWorkers(): Promise<readonly [RunningServer, Operator]> {
     SLUICE_STORE_DEADLINE_MS: '10000',
   })
   const operator = operatorOf(server)
-  // In place of the example, whose rules would be met as well.
+  // In place of the example rules, which would match as well.
   const body = JSON.stringify({ rules: RULES })
   expect((await operator.curl('/rules', { method: 'PUT', body })).status).toBe(200)
   await vi.waitFor(async () => {
@@ -102,7 +104,7 @@ async function startWorkers(): Promise<readonly [RunningServer, Operator]> {
   return [server, operator]
 }
 
-/** Until all workers have such limits. */
+/** Waits until all workers have these limits. */
 async function waitForLimit({ api }: RunningServer, max: number): Promise<void> {
   await vi.waitFor(async () => {
     const asked = Array.from({ length: 4 * WORKERS }, () =>
@@ -119,7 +121,7 @@ async function setMax({ curl }: Operator, max: number): Promise<void> {
   }
 }
 
-/** What the store has of a caller, when all nodes are gone. */
+/** Reads the stored count of a caller when all nodes are gone. */
 async function storedOf(rule: string, user: string): Promise<number | undefined> {
   const store = redisStore({ url: redis().url, deadlineMs: 10_000 })
   const limiter = createLimiter({ rules: RULES, store })
@@ -134,7 +136,7 @@ async function storedOf(rule: string, user: string): Promise<number | undefined>
 const admittedOf = (answers: readonly DecisionReply[], id: string) =>
   answers.filter(({ rule, allowed }) => rule === id && allowed).length
 
-test('two workers decide by leases and counts of their own until the rules change or they end', async () => {
+test('two workers decide by leases and local counts until the rules change or they stop', async () => {
   const [server, operator] = await startWorkers()
   const first = await keepCalling(server, 'u1')
   for (const { source, staleMs } of first.answers) {
@@ -153,7 +155,7 @@ test('two workers decide by leases and counts of their own until the rules chang
   await setMax(operator, TIGHT_MAX)
   const changedMs = performance.now()
   await waitForLimit(server, TIGHT_MAX)
-  // A worker that was kept waiting by the machine is given the time that it missed.
+  // A worker that the machine delayed gets the missed time.
   const inForceMs = Math.max(performance.now(), changedMs + CHANGE_MS + NOISE_MS)
   const lateOf = (id: string) =>
     first.answers.filter(({ rule, askedMs }) => rule === id && askedMs > inForceMs)
@@ -178,7 +180,7 @@ test('two workers decide by leases and counts of their own until the rules chang
   await second.stop()
   server.program.signal('SIGTERM')
   expect((await waitForExit(server.program)).code).toBe(0)
-  // What they held is given back, and what they counted reported, the moment they were told to end.
+  // On SIGTERM they give back their leases and report their counts.
   expect(await storedOf('leased', 'u1')).toBe(admittedOf(first.answers, 'leased'))
   for (const id of IDS) expect(await storedOf(id, 'u2'), id).toBe(admittedOf(second.answers, id))
   expect(await scanWithoutTtl(redis()), 'keys without TTL').toEqual([])

@@ -1,4 +1,4 @@
-/** Fleets of nodes on one Redis: started for a test, ended with it, and nothing left behind. */
+/** Fleets of nodes on one Redis, started for a test and removed with it. */
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
@@ -7,42 +7,44 @@ import { PingCanary } from '../redis/fault-canary.test-helper.js'
 import { longestStall } from './admissions.test-helper.js'
 import { FleetNode, type NodeOptions, type NodeStats, type Row } from './fleet-node.test-helper.js'
 
-/** Nothing is decided by posture because the machine was busy for a moment. */
+/** Long deadlines, so that no call is decided by posture because the machine was busy. */
 export const PATIENT_MS = 10_000
 
 interface FleetOptions {
   readonly size: number
   readonly rules: readonly object[]
-  /** @default patient */
+  /** @default PATIENT_MS */
   readonly deadlineMs?: number
-  /** Of the key hash, as hex. @default the one that Redis keeps */
+  /** The secret of the key hash, in hex. @default the one that Redis keeps */
   readonly secret?: string
-  /** Of the nodes in their order. @default 0 */
+  /** For the nodes in their order. @default 0 */
   readonly wallOffsetsMs?: readonly number[]
-  /** How many of the first nodes have a way to Redis of their own that can be broken. @default 0 */
+  /** How many of the first nodes reach Redis through a proxy that can fail. @default 0 */
   readonly breakable?: number
 }
 
 interface Fleet {
   readonly nodes: readonly FleetNode[]
-  /** Of the first nodes, in their order. */
+  /** For the first nodes, in their order. */
   readonly proxies: readonly FaultProxy[]
-  /** Everything that was decided, oldest question first; also by nodes that are dead. */
+  /** Every decision, earliest call first, including those of dead nodes. */
   readonly rows: (rule?: string) => readonly Row[]
-  /** How late a node that is paced may have heard of anything, because the machine was busy. */
+  /** How late a paced node may have received anything, because the machine was busy. */
   readonly stallMs: () => number
 }
 
 export interface Fleets {
   readonly redis: () => RedisServer
   start(options: FleetOptions): Promise<Fleet>
-  /** One more node of the same fleet, whatever the store does. */
+  /** Starts one more node of the same fleet, whatever the state of the store. */
   join(options: NodeOptions): Promise<FleetNode>
 }
 
-/** One Redis for a file, empty for each test. After each, no key may stay for ever. */
+/**
+ * One Redis for a file, emptied for each test. After each test no key without expiry may remain.
+ */
 export function shareFleets(): Fleets {
-  // A dozen processes take their time to start where others want the machine too.
+  // A dozen processes take long to start on a busy machine.
   vi.setConfig({ testTimeout: 180_000 })
   let redis: RedisServer
   const nodes: FleetNode[] = []
@@ -110,12 +112,12 @@ function rowsOf(nodes: readonly FleetNode[], rule?: string): readonly Row[] {
     .toSorted((a, b) => a.askedMs - b.askedMs)
 }
 
-/** Where the store is there, and nodes are patient, no call waits for nothing. */
+/** While the store is reachable and deadlines are long, no call waits in vain. */
 export function expectStoreDecided(rows: readonly Row[]): void {
   expect(rows.filter(({ source }) => source === 'posture')).toEqual([])
 }
 
-/** Every unit that a node drew is somewhere, and none is in two places. */
+/** Every unit that a node drew is accounted for exactly once. */
 export function expectConserved(stats: readonly NodeStats[]): void {
   for (const { rules } of stats) {
     for (const [rule, { drawn, spent, givenBack, lost, held }] of Object.entries(rules)) {

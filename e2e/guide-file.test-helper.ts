@@ -1,8 +1,11 @@
-/** The files of docs/guides/proxies, made to run here: other ports, and at most other patience. */
+/**
+ * The files of docs/guides/proxies, adapted to run in tests: other ports, and sometimes longer
+ * timeouts.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What the guide calls each port. */
+/** The ports as the guide writes them. */
 const GUIDE_PORTS = { public: 8000, ask: 8001, sluice: 8081, app: 3000, admin: 2019 } as const
 
 export type Ports = Readonly<Record<keyof typeof GUIDE_PORTS, number>>
@@ -10,16 +13,18 @@ export type Ports = Readonly<Record<keyof typeof GUIDE_PORTS, number>>
 const NAMES = Object.keys(GUIDE_PORTS) as readonly (keyof typeof GUIDE_PORTS)[]
 const PORT = new RegExp(`:(${Object.values(GUIDE_PORTS).join('|')})\\b`, 'g')
 
-/** The line that a reader uncomments so that no call passes while Sluice is down. */
+/** The line to uncomment so that no call passes while Sluice is down. */
 const FAIL_CLOSED = /^(\s*)# (.* # fail closed: remove the first # of this line)$/gm
 
-/** How long a call waits for Sluice at most; the second bounds the first from outside. */
+/**
+ * The longest time that a call waits for Sluice; the second value bounds the first from outside.
+ */
 const PATIENCE = /\b500(?=ms\b)|(?<=\bASK_MS_MAX = )2000\b/g
 
 export interface GuideOptions {
   readonly ports: Ports
   readonly failClosed: boolean
-  /** Waits ten times as long, so that no call passes because the machine was busy for a moment. */
+  /** Ten times the timeout, so that no call passes because the machine was busy for a moment. */
   readonly isPatient: boolean
 }
 
@@ -43,7 +48,7 @@ export function writeGuideFile(
   writeFileSync(join(folder, name), failClosed ? text.replaceAll(FAIL_CLOSED, '$1$2') : text)
 }
 
-/** How often a file has the line that makes it fail closed. */
+/** The number of lines in a file that make it fail closed. */
 export function countFailClosed(name: string): number {
   return [...readGuideFile(name).matchAll(FAIL_CLOSED)].length
 }

@@ -30,7 +30,7 @@ function runHaproxy(folder: string): Program {
 
 const setup = describeProxy('haproxy.cfg', startHaproxy)
 
-test('Lua that fails is no Sluice that is down: no call passes', async () => {
+test('failing Lua is not treated as a Sluice that is down: no call passes', async () => {
   const { app } = setup()
   const folder = makeFolder()
   const ports = {

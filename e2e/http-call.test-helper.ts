@@ -1,13 +1,13 @@
-/** Calls as a client makes them, from any address of this machine and with any headers. */
+/** HTTP calls from any address of this machine and with any headers. */
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 
 export interface CallOptions {
   readonly method?: string
-  /** A list is a header sent so many times. */
+  /** A list sends the header once per item. */
   readonly headers?: Readonly<Record<string, string | number | string[]>>
-  /** Sent with its length; or in chunks, if it is a list. */
+  /** Sent with its length, or in chunks if it is a list. */
   readonly body?: string | readonly string[]
-  /** The address it comes from: all of 127.0.0.0/8 is this machine. */
+  /** The address from which it is sent: all of 127.0.0.0/8 is this machine. */
   readonly from: string
 }
 
@@ -15,11 +15,11 @@ export interface CallResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
-  /** How long it took. */
+  /** Duration of the call. */
   readonly ms: number
 }
 
-/** The target goes out as it is, dots, doubled slashes and all. */
+/** The target is sent unchanged, including dots and doubled slashes. */
 export function call(port: number, target: string, options: CallOptions): Promise<CallResponse> {
   const { method = 'GET', headers = {}, body = '', from } = options
   const startedMs = Date.now()
@@ -57,7 +57,7 @@ function lengthOf(body: string): OutgoingHttpHeaders {
 
 let callers = 0
 
-/** An address that has called nobody yet. */
+/** An address that has not made a call yet. */
 export function newCaller(): string {
   callers++
   return `127.9.${Math.floor(callers / 250)}.${1 + (callers % 250)}`

@@ -10,7 +10,7 @@ import { makeFolder, type Program, startProgram } from './process.test-helper.js
 import { describeProxy } from './proxy-suite.test-helper.js'
 import { CONFIG } from './proxy-setup.test-helper.js'
 
-/** What /etc/nginx/nginx.conf does for a file in conf.d: it includes it inside `http`. */
+/** What /etc/nginx/nginx.conf does for a file in conf.d: include it inside `http`. */
 const MAIN = (folder: string) => `
 ${process.getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
@@ -39,7 +39,7 @@ function startNginx(options: GuideOptions): Program {
 
 const setup = describeProxy('nginx.conf', startNginx)
 
-test('a refusal is 429 also where Sluice is told to say 403', async () => {
+test('a refusal is 429 even if Sluice is configured to answer 403', async () => {
   const port = await setup().startSecond({ config: `${CONFIG}api: { refusedStatus: 403 }\n` })
   const from = newCaller()
   expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
@@ -49,7 +49,7 @@ test('a refusal is 429 also where Sluice is told to say 403', async () => {
   expect(JSON.parse(refused.body)).toMatchObject({ status: 429, error: 'rate_limited' })
 })
 
-test('the path of the question is not there for clients', async () => {
+test('clients cannot reach the path of the subrequest to Sluice', async () => {
   const from = newCaller()
   expect((await call(setup().open, '/_sluice_ask', { from })).status).toBe(404)
   expect(setup().app.requestsFrom(from)).toEqual([])

@@ -1,4 +1,4 @@
-/** The walk of docs/guides/runbook.md: its commands, and what it says that they print. */
+/** The operator walk of docs/guides/runbook.md: its commands and their documented output. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
@@ -6,20 +6,20 @@ import { type CommandResult, runSluice } from './operator.test-helper.js'
 
 const DOC = readFileSync(new URL('../docs/guides/runbook.md', import.meta.url), 'utf8')
 const WALK = '## A walk through four incidents'
-/** The promise of the walk: each question is answered within so long. */
+/** The walk promises that each command answers within this time. */
 const ANSWER_MS_MAX = 60_000
 const LOOK_EVERY_MS = 500
-/** These change nothing, so they are run again until they show what is expected. */
+/** These commands change nothing, so they are repeated until they print what is expected. */
 const READING = /^(alerts|nodes|top|peek|rules (history|get|list))\b/
 
 interface Step {
   /** Without `sluice`. */
   readonly commands: readonly string[]
-  /** Lines that they print; `…` is any text. */
+  /** Expected output lines; `…` is any text. */
   readonly lines: readonly string[]
 }
 
-/** Runs the steps below a heading of the walk, one with each call; `41` stands for a version. */
+/** Runs the steps below a heading of the walk, one per call; `41` stands for a version. */
 export function walkOf(incident: string, terminal: Terminal) {
   const steps = stepsOf(incident)[Symbol.iterator]()
   return (version?: number): Promise<readonly CommandResult[]> => {
@@ -44,7 +44,7 @@ function stepsOf(incident: string): readonly Step[] {
   return steps
 }
 
-/** The rules that the walk is about. */
+/** The rules of the walk. */
 export function walkRules(): string {
   const section = DOC.split(`\n${WALK}\n`)[1] ?? ''
   return /```yaml\n((?:.*\n)*?)```/.exec(section)?.[1] ?? ''
@@ -59,7 +59,7 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** Runs the commands of a step and fails unless they print what the document says, in time. */
+/** Runs the commands of a step and fails unless they print the documented output in time. */
 async function runStep(
   { commands, lines }: Step,
   terminal: Terminal,
@@ -83,7 +83,7 @@ async function runStep(
   return ran
 }
 
-/** As a shell splits them: single quotes keep a text together. */
+/** Splits like a shell: single quotes keep a text together. */
 function wordsOf(command: string): readonly string[] {
   return [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '')
 }

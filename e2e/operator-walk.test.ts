@@ -1,6 +1,6 @@
 /**
- * The operator's walk of docs/guides/runbook.md, command by command: two nodes with one Redis and
- * one Postgres, and nothing but the command line to find out what is wrong and to put it right.
+ * The operator walk of docs/guides/runbook.md, command by command: two nodes with one Redis and one
+ * Postgres, diagnosed and repaired with nothing but the command line.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ import { type RunningServer, start } from './serve.test-helper.js'
 const TOKEN = 'e2e-admin-token-of-a-hundred-and-twenty-eight-bits'
 const HOUR_MS = 3_600_000
 const CALLS_MAX = 2000
-/** More often than the limit of the customer fills up. */
+/** Faster than the customer's limit refills. */
 const CALL_EVERY_MS = 50
 const ORDER = { user: 'acme', method: 'GET', path: '/v1/orders' }
 
@@ -57,7 +57,7 @@ const sluice = (line: string) => runSluice(line.split(' '), terminal)
 const isAllowed = async (running: RunningServer) =>
   (await requestDecision(running.api, 'check', ORDER)).allowed
 
-/** Calls until one is refused. */
+/** Makes calls until one is refused. */
 async function useUp(running: RunningServer): Promise<void> {
   for (let calls = 0; calls < CALLS_MAX; calls++) if (!(await isAllowed(running))) return
   throw new Error(`${CALLS_MAX} calls, and none was refused`)
@@ -71,11 +71,11 @@ describe('an operator with nothing but the command line', () => {
     const off = nodes?.out.split('\n').filter((line) => / -1 h /.test(line)) ?? []
     expect(off).toHaveLength(1)
     expect(off[0]?.split(' ')[0]).toBe(named)
-    // One alert for the node that is off, and none for the other or for Redis.
+    // One alert for the node whose clock is off, and none for the other or for Redis.
     expect(alerts?.out.match(/^ticket +clock-offset/gm)).toHaveLength(1)
   })
 
-  test('finds a limit that was mistyped, stops the refusals, and takes it back', async () => {
+  test('finds a mistyped limit, stops the refusals, and reverts the change', async () => {
     const next = walkOf('A limit is mistyped', terminal)
     const { version } = JSON.parse((await sluice('rules get orders --json')).out) as {
       readonly version: number
@@ -84,14 +84,14 @@ describe('an operator with nothing but the command line', () => {
     await useUp(node)
     await next()
     expect(await isAllowed(node)).toBe(true)
-    // The other node has the same switch, although its clock is an hour off.
+    // The other node has the same timed shadow, although its clock is an hour off.
     await expect.poll(() => isAllowed(skewed), { timeout: 30_000 }).toBe(true)
     await next()
     await next(version)
     expect((await requestDecision(node.api, 'peek', ORDER)).limits).toMatchObject({ orders: 100 })
   })
 
-  test('finds out why a customer is refused, and gives that customer more', async () => {
+  test("finds out why a customer is refused, and raises that customer's limit", async () => {
     const next = walkOf('A customer complains', terminal)
     await useUp(node)
     const stop = repeatEvery(CALL_EVERY_MS, async () => void (await isAllowed(node)))
@@ -102,7 +102,7 @@ describe('an operator with nothing but the command line', () => {
     expect(await isAllowed(node)).toBe(true)
   })
 
-  test('finds out that Redis is dead, closes one rule, and sees when it is back', async () => {
+  test('finds out that Redis is dead, makes one rule fail closed, and notices when Redis is back', async () => {
     const next = walkOf('Redis dies', terminal)
     await redis.kill()
     await next()

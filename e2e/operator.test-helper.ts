@@ -1,4 +1,4 @@
-/** The `sluice` command and curl, as an operator has them beside a running server. */
+/** The `sluice` command and curl, as an operator uses them beside a running server. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import { findService } from '../tools/services.mjs'
 import type { RunningServer } from './serve.test-helper.js'
 
 const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
-/** One that waits for ever is a failure, not a reason to wait with it. */
+/** A command that never ends is a failure. */
 const RUN_MS_MAX = 30_000
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
@@ -22,7 +22,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** One command line, to its end. */
+/** Runs one command line to its end. */
 export function runSluice(args: readonly string[], options: RunOptions): Promise<CommandResult> {
   return runCommand(process.execPath, [COMMAND, ...args], options)
 }
@@ -60,22 +60,22 @@ interface CurlOptions {
   readonly method?: string
   readonly body?: string
   readonly type?: string
-  /** In place of the operator's own; null: none. */
+  /** Replaces the operator's own token; null sends none. */
   readonly token?: string | null
 }
 
 export interface Operator {
-  /** The token that the server made for itself. */
+  /** The token that the server generated. */
   readonly token: string
-  /** Words of a command line, with a space between. */
+  /** Arguments of a command line, separated by spaces. */
   readonly sluice: (line: string) => Promise<CommandResult>
-  /** What a command answers with `--json`; fails if it fails. */
+  /** The output of a command with `--json`; throws if the command fails. */
   readonly json: <Told>(line: string) => Promise<Told>
   /** By the path below /admin/v1. */
   readonly curl: (path: string, options?: CurlOptions) => Promise<CurlResult>
 }
 
-/** In the folder of the server, where nothing needs to be said but the port. */
+/** Runs in the folder of the server, so that only the port must be given. */
 export function operatorOf({ admin, folder }: Pick<RunningServer, 'admin' | 'folder'>): Operator {
   const env = { SLUICE_ADMIN_URL: admin }
   const token = readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
@@ -122,7 +122,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The statuses of so many calls through a gateway, one after the other. */
+/** The statuses of this many calls through a gateway, one after the other. */
 export async function statusesOf(
   url: string,
   count: number,
@@ -142,7 +142,7 @@ export interface DecisionBody {
   readonly rule: string | null
   readonly limit: number
   readonly remaining: number
-  /** Of every rule that matched, the limit; see `limitsIn`. */
+  /** The limit of every rule that matched; see `limitsIn`. */
   readonly limits: Readonly<Record<string, number>>
 }
 
@@ -151,7 +151,7 @@ export async function requestDecision(
   verb: 'check' | 'peek',
   attributes: Readonly<Record<string, string>>,
 ): Promise<DecisionBody> {
-  // A connection for each call: where there are several workers, any of them may get it.
+  // One connection per call: with several workers, any of them may get it.
   const response = await fetch(`${api}/v1/${verb}`, {
     method: 'POST',
     headers: { connection: 'close' },
@@ -163,7 +163,7 @@ export async function requestDecision(
   }
 }
 
-/** What `RateLimit-Policy` says that each rule with one limit allows: {"per-user": 10}. */
+/** The limit of each rule with one limit, from `RateLimit-Policy`: {"per-user": 10}. */
 export function limitsIn({ headers }: Response): Readonly<Record<string, number>> {
   const field = headers.get('ratelimit-policy') ?? ''
   return Object.fromEntries(
@@ -171,7 +171,7 @@ export function limitsIn({ headers }: Response): Readonly<Record<string, number>
   )
 }
 
-/** Metrics need no token. */
+/** Metrics require no token. */
 export async function metricOf(admin: string, start: string): Promise<number | undefined> {
   const text = await (await fetch(`${admin}/metrics`)).text()
   const line = text.split('\n').find((found) => found.startsWith(start))

@@ -1,4 +1,7 @@
-/** Real programs as children of a test: started in a folder of their own, ended by their id. */
+/**
+ * Real programs as child processes of a test: each starts in its own folder and is stopped by its
+ * id.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
@@ -14,21 +17,21 @@ const OUTPUT_LENGTH_MAX = 100_000
 export interface Program {
   /** Undefined if it could not be started. */
   readonly pid: number | undefined
-  /** What it has written so far, the oldest left out if it is much. */
+  /** Its output so far, without the oldest part if it is long. */
   output(): string
   signal(name: NodeJS.Signals): void
-  /** Whether it has ended, by itself or otherwise. */
+  /** Whether it has exited for any reason. */
   hasEnded(): boolean
-  /** Its exit code, once it has ended; null if a signal ended it. */
+  /** Its exit code once it has exited; null if a signal ended it. */
   code(): Promise<number | null>
-  /** Ends it as a crash would; settles when it is gone. */
+  /** Kills it as a crash would; resolves when it is gone. */
   stop(): Promise<void>
 }
 
 const running = new Set<ChildProcess>()
 const folders = new Set<string>()
 
-/** A run that breaks off must leave neither programs nor folders behind. */
+/** An interrupted run must leave neither programs nor folders behind. */
 function sweep(): void {
   for (const child of running) child.kill('SIGKILL')
   removeFolders()
@@ -42,7 +45,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   })
 }
 
-/** A folder of its own, until `stopAll`. */
+/** A new folder, kept until `stopAll`. */
 export function makeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
   folders.add(folder)
@@ -54,7 +57,7 @@ function removeFolders(): void {
   folders.clear()
 }
 
-/** Ends every program, also those whose start failed, and removes what they wrote. */
+/** Stops every program, also those that failed to start, and removes their folders. */
 export async function stopAll(): Promise<void> {
   const ended = [...running].map((child) => new Promise((resolve) => child.once('close', resolve)))
   for (const child of running) child.kill('SIGKILL')
@@ -90,7 +93,7 @@ export function startProgram(
       running.delete(child)
       resolve(null)
     })
-    // Not its exit: what it wrote last may still be on the way.
+    // Not `exit`: the last output may still be on its way.
     child.once('close', (code) => {
       running.delete(child)
       resolve(code)
@@ -109,7 +112,9 @@ export function startProgram(
   }
 }
 
-/** Waits until something is so; fails with what the program wrote if it ends before, or is late. */
+/**
+ * Waits for a condition; fails with the program's output if the program exits first or time is up.
+ */
 export async function waitFor(program: Program, isSo: () => boolean | Promise<boolean>) {
   const until = Date.now() + START_MS_MAX
   while (!(await isSo())) {
@@ -130,7 +135,7 @@ export function listensOn(port: number): Promise<boolean> {
   })
 }
 
-/** Ports that were free a moment ago, each another. */
+/** Distinct ports that were free a moment ago. */
 export async function freePorts<Name extends string>(
   ...names: readonly Name[]
 ): Promise<Readonly<Record<Name, number>>> {

@@ -1,4 +1,4 @@
-/** Calls through the patient proxy of a world. */
+/** Calls through the proxy with long timeouts. */
 import { expect } from 'vitest'
 import { APP_STATUS } from './upstream-app.test-helper.js'
 import { type CallResponse, call, type CallOptions, newCaller } from './http-call.test-helper.js'
@@ -13,7 +13,7 @@ export function callThroughProxy(
   return call(setup.patient, target, { from, ...options })
 }
 
-/** A caller that has nothing left for `/login`, and has reached the application once. */
+/** A caller with no capacity left for `/login` that has reached the application once. */
 export async function exhaustLogin({ patient }: ProxySetup, port = patient): Promise<string> {
   const from = newCaller()
   expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
@@ -29,7 +29,7 @@ const RATE_LIMIT_HEADERS = [
   'x-ratelimit-reset',
 ]
 
-/** The rate limit headers of Sluice in an answer; the application has one of its own. */
+/** Sluice's rate limit headers in an answer; the application sends one of its own. */
 export function rateLimitHeadersIn({ headers }: CallResponse): readonly string[] {
   return RATE_LIMIT_HEADERS.filter(
     (name) => headers[name] !== undefined && headers[name] !== APP_RATELIMIT,

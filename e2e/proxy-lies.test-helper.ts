@@ -1,4 +1,4 @@
-/** Clients that say what is not so, or say it oddly. */
+/** Clients that send false or malformed information. */
 import { describe, expect, test } from 'vitest'
 import { APP_STATUS } from './upstream-app.test-helper.js'
 import { callThroughProxy, exhaustLogin } from './proxy-call.test-helper.js'
@@ -6,7 +6,7 @@ import { type CallOptions, newCaller } from './http-call.test-helper.js'
 import { KEY, type ProxySetup } from './proxy-setup.test-helper.js'
 
 export function describeLies(setup: () => ProxySetup): void {
-  describe('a client that pretends', () => {
+  describe('a client that sends false information', () => {
     const LIES = {
       'x-forwarded-for': '203.0.113.9',
       forwarded: 'for=203.0.113.9',
@@ -27,7 +27,7 @@ export function describeLies(setup: () => ProxySetup): void {
     }
 
     test.each(Object.entries(LIES))(
-      'with %s is the same caller of the same path',
+      'stays the same caller of the same path with %s',
       async (name, value) => {
         const from = await exhaustLogin(setup())
         const asked = setup().app.requestsFrom(from).length
@@ -52,7 +52,7 @@ export function describeLies(setup: () => ProxySetup): void {
       expect(asked?.headers['x-forwarded-host']).toBe(`127.0.0.1:${setup().patient}`)
     })
 
-    test('with headers of the proxy listed in Connection does not take them away', async () => {
+    test('cannot remove headers of the proxy by listing them in Connection', async () => {
       const from = await exhaustLogin(setup())
       const listed = 'x-forwarded-for, x-forwarded-uri, x-forwarded-method'
       const headers = { ...LIES, connection: `close, ${listed}` }
@@ -77,7 +77,7 @@ export function describeLies(setup: () => ProxySetup): void {
       '/shop/%2e%2e/login',
       '/shop/..%5clogin',
       'http://127.0.0.1/login',
-    ])('with the path %s does not dodge the limit of /login', async (target) => {
+    ])('does not evade the limit of /login with the path %s', async (target) => {
       const from = await exhaustLogin(setup())
       const { status } = await callThroughProxy(setup(), target, from)
       expect([400, 429]).toContain(status)
@@ -119,15 +119,15 @@ export function describeLies(setup: () => ProxySetup): void {
       ),
     ]
 
-    test.each(ODDITIES)('with %s does not dodge the limit', async (_, options) => {
+    test.each(ODDITIES)('does not evade the limit with %s', async (_, options) => {
       const from = await exhaustLogin(setup())
-      // A proxy may also hang up.
+      // A proxy may also close the connection.
       const answer = await callThroughProxy(setup(), '/login', from, options).catch(() => undefined)
       expect([undefined, 400, 405, 417, 429, 501]).toContain(answer?.status)
       expect(setup().app.requestsFrom(from)).toHaveLength(1)
     })
 
-    test('with more headers than Sluice reads does not look like a Sluice that is down', async () => {
+    test('does not make Sluice look down by sending more headers than Sluice reads', async () => {
       const from = await exhaustLogin(setup())
       const loads = [8, 12, 13, 14, 15, 16, 20, 31, 64, 300, 900].flatMap((kilobytes) => [
         { path: '/login', headers: { 'x-api-key': 'k'.repeat(kilobytes * 1024) } },
@@ -137,8 +137,8 @@ export function describeLies(setup: () => ProxySetup): void {
         { path: `/login?${'q'.repeat(kilobytes * 512)}`, headers: manyHeaders(kilobytes / 2) },
       ])
       for (const { path, headers } of loads) {
-        // A proxy may also hang up on what is far too large; 500 is HAProxy's word for a host that
-        // it cannot write a second time.
+        // A proxy may also close the connection if headers are far too large; 500 is HAProxy's
+        // answer to a host that it cannot write a second time.
         const answer = await callThroughProxy(setup(), path, from, { headers }).catch(
           () => undefined,
         )
@@ -149,7 +149,7 @@ export function describeLies(setup: () => ProxySetup): void {
   })
 }
 
-/** So many kilobytes in headers of one kilobyte each. */
+/** This many kilobytes in headers of one kilobyte each. */
 function manyHeaders(kilobytes: number): Readonly<Record<string, string>> {
   const count = Math.ceil(kilobytes)
   return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** Calls within and over their limits, and what Sluice is told of them. */
+/** Calls within and over their limits, and the attributes that Sluice receives. */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ const REFUSED_MS_MAX = 20_000
 
 export function describeLimits(setup: () => ProxySetup): void {
   describe('a call within its limits', () => {
-    test('gets the answer of the application, and what is left', async () => {
+    test('gets the answer of the application and the remaining units', async () => {
       const answer = await callThroughProxy(setup(), '/shop/1', newCaller())
       expect(answer).toMatchObject({ status: APP_STATUS, body: APP_BODY })
       expect(answer.headers).toMatchObject({
@@ -26,7 +26,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect(answer.headers['retry-after']).toBeUndefined()
     })
 
-    test('leaves one less for the next', async () => {
+    test('leaves one unit less for the next', async () => {
       const from = newCaller()
       const left: unknown[] = []
       for (let i = 0; i < 3; i++) {
@@ -37,7 +37,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect(left).toEqual(['99', '98', '97'])
     })
 
-    test('that no rule speaks of has no rate limit headers of Sluice', async () => {
+    test('gets no rate limit headers of Sluice if no rule matches', async () => {
       const answer = await callThroughProxy(setup(), '/free', newCaller())
       expect(answer.status).toBe(APP_STATUS)
       expect(rateLimitHeadersIn(answer)).toEqual([])
@@ -63,7 +63,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       ])
     })
 
-    test('is asked of an application that breaks off only once', async () => {
+    test('reaches an application that breaks off only once', async () => {
       const from = newCaller()
       const { status } = await callThroughProxy(setup(), '/dies', from, { method: 'POST' })
       expect(status).toBe(502)
@@ -72,7 +72,7 @@ export function describeLimits(setup: () => ProxySetup): void {
   })
 
   describe('a call over its limit', () => {
-    test('is refused with 429, when to come back, why, and does not reach the application', async () => {
+    test('gets 429 with the reason and when to retry, and does not reach the application', async () => {
       const from = newCaller()
       for (let i = 0; i < 2; i++)
         expect((await callThroughProxy(setup(), '/few', from)).status).toBe(APP_STATUS)
@@ -98,9 +98,9 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect(setup().app.requestsFrom(from)).toHaveLength(2)
     })
 
-    test('is one of many at once: not one more passes than may', async () => {
+    test('is refused even among many at once: no more pass than the limit allows', async () => {
       const from = newCaller()
-      // Where it fails closed: so many at once may take a busy machine longer than the time limit.
+      // With fail closed, because so many at once may exceed the timeout on a busy machine.
       const { closed, app } = setup()
       const burst = Array.from({ length: 30 }, () => call(closed, '/few', { from }))
       const others = (await Promise.all(burst)).filter(({ status }) => status !== APP_STATUS)
@@ -109,7 +109,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       for (const { status } of others) expect([429, 503]).toContain(status)
     })
 
-    test('with a large body is refused all the same', async () => {
+    test('is refused even if it has a large body', async () => {
       const from = await exhaustLogin(setup())
       const body = 'x'.repeat(100_000)
       expect(
@@ -117,11 +117,11 @@ export function describeLimits(setup: () => ProxySetup): void {
       ).toBe(429)
     })
 
-    test('passes again when it comes back as late as it was told', async () => {
+    test('passes again after the time in Retry-After', async () => {
       const from = newCaller()
       let refused = await callThroughProxy(setup(), '/brief', from)
       expect(refused.status).toBe(APP_STATUS)
-      // The next is over its limit, unless this machine took a second for it: then one after it is.
+      // The next is over its limit, unless this machine took a second for it: then a later one is.
       const until = Date.now() + REFUSED_MS_MAX
       while (refused.status !== 429 && Date.now() < until) {
         refused = await callThroughProxy(setup(), '/brief', from)
@@ -131,7 +131,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect((await callThroughProxy(setup(), '/brief', from)).status).toBe(APP_STATUS)
     })
 
-    test('costs no connection to Sluice, or a flood would use up all ports', async () => {
+    test('opens no connection to Sluice, or a flood would use up all ports', async () => {
       const sluice = await startStubSluice((response) => {
         response.writeHead(429, { 'Content-Type': 'application/problem+json', 'Retry-After': '9' })
         response.end('{"status":429}')
@@ -147,14 +147,14 @@ export function describeLimits(setup: () => ProxySetup): void {
       }
     })
 
-    test('is one of its own caller: another address still passes', async () => {
+    test('does not affect another address, which still passes', async () => {
       await exhaustLogin(setup())
       expect((await callThroughProxy(setup(), '/login', newCaller())).status).toBe(APP_STATUS)
     })
   })
 
-  describe('what Sluice knows of a call', () => {
-    test('its method: a rule for POST counts no GET', async () => {
+  describe('Sluice receives', () => {
+    test('the method of a call: a rule for POST counts no GET', async () => {
       const from = newCaller()
       expect((await callThroughProxy(setup(), '/orders', from, { method: 'POST' })).status).toBe(
         APP_STATUS,
@@ -165,13 +165,13 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect((await callThroughProxy(setup(), '/orders', from)).status).toBe(APP_STATUS)
     })
 
-    test('its path, without the query', async () => {
+    test('the path of a call, without the query', async () => {
       const from = await exhaustLogin(setup())
       expect((await callThroughProxy(setup(), '/login?next=/shop/1', from)).status).toBe(429)
       expect((await callThroughProxy(setup(), '/shop/1?next=/login', from)).status).toBe(APP_STATUS)
     })
 
-    test('its key: a known one is a user from any address, an unknown one is none', async () => {
+    test('the key of a call: a known key is a user from any address, an unknown key is no user', async () => {
       const withKey = (key: string, from = newCaller()) =>
         callThroughProxy(setup(), '/keyed', from, { headers: { 'x-api-key': key } })
       const statuses: number[] = []
@@ -182,7 +182,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect((await withKey('invented-2', from)).status).toBe(429)
     })
 
-    test('where a path needs a user: without one it is 401, and says what to send', async () => {
+    test('the user that a path requires: without one the answer is 401 and says what to send', async () => {
       const from = newCaller()
       const answer = await callThroughProxy(setup(), '/private/1', from)
       expect(answer.status).toBe(401)
@@ -194,7 +194,7 @@ export function describeLimits(setup: () => ProxySetup): void {
       expect(known.status).toBe(APP_STATUS)
     })
 
-    test('a key that was sent twice is refused, not chosen from', async () => {
+    test('both values of a duplicated key, and refuses the call', async () => {
       const from = newCaller()
       const headers = { 'x-api-key': [KEY, 'another'] }
       expect((await callThroughProxy(setup(), '/keyed', from, { headers })).status).toBe(400)

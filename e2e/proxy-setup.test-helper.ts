@@ -1,4 +1,7 @@
-/** Everything around a proxy: the application, Sluice, and the proxy: open, closed and patient. */
+/**
+ * Everything around a proxy: the application, Sluice, and three proxies: fail open, fail closed,
+ * and one with long timeouts.
+ */
 import { type App, startApp } from './upstream-app.test-helper.js'
 import type { GuideOptions, Ports } from './guide-file.test-helper.js'
 import { freePorts, listensOn, type Program, waitFor } from './process.test-helper.js'
@@ -9,7 +12,7 @@ export type StartProxy = (options: GuideOptions) => Program
 
 export const KEY = 'sk_test_0123456789abcdef'
 
-/** Known to Sluice by a configuration file, as users do it. */
+/** Configured in Sluice by a file, as users do it. */
 export const CONFIG = `
 identity:
   keys:
@@ -18,7 +21,7 @@ gateway:
   requireUser: [/private/*]
 `
 
-/** Logs, because they are exact; an hour, because no test lasts as long. */
+/** Sliding logs, because they are exact; an hour, because no test lasts as long. */
 const RULES = `
 rules:
   - id: shop
@@ -53,23 +56,23 @@ rules:
 
 export interface ProxySetup {
   readonly app: App
-  /** Where calls pass while Sluice is down, as the guide has it. */
+  /** The proxy that lets calls pass while Sluice is down, as in the guide. */
   readonly open: number
-  /** Where they are refused. */
+  /** The proxy that refuses them. */
   readonly closed: number
-  /** As `open`, but for how long a call waits for Sluice. */
+  /** Like `open`, with long timeouts. */
   readonly patient: number
   sluice(): Sluice
   restartSluice(): Promise<void>
-  /** Another Sluice, with another patient proxy before it and the same application behind. */
+  /** Another Sluice, with its own proxy before it and the same application behind. */
   startSecond(options: Partial<SluiceOptions>): Promise<number>
-  /** Another proxy, which asks whatever listens on this port. */
+  /** Another proxy, which asks the server on this port. */
   startProxyFor(sluicePort: number, options?: ProxyVariant): Promise<number>
 }
 
 type ProxyVariant = Partial<Pick<GuideOptions, 'failClosed' | 'isPatient'>>
 
-/** Ended by `stopAll`, and the application's own `close`. */
+/** Stopped by `stopAll` and the application's own `close`. */
 export async function startProxySetup(startProxy: StartProxy): Promise<ProxySetup> {
   const app = await startApp()
   const newPorts = async (sluicePort?: number): Promise<Ports> => {

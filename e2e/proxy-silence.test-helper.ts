@@ -1,4 +1,4 @@
-/** A Sluice that hangs, is gone, fails, or does not know the proxy. */
+/** A Sluice that hangs, is gone, fails, or does not trust the proxy. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
 import { APP_BODY, APP_STATUS } from './upstream-app.test-helper.js'
@@ -8,21 +8,21 @@ import { countFailClosed } from './guide-file.test-helper.js'
 import { startStubSluice } from './stub-sluice.test-helper.js'
 import type { ProxySetup } from './proxy-setup.test-helper.js'
 
-/** The timeouts of the files, and what a busy machine adds. */
+/** The timeouts of the files, plus tolerance for a busy machine. */
 const SILENCE_MS = 500
 const SILENCE_MS_MAX = 10_000
 const SOON = { timeout: 30_000, interval: 100 }
 
 export function describeSilence(setup: () => ProxySetup, file: string): void {
-  /** Soon, not at once: half a second may be too short for a busy machine now and then. */
+  /** Soon, not immediately: half a second may be too short on a busy machine. */
   const isAskedAgain = (port: number) => vi.waitFor(() => exhaustLogin(setup(), port), SOON)
 
-  describe('when Sluice gives no answer', () => {
-    test(`${file} has one line that makes it fail closed`, () => {
+  describe('a proxy', () => {
+    test(`has one line in ${file} that makes it fail closed`, () => {
       expect(countFailClosed(file)).toBe(1)
     })
 
-    test('because it hangs, calls pass after the time limit; where it fails closed they do not', async () => {
+    test('lets calls pass after the timeout while Sluice hangs, and refuses them if it fails closed', async () => {
       const from = newCaller()
       setup().sluice().freeze()
       try {
@@ -47,7 +47,7 @@ export function describeSilence(setup: () => ProxySetup, file: string): void {
       await isAskedAgain(setup().open)
     })
 
-    test('because it is gone, calls pass at once; where it fails closed they do not', async () => {
+    test('lets calls pass immediately while Sluice is gone, and refuses them if it fails closed', async () => {
       const from = newCaller()
       const other = newCaller()
       await setup().sluice().stop()
@@ -67,7 +67,7 @@ export function describeSilence(setup: () => ProxySetup, file: string): void {
       await isAskedAgain(setup().closed)
     })
 
-    test('because it fails, calls pass; where it fails closed they do not', async () => {
+    test('lets calls pass while Sluice answers with errors, and refuses them if it fails closed', async () => {
       const from = newCaller()
       const sluice = await startStubSluice((response) => response.writeHead(500).end('{}'))
       try {
@@ -83,7 +83,7 @@ export function describeSilence(setup: () => ProxySetup, file: string): void {
       }
     })
 
-    test('it is not asked again, as it may have counted the call', async () => {
+    test('does not ask Sluice again after a failure, because Sluice may have counted the call', async () => {
       const sluice = await startStubSluice(() => {})
       try {
         const open = await setup().startProxyFor(sluice.port)
@@ -95,7 +95,7 @@ export function describeSilence(setup: () => ProxySetup, file: string): void {
       }
     })
 
-    test('because it does not trust the proxy, no call passes', async () => {
+    test('lets no call pass if Sluice does not trust it', async () => {
       const port = await setup().startSecond({ trustedProxies: '192.0.2.1/32' })
       const from = newCaller()
       expect((await call(port, '/shop/1', { from })).status).toBe(403)

@@ -1,16 +1,16 @@
-/** An issuer of tokens that takes its time, which must not make a proxy give up on Sluice. */
+/** A slow token issuer, which must not make a proxy give up on Sluice. */
 import { describe, expect, test } from 'vitest'
 import { APP_STATUS } from './upstream-app.test-helper.js'
 import { call, newCaller } from './http-call.test-helper.js'
 import { startStubSluice } from './stub-sluice.test-helper.js'
 import { CONFIG, type ProxySetup } from './proxy-setup.test-helper.js'
 
-/** Four times as long as a patient proxy waits for Sluice. */
+/** Four times as long as the proxy with long timeouts waits for Sluice. */
 const ISSUER_MS = 20_000
 
 export function describeSlowIssuer(setup: () => ProxySetup): void {
-  describe('when the issuer of tokens is slow', () => {
-    test('a caller over its limit gains nothing by tokens with invented keys', async () => {
+  describe('with a slow token issuer', () => {
+    test('a caller over its limit gains nothing by tokens with invented key ids', async () => {
       const issuer = await startStubSluice((response) => {
         setTimeout(() => response.end('{"keys":[]}'), ISSUER_MS).unref()
       })
@@ -37,7 +37,7 @@ export function describeSlowIssuer(setup: () => ProxySetup): void {
   })
 }
 
-/** It names a key that nobody has published, and is signed by nobody. */
+/** A token with an unpublished key id and an invalid signature. */
 function inventToken(kid: string): string {
   const parts = [
     { alg: 'ES256', kid },

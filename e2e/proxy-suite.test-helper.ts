@@ -1,4 +1,4 @@
-/** What every proxy of the guide does, whatever it is called. */
+/** The behaviour that every proxy of the guide must have. */
 import { afterAll, beforeAll } from 'vitest'
 import { stopAll } from './process.test-helper.js'
 import { describeLies } from './proxy-lies.test-helper.js'

@@ -1,6 +1,6 @@
 /**
- * Writes versions into several rule stores until it is killed, and tells each one that was
- * confirmed: what the crash test runs. Both sides know by `changesOf` what a version changes.
+ * Writes versions into several rule stores until it is killed, and reports each confirmed version.
+ * The crash test runs it; both derive the changes of a version with `changesOf`.
  */
 import { writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ export function changesOf(version) {
   ]
 }
 
-/** Now and then lines of several pages of the disk. */
+/** Occasionally lines of several disk pages. */
 function keysOf(version) {
   const turn = version % 10
   if (turn !== 0 && turn !== 5) return []
@@ -35,7 +35,7 @@ function keysOf(version) {
 
 async function run(folder, index) {
   const clock = { now: () => Date.now() }
-  // Every ten versions or so the journal is compacted, so that some kills hit that.
+  // The journal is compacted every ten versions or so, so that some kills interrupt a compaction.
   const history = { versions: 10 }
   const store = await openFileStore({
     folder,

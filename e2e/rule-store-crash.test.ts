@@ -1,6 +1,6 @@
 /**
- * kill -9 at random moments while rules are written and journals compacted: afterwards there is the
- * last version that was confirmed or the one after it, whole, and never anything else.
+ * kill -9 at random moments while rules are written and journals compacted: afterwards the store
+ * has the last confirmed version or the one after it, complete, and never anything else.
  */
 import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ const KILLS = 50
 
 afterEach(stopAll)
 
-/** What a store must hold, version by version. */
+/** The expected content of a store, version by version. */
 class Model {
   readonly #records = new Map<string, unknown>()
   version = 1
@@ -46,7 +46,7 @@ class Model {
     return this.#records
   }
 
-  /** As the file for people has them. */
+  /** The rules as in the generated rules.yaml. */
   rules(): readonly unknown[] {
     const set = this.#records.get('set main') as { order: string[] } | undefined
     return (set?.order ?? []).flatMap((id) => this.#records.get(`rule ${id}`) ?? [])
@@ -69,9 +69,9 @@ async function makeSubject(): Promise<Subject> {
 }
 
 interface CrashCheck {
-  /** The version that is there after the crash. */
+  /** The version in the store after the crash. */
   readonly version: number
-  /** The oldest one that can be gone back to; 0: all. */
+  /** The oldest version available for rollback; 0 if all are. */
   readonly kept: number
 }
 
@@ -108,7 +108,7 @@ async function check({ folder, model }: Subject, confirmed: number): Promise<Cra
   return { version: position.version, kept }
 }
 
-/** Every version since the oldest one kept is listed, and can be gone back to. */
+/** Every version since the oldest one kept is listed and available for rollback. */
 async function checkPast(store: RuleStore, version: number): Promise<void> {
   const { keptSince = 0 } = store.status()
   const past = await store.history({ limit: version })
@@ -120,7 +120,7 @@ async function checkPast(store: RuleStore, version: number): Promise<void> {
   expect(changes).toHaveLength(counted.reduce((sum, count) => sum + count, 0))
 }
 
-test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or the new one`, async () => {
+test(`kill -9 during ${STORES * KILLS} writes leaves the old version or the new one`, async () => {
   const seed = randomInt(2 ** 31)
   const random = seeded(seed)
   const subjects = await Promise.all(Array.from({ length: STORES }, makeSubject))
@@ -132,8 +132,8 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
     for (let kill = 0; kill < KILLS; kill++) {
       const args = [FIXTURE, ...subjects.map(({ folder }) => folder)]
       const program = startProgram(process.execPath, args, { cwd: makeFolder() })
-      // Some are hit while they open, most while they write: after some versions, not after some
-      // time, in which a busy machine might have let them write none.
+      // Some are killed while they open, most while they write: after a number of versions, not
+      // after a time in which a busy machine might have written none.
       const written = 1 + Math.floor(random() * 4 * STORES)
       if (random() < 0.1) await sleep(100 + random() * 100)
       else await waitFor(program, () => program.output().split('\n').length > written)
@@ -154,9 +154,9 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
   } catch (error) {
     throw new Error(`with seed ${seed}: ${String(error)}`, { cause: error })
   }
-  // Or no kill could have hit a compaction.
+  // Otherwise no kill could have interrupted a compaction.
   expect(compacted).toBeGreaterThan(STORES)
-  // Or the kills came when nothing was being written.
+  // Otherwise the kills came when nothing was being written.
   expect(versions).toBeGreaterThan(STORES * KILLS)
   expect(unconfirmed).toBeGreaterThan(0)
 }, 600_000)
@@ -166,7 +166,7 @@ function lastConfirmed(output: string, index: number): number | undefined {
   return text === undefined ? undefined : Number(text)
 }
 
-/** Numbers from 0 to 1 that a seed makes again. */
+/** Pseudorandom numbers from 0 to 1, reproducible by seed. */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {

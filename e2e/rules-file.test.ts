@@ -1,4 +1,7 @@
-/** A rules file of the user's own: the only authority, read again whenever it changes. */
+/**
+ * A server with a rules file, which is the only source of rules and is read again whenever it
+ * changes.
+ */
 import { mkdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -22,7 +25,7 @@ interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
 
-/** What each route that changes something takes, by the name of the operation. */
+/** A valid body for each changing route, by the name of the operation. */
 const BODIES: Readonly<Record<string, string>> = {
   'POST /rules': '{"id":"another","by":["user"],"limits":["1/hour"]}',
   'PUT /rules': '{"rules":[{"id":"another","by":["user"],"limits":["1/hour"]}]}',
@@ -47,7 +50,7 @@ const BODIES: Readonly<Record<string, string>> = {
   'DELETE /shadow': '',
 }
 
-/** They take a body, and change nothing. */
+/** These routes take a body and change nothing. */
 const HARMLESS = [
   'POST /validate',
   'POST /validate/rule',
@@ -59,7 +62,7 @@ const HARMLESS = [
   'DELETE /session',
 ]
 
-describe('the admin API beside a rules file', () => {
+describe('the admin API with a rules file', () => {
   let server: RunningServer
   let operator: Operator
 
@@ -71,7 +74,7 @@ describe('the admin API beside a rules file', () => {
   })
   afterAll(stopAll)
 
-  test('tells all that there is to tell', async () => {
+  test('answers every read', async () => {
     const { curl } = operator
     expect((await curl('/rules')).json).toMatchObject({
       rules: [{ id: 'mine', limits: ['7/hour'], overrideCount: 1 }],
@@ -94,7 +97,7 @@ describe('the admin API beside a rules file', () => {
     expect((await curl('/versions')).status).toBe(200)
   })
 
-  test('answers every change with 403 and the file to change instead', async () => {
+  test('answers every change with 403 and names the file to change instead', async () => {
     const { paths } = (await operator.curl('/openapi.json')).json as Document
     const changes = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods)
@@ -124,7 +127,7 @@ describe('the admin API beside a rules file', () => {
     'rules delete mine --yes --confirm-last',
     'keys add --user u1',
     'tokens add ci --role read',
-  ])('sluice %s says so, and exits 1', async (line) => {
+  ])('refuses sluice %s with that message and exit code 1', async (line) => {
     writeFileSync(join(server.folder, 'other.yaml'), rulesOf(9))
     const { code, out, err } = await operator.sluice(line)
     expect(code).toBe(1)
@@ -133,10 +136,10 @@ describe('the admin API beside a rules file', () => {
   })
 })
 
-describe('a rules file that changes', () => {
+describe('a rules file', () => {
   afterEach(stopAll)
 
-  test('is followed when a symbolic link is turned under it, as Kubernetes does', async () => {
+  test('is followed when a symbolic link to it is switched, as Kubernetes does', async () => {
     const folder = makeFolder()
     const publish = (name: string, text: string) => {
       mkdirSync(join(folder, name))
@@ -157,10 +160,10 @@ describe('a rules file that changes', () => {
     })
   })
 
-  test('replaces nothing while it is bad or gone, and metrics and nodes tell of it', async () => {
+  test('replaces nothing while it is invalid or missing, and metrics and nodes report that', async () => {
     const folder = makeFolder()
     const file = join(folder, 'rules.yaml')
-    // At once, or a server may read it while this process has only emptied it.
+    // In one step, or a server may read a truncated file.
     const put = (text: string) => {
       writeFileSync(`${file}.new`, text)
       renameSync(`${file}.new`, file)

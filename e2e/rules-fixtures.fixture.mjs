@@ -1,6 +1,7 @@
 /**
- * Many command lines of `sluice`, one after the other in one process: a start costs more than what
- * most of them do. Each ends with a NUL on both streams, and its exit code before that of stdout.
+ * Runs many `sluice` command lines, one after the other in one process, because a start costs more
+ * than most of them. Each ends with a NUL on both streams, and with its exit code before that of
+ * stdout.
  */
 import { main } from '../packages/cli/dist/index.js'
 
@@ -14,7 +15,6 @@ const io = {
   flush: () => Promise.resolve(),
 }
 
-/** Nobody is there to be told of anything else. */
 for (const { args, env } of JSON.parse(process.argv[2])) {
   Object.assign(process.env, env)
   const code = await main(args, io)

@@ -1,4 +1,4 @@
-/** Bad rules are told in the same words wherever they are found, and change nothing. */
+/** Invalid rules get the same messages from every entry point, and change nothing. */
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ const names = readdirSync(FIXTURES)
   .filter((name) => name.endsWith('.yaml'))
   .map((name) => name.slice(0, -'.yaml'.length))
 const read = (name: string) => readFileSync(join(FIXTURES, name), 'utf8')
-/** A file has the name of the code that it is about. */
+/** A file is named after the problem code that it is about. */
 const isWarning = (name: string) => PROBLEMS[name as ProblemCode].severity === 'warning'
 
 /** A server knows which attributes its callers may set: those of the fixture about costs. */
@@ -23,7 +23,7 @@ const CONFIG = 'identity: { headers: { tokens: x-tokens, x-weight: x-weight } }\
 
 let server: RunningServer
 let operator: Operator
-/** A copy: whatever wrote into it would be seen. */
+/** A copy, so that any write to it would be noticed. */
 let folder: string
 
 beforeAll(async () => {
@@ -37,12 +37,12 @@ beforeAll(async () => {
 })
 afterAll(stopAll)
 
-/** What one way says of one fixture. */
+/** The result of one entry point for one fixture. */
 interface FixtureResult {
-  /** The exit code, or the status of the answer. */
+  /** The exit code, or the HTTP status. */
   readonly code: number
   readonly out?: string
-  /** One message a line. */
+  /** One message per line. */
   readonly text: string
 }
 
@@ -51,7 +51,7 @@ interface Line {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** What the command says of every fixture. */
+/** The results of the command for every fixture. */
 async function runCommandOnAll(
   lineOf: (name: string) => Line,
 ): Promise<Record<string, FixtureResult>> {
@@ -67,7 +67,7 @@ async function runCommandOnAll(
   )
 }
 
-/** What the admin API says of every fixture. */
+/** The results of the admin API for every fixture. */
 async function requestForAll(
   path: string,
   method: string,
@@ -103,14 +103,14 @@ function expected(
 
 const strictly = (name: string, strict: string) => (isWarning(name) ? [strict] : [])
 
-/** Everything that a bad set might have changed. */
+/** Everything that an invalid set might have changed. */
 async function present(): Promise<readonly string[]> {
   const paths = ['/rules?limit=1000', '/versions?limit=1000', '/export']
   return Promise.all(paths.map(async (path) => (await operator.curl(path)).body))
 }
 
-describe('the messages of every bad set are those on file', () => {
-  test('when it is a rules file; a warning keeps no server from starting', async () => {
+describe('every invalid rule set gets the messages on file', () => {
+  test('as a rules file, and a warning does not keep a server from starting', async () => {
     const before = readdirSync(folder)
     const checked = await runCommandOnAll((name) => ({
       args: ['serve', '--check'],
@@ -121,14 +121,14 @@ describe('the messages of every bad set are those on file', () => {
     expect(readdirSync(folder)).toEqual(before)
   })
 
-  test('when the command looks at it', async () => {
+  test('from `sluice rules validate`', async () => {
     const validated = await runCommandOnAll((name) => ({
       args: ['rules', 'validate', '-f', `${name}.yaml`, ...strictly(name, '--strict')],
     }))
     expect(validated).toEqual(expected(() => ({ code: 1, out: '' })))
   })
 
-  test('when the command applies it', async () => {
+  test('from `sluice rules apply`', async () => {
     const before = await present()
     const env = { SLUICE_ADMIN_URL: server.admin, SLUICE_ADMIN_TOKEN: operator.token }
     const applied = await runCommandOnAll((name) => ({
@@ -139,13 +139,13 @@ describe('the messages of every bad set are those on file', () => {
     expect(await present()).toEqual(before)
   })
 
-  test('when the admin API is asked about it', async () => {
+  test('from the admin API when validated', async () => {
     const before = await present()
     expect(await requestForAll('/validate', 'POST', false)).toEqual(expected(() => ({ code: 200 })))
     expect(await present()).toEqual(before)
   })
 
-  test('when it is put to the admin API', async () => {
+  test('from the admin API when put', async () => {
     const before = await present()
     expect(await requestForAll('/rules', 'PUT', true)).toEqual(expected(() => ({ code: 400 })))
     expect(await present()).toEqual(before)

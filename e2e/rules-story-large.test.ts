@@ -1,4 +1,4 @@
-/** A large set comes in as text, and holds up nobody. */
+/** A large set is parsed without delaying decisions. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { stopAll } from './process.test-helper.js'
 import { type RunningServer, start } from './serve.test-helper.js'
 
 const RULES = 2000
-/** Above this, text is parsed beside the thread that decides. */
+/** Above this size, text is parsed in a worker thread. */
 const LARGE = 64 * 1024
 
 const ruleOf = (i: number, limit: string) =>
@@ -27,13 +27,13 @@ afterAll(stopAll)
 const limitAt = async (i: number) =>
   (await requestDecision(server.api, 'peek', { ip: '203.0.113.7', path: `/p${i}` })).limits[`r${i}`]
 
-/** From a file, as curl takes it: the text is too long for a command line. */
+/** From a file, because the text is too long for a command line. */
 function sendRules(path: string, text: string, method = 'PUT') {
   writeFileSync(join(server.folder, 'large.yaml'), text)
   return operator.curl(path, { method, body: '@large.yaml', type: 'application/yaml' })
 }
 
-test('a set of 2,000 rules is checked, put, listed and exported', async () => {
+test('a set of 2,000 rules is validated, put, listed and exported', async () => {
   const text = setOf('9/second')
   expect(text.length).toBeGreaterThan(LARGE)
   const checked = await sendRules('/validate?file=large.yaml', text, 'POST')
@@ -47,7 +47,7 @@ test('a set of 2,000 rules is checked, put, listed and exported', async () => {
   expect(await operator.sluice('rules diff -f export.yaml')).toMatchObject({ code: 0 })
 })
 
-test('one mistake among them is told by its line, and nothing changes', async () => {
+test('one invalid rule among 2,000 is reported by its line, and nothing changes', async () => {
   const before = await limitAt(1999)
   const text = setOf('7/second').replace('id: r1500,', 'id: r1500, mdoe: shadow,')
   const message = expect.stringMatching(/^large\.yaml:1502:18: rule "r1500": mdoe: /) as string

@@ -1,4 +1,4 @@
-/** What an operator has set is there after the server has ended, however it ended. */
+/** Everything that an operator has set survives a restart, however the server ended. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseData } from '@sluice/core'
@@ -13,7 +13,7 @@ const RULE = { id: 'mine', match: { path: '/mine' }, by: ['user'], limits: ['2/h
 const CANDIDATE = { limits: ['1/hour'] }
 const OVERRIDE = { caller: { user: 'vip' }, limits: ['50/hour'] }
 
-/** A rule with all that belongs to one, a key, and a token; answers the key and the token. */
+/** Creates a rule with all its records, a key and a token; returns the key and the token. */
 async function setUp({ curl, json }: Operator): Promise<readonly [string, string]> {
   const send = async (path: string, body: object, method = 'POST') =>
     expect((await curl(path, { method, body: JSON.stringify(body) })).status).toBeLessThan(300)
@@ -25,7 +25,7 @@ async function setUp({ curl, json }: Operator): Promise<readonly [string, string
   return [key, token]
 }
 
-/** Everything that the admin API tells of, but for when nodes were seen. */
+/** Everything that the admin API returns, except when nodes were last seen. */
 async function readAll({ curl }: Operator): Promise<readonly unknown[]> {
   const paths = ['/rules', '/rules/mine/overrides', '/keys', '/tokens', '/versions', '/export']
   return Promise.all(paths.map(async (path) => (await curl(path)).body))
@@ -40,7 +40,7 @@ async function expectInForce({ gateway, api }: RunningServer, key: string): Prom
 }
 
 describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
-  test('rules, candidate, override, key, tokens and history are there, and in force', async () => {
+  test('rules, candidate, override, key, tokens and history are stored and active', async () => {
     const first = await start()
     const operator = operatorOf(first)
     const [key, token] = await setUp(operator)
@@ -63,7 +63,7 @@ describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
     })
     expect((await again.curl('/tokens', { token })).status).toBe(403)
 
-    // And versions go on where they were.
+    // Version numbers continue.
     const { version } = (await again.curl('/rules')).json as { readonly version: number }
     const patched = await again.curl('/rules/mine', { method: 'PATCH', body: '{"mode":"shadow"}' })
     expect((patched.json as { readonly version: number }).version).toBeGreaterThan(version)
@@ -72,7 +72,7 @@ describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
       expect((await requestDecision(second.api, 'check', attributes)).allowed).toBe(true)
     }
 
-    // Back to the example that every new store begins with; keys and tokens are no rules.
+    // Back to the example that every new store begins with; keys and tokens are not rules.
     const back = await again.sluice('rules rollback 2 --yes')
     expect(back).toMatchObject({ code: 0, err: '' })
     expect((await again.curl('/rules/mine')).status).toBe(404)
@@ -81,7 +81,7 @@ describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
   })
 })
 
-test('rules.yaml in the data directory has what was set, and reads as a rules file', async () => {
+test('rules.yaml in the data directory has the current rules and is a valid rules file', async () => {
   const server = await start()
   const operator = operatorOf(server)
   await setUp(operator)
@@ -90,7 +90,7 @@ test('rules.yaml in the data directory has what was set, and reads as a rules fi
     const { value } = parseData(readFileSync(join(server.folder, file), 'utf8'))
     return (value as { readonly rules: readonly { readonly id: string }[] }).rules
   }
-  // It is for people, and written a moment after the change is confirmed.
+  // It is written shortly after the change is confirmed.
   const mine = { ...RULE, candidate: CANDIDATE, overrides: [OVERRIDE] }
   await vi.waitFor(() => expect(rulesThere().at(-1)).toEqual(mine), { timeout: 60_000 })
   expect(rulesThere().map(({ id }) => id)).toContain('per-user')

@@ -1,4 +1,4 @@
-/** Who may do what to the rules of a real server, and that nobody else may. */
+/** Which token may do what to the rules of a real server. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -22,11 +22,11 @@ interface Made {
 }
 
 let made = 0
-/** Each has a name of its own, as tokens must. */
+/** Token names must be unique. */
 const makeToken = (role: string) =>
   operator.json<Made>(`tokens add ${role}-${++made} --role ${role}`)
 
-/** As somebody who was given a token and is elsewhere. */
+/** Runs a command as a user with a token on another machine. */
 async function runWith(token: string, line: string) {
   const cwd = makeFolder()
   const env = { SLUICE_ADMIN_URL: server.admin, SLUICE_ADMIN_TOKEN: token }
@@ -40,8 +40,8 @@ const lacks = (role: string) => ({
   err: expect.stringContaining(`needs the role ${role}`) as string,
 })
 
-describe('a token of the role', () => {
-  test('read looks at everything but tokens, and changes nothing', async () => {
+describe('token roles:', () => {
+  test('read returns everything but tokens, and changes nothing', async () => {
     const { token } = await makeToken('read')
     for (const line of ['rules list', 'rules export', 'peek user=u1', 'nodes']) {
       expect(await runWith(token, line)).toEqual(OK)
@@ -54,7 +54,7 @@ describe('a token of the role', () => {
     expect((await operator.curl('/rules/per-user', { token })).status).toBe(200)
   })
 
-  test('edit changes rules and keys, and makes no tokens', async () => {
+  test('edit changes rules and keys, and creates no tokens', async () => {
     const { token } = await makeToken('edit')
     expect(await runWith(token, 'rules shadow per-user --why a-try')).toEqual(OK)
     expect(await runWith(token, 'rules enforce per-user')).toEqual(OK)
@@ -66,7 +66,7 @@ describe('a token of the role', () => {
     )
   })
 
-  test('admin makes others; what is revoked is nobody at once', async () => {
+  test('admin creates tokens, and a revoked token is rejected immediately', async () => {
     const { token } = await makeToken('admin')
     const body = '{"name":"third","role":"read"}'
     const third = (await operator.curl('/tokens', { body, token })).json as Made
@@ -80,7 +80,7 @@ describe('a token of the role', () => {
     })
   })
 
-  test('is told once, and is in no answer or file after that', async () => {
+  test('a token is shown once, and is in no answer or file after that', async () => {
     const { token } = await makeToken('read')
     expect((await operator.curl('/tokens')).body).not.toContain(token)
     expect((await operator.curl('/versions')).body).not.toContain(token)
@@ -91,7 +91,7 @@ describe('a token of the role', () => {
     expect(texts.join('\n')).not.toContain(token)
   })
 
-  test('may come from a file, and none is found where there is none', async () => {
+  test('a token may come from a file, and without any token the command fails', async () => {
     const { token } = await makeToken('read')
     const cwd = makeFolder()
     const env = { SLUICE_ADMIN_URL: server.admin }
@@ -109,7 +109,7 @@ interface Document {
 }
 
 describe('without a token', () => {
-  test('every route of the document but the login refuses, and so does every path beside', async () => {
+  test('every documented route but the login is refused, and so is every other path', async () => {
     const { paths } = (await operator.curl('/openapi.json')).json as Document
     const all = Object.entries(paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path })),
@@ -125,7 +125,7 @@ describe('without a token', () => {
     const port = Number(new URL(server.admin).port)
     for (const { method, path } of [...routes, ...others]) {
       const target = path.replaceAll(/\{\w+\}/g, 'x')
-      // An address may fail 20 times a minute.
+      // An address may fail 20 times per minute.
       const none = await call(port, target, { method, from: newCaller() })
       const headers = { authorization: `Bearer ${'0'.repeat(64)}` }
       const wrong = await call(port, target, { method, headers, from: newCaller() })
@@ -135,7 +135,7 @@ describe('without a token', () => {
     expect((await call(port, '/metrics', { from: newCaller() })).status).toBe(200)
   })
 
-  test('whoever guesses is stopped, and others are not', async () => {
+  test('an address that guesses tokens is blocked, and other addresses are not', async () => {
     const port = Number(new URL(server.admin).port)
     const [from, other] = [newCaller(), newCaller()]
     const headers = { authorization: 'Bearer a-guess' }
@@ -150,16 +150,16 @@ describe('without a token', () => {
   })
 })
 
-describe('the admin listener elsewhere than on this machine', () => {
+describe('the admin listener on a public address', () => {
   const env = { SLUICE_ADMIN_LISTEN: '0.0.0.0:0' }
 
-  test('does not open without a token that somebody chose', async () => {
+  test('does not start without a configured token', async () => {
     const { code, output } = await waitForExit(run(['serve'], env))
     expect(code).toBe(2)
     expect(output).toMatch(/SLUICE_ADMIN_LISTEN.*SLUICE_ADMIN_TOKEN/s)
   })
 
-  test('opens with one, and asks for it', async () => {
+  test('starts with a configured token and requires it', async () => {
     const token = 'a-token-that-an-operator-chose-0123456789'
     const { admin } = await start({ ...env, SLUICE_ADMIN_TOKEN: token })
     const port = Number(new URL(admin).port)

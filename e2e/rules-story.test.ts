@@ -1,4 +1,4 @@
-/** Rules as a new user comes to know them: a fresh folder, one server, nothing else. */
+/** Rules as a new user meets them: a fresh folder and one server. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(stopAll)
 
-/** A rule of its own for each test, on a path of its own; two calls an hour for an address. */
+/** A rule for each test, on its own path: two calls per hour for each address. */
 async function makeRule(id: string, fields: object = {}): Promise<void> {
   const body = JSON.stringify({
     id,
@@ -46,7 +46,7 @@ const allowed = async (id: string, ip: string, count: number) => {
 const sluice = (line: string) => operator.sluice(line)
 
 describe('a new rule', () => {
-  test('comes of a line that the server prints when it starts, and goes by the next', async () => {
+  test('is created by a line that the server prints at start, and deleted by the next', async () => {
     const program = run(['serve'])
     await waitFor(program, () => program.output().includes('Ctrl-C'))
     const output = program.output()
@@ -64,7 +64,7 @@ describe('a new rule', () => {
     expect(await statusesOf(gateway, 1)).toEqual([200])
   })
 
-  test('made with curl bites at once, at the gateway and at the decision API', async () => {
+  test('created with curl takes effect immediately, at the gateway and at the decision API', async () => {
     const rule = { id: 'by-curl', match: { path: '/by-curl' }, by: ['ip'], limits: ['2/hour'] }
     const made = await operator.curl('/rules?why=a%20try', { body: JSON.stringify(rule) })
     expect(made).toMatchObject({ status: 201, json: { ...rule, overrideCount: 0 } })
@@ -72,7 +72,7 @@ describe('a new rule', () => {
     expect(await allowed('by-curl', '203.0.113.7', 3)).toEqual([true, true, false])
   })
 
-  test('in a set that was exported, edited and applied with the command bites as well', async () => {
+  test('in a set that was exported, edited and applied with the command takes effect as well', async () => {
     const file = join(server.folder, 'mine.yaml')
     expect((await sluice('rules export -o mine.yaml')).code).toBe(0)
     const text = readFileSync(file, 'utf8')
@@ -86,7 +86,7 @@ describe('a new rule', () => {
     expect(await sluice('rules diff -f mine.yaml')).toMatchObject({ code: 0 })
   })
 
-  test('that is bad changes nothing, and every mistake is told', async () => {
+  test('changes nothing if it is invalid, and every problem is reported', async () => {
     const before = (await operator.curl('/rules')).json
     const bad = JSON.stringify({ id: 'Bad', limits: ['ten'] })
     const answer = await operator.curl('/rules', { body: bad })
@@ -98,7 +98,7 @@ describe('a new rule', () => {
 })
 
 describe('a rule in shadow', () => {
-  test('refuses nobody and counts whom it would have; enforced again, it goes on refusing', async () => {
+  test('refuses no call and counts would-be refusals; enforced again, it continues to refuse', async () => {
     await makeRule('shy')
     expect(await statusOf('shy', 3)).toEqual([200, 200, 429])
     expect(await sluice('rules shadow shy --why too-tight')).toMatchObject({ code: 0, err: '' })
@@ -112,7 +112,7 @@ describe('a rule in shadow', () => {
 })
 
 describe('an override', () => {
-  test('gives one caller other limits and nobody else, until it is taken back', async () => {
+  test('changes the limits of one caller only, until it is removed', async () => {
     await makeRule('dear')
     await check('dear', '203.0.113.1')
     const until = '2100-01-01T00:00:00Z'
@@ -128,7 +128,7 @@ describe('an override', () => {
     expect(await allowed('dear', '203.0.113.3', 3)).toEqual([true, true, false])
   })
 
-  test('whose time is over gives nothing, and one ends by itself', async () => {
+  test('has no effect once its end has passed', async () => {
     await makeRule('brief')
     const path = '/rules/brief/overrides/ip=203.0.113.1'
     const put = (until: string) =>
@@ -156,8 +156,8 @@ interface Key {
   readonly key: string
 }
 
-describe('a key', () => {
-  test('that is registered gives a call its user and plan, until it is disabled', async () => {
+describe('an API key', () => {
+  test('gives a call its user and plan, until it is disabled', async () => {
     const tiers = { plan: { pro: ['3/hour'] } }
     await makeRule('keyed', { by: ['user'], tiers })
     const { id, key } = await operator.json<Key>('keys add --user zoe --plan pro')
@@ -166,7 +166,7 @@ describe('a key', () => {
       return [headers.get('x-ratelimit-limit'), headers.get('x-ratelimit-remaining')]
     }
     expect(await limits()).toEqual(['3', '2'])
-    // The same user by another way in: one counter.
+    // The same user by another entry point: one counter.
     const attributes = { user: 'zoe', plan: 'pro', path: '/keyed' }
     expect(await requestDecision(server.api, 'check', attributes)).toMatchObject({
       limit: 3,
@@ -175,7 +175,7 @@ describe('a key', () => {
     await sluice(`keys set ${id} --plan free`)
     expect(await limits()).toEqual(['2', '0'])
     expect(await sluice(`keys disable ${id}`)).toMatchObject({ code: 0 })
-    // No user: the rule does not count it, and that of addresses does.
+    // Without a user this rule does not match, and the rule by address does.
     const unknown = await fetch(`${server.gateway}/keyed`, { headers: { 'x-api-key': key } })
     expect(unknown.headers.get('ratelimit')).not.toContain('"keyed"')
     expect(unknown.headers.get('ratelimit')).toContain('"address-net"')
@@ -185,8 +185,8 @@ describe('a key', () => {
   })
 })
 
-describe('changed limits', () => {
-  test('are tried beside those in force; promoted, they go on with what was used', async () => {
+describe('candidate limits', () => {
+  test('count beside the active ones, and keep their usage when promoted', async () => {
     await makeRule('tried', { limits: ['7/hour'] })
     expect(await allowed('tried', '203.0.113.1', 3)).toEqual([true, true, true])
     await sluice('rules export -o tried.yaml')
@@ -197,7 +197,7 @@ describe('changed limits', () => {
     const candidate = { limits: ['1/hour'] }
     const path = '/rules/tried'
     expect((await operator.curl(path)).json).toMatchObject({ limits: ['7/hour'], candidate })
-    // Those in force still decide, and the candidate has counters of its own.
+    // The active limits still decide, and the candidate has counters of its own.
     expect(await allowed('tried', '203.0.113.2', 2)).toEqual([true, true])
     const wouldRefuse = 'sluice_decisions_total{rule="tried:candidate",outcome="shadow_refused"'
     expect(await metricOf(server.admin, wouldRefuse)).toBe(1)
@@ -218,7 +218,7 @@ interface History {
 }
 
 describe('history', () => {
-  test('says who, when and why; a rollback is a new version that undoes', async () => {
+  test('lists who changed what, when and why; a rollback is a new version', async () => {
     const began = Date.now()
     const { token } = await operator.json<{ readonly token: string }>('tokens add ann --role edit')
     await makeRule('past')
@@ -252,7 +252,7 @@ describe('history', () => {
 })
 
 describe('check, peek and inspect', () => {
-  test('answer with words, with JSON, and with their exit code', async () => {
+  test('answer with text, with JSON, and with their exit code', async () => {
     await makeRule('asked', { by: ['user'], limits: ['1/hour'] })
     const call = 'user=u1 method=GET path=/asked'
     expect(await sluice(`peek ${call}`)).toMatchObject({ code: 0, err: '' })

@@ -1,4 +1,4 @@
-/** Several workers over the embedded rule store, and what else wants to have its folder. */
+/** Several workers with the embedded rule store, and other processes that want its folder. */
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
 import { requestDecision, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
@@ -6,13 +6,13 @@ import { shareRedis } from './serve-redis.test-helper.js'
 import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const WORKERS = 3
-/** Connections are dealt out in turn: so many reach every worker more than once. */
+/** Connections are distributed in turn: this many reach every worker more than once. */
 const POLLS = 4 * WORKERS
 const SOON = { timeout: 20_000, interval: 20 }
 
 const redis = shareRedis()
 
-/** Counters in memory would be another budget in each worker, so they are in Redis. */
+/** In memory each worker would have its own counters, so they are in Redis. */
 async function startWorkers(folder?: string): Promise<readonly [RunningServer, Operator]> {
   const server = await start(
     {
@@ -36,7 +36,7 @@ async function nodesOf({ curl }: Operator): Promise<readonly Node[]> {
   return ((await curl('/nodes')).json as { readonly nodes: readonly Node[] }).nodes
 }
 
-/** All of them: one that does not answer the others in time is left out of what they tell. */
+/** All workers: one that does not answer the others in time is left out of the result. */
 async function allNodes(operator: Operator): Promise<readonly Node[]> {
   return vi.waitFor(async () => {
     const nodes = await nodesOf(operator)
@@ -49,7 +49,7 @@ async function pollAll<Seen>(poll: () => Promise<Seen>): Promise<ReadonlySet<See
   return new Set(await Promise.all(Array.from({ length: POLLS }, poll)))
 }
 
-/** The limit of the rule `mine` for a user, as every worker has it. */
+/** The limit of the rule `mine` for a user on every worker. */
 const limits = ({ api }: RunningServer, user = 'u1') =>
   pollAll(async () => (await requestDecision(api, 'peek', { user })).limits['mine'])
 
@@ -78,7 +78,7 @@ const patch = ({ curl }: Operator, max: number) =>
   })
 
 describe('with three workers over the embedded rule store', () => {
-  test('a change that any of them took is in force on all within a second', async () => {
+  test('a change made through any of them is active on all within a second', async () => {
     const [server, operator] = await startWorkers()
     expect((await create(operator, 100)).status).toBe(201)
     await waitForLimit(server, 100)
@@ -88,11 +88,11 @@ describe('with three workers over the embedded rule store', () => {
       const since = performance.now()
       await waitForLimit(server, change)
       const seen = performance.now()
-      // As long as it takes to look at all of them where there is nothing to wait for.
+      // The time to query all of them when there is nothing to wait for.
       await waitForLimit(server, change)
       waits.push(seen - since - (performance.now() - seen))
     }
-    // The one in the middle: this machine may have been busy with something else.
+    // The median, because this machine may have been busy with something else.
     expect(waits.toSorted((a, b) => a - b)[4]).toBeLessThan(1000)
     const { version } = (await operator.curl('/rules/mine')).json as { readonly version: number }
     const versions = async () => (await nodesOf(operator)).map(({ rulesVersion }) => rulesVersion)
@@ -102,7 +102,7 @@ describe('with three workers over the embedded rule store', () => {
     )
   })
 
-  test('overrides and keys are too', async () => {
+  test('overrides and keys changed through any of them are active on all', async () => {
     const [server, operator] = await startWorkers()
     await create(operator, 5)
     const override = '{"caller":{"user":"vip"},"limits":[{"max":50,"window":"1h","name":"hourly"}]}'
@@ -123,7 +123,7 @@ describe('with three workers over the embedded rule store', () => {
     await waitForLimit(server, 5, 'vip')
   })
 
-  test('one that was killed comes back with the rules of the day, and hears of the next', async () => {
+  test('a replaced worker has the current rules and receives the next change', async () => {
     const [server, operator] = await startWorkers()
     await create(operator, 5)
     await waitForLimit(server, 5)
@@ -145,7 +145,7 @@ describe('with three workers over the embedded rule store', () => {
 })
 
 describe('a data directory', () => {
-  test('has one server: the next is told who holds it, and gets it when that one is dead', async () => {
+  test('belongs to one server: the next reports the owner, and gets it when the owner is dead', async () => {
     const first = await start()
     const operator = operatorOf(first)
     await create(operator, 5)
@@ -162,7 +162,7 @@ describe('a data directory', () => {
     expect((await requestDecision(second.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
   })
 
-  test('is the same whether one server or several workers had it', async () => {
+  test('is the same for one server and for several workers', async () => {
     const [several, operator] = await startWorkers()
     await create(operator, 5)
     const refused = await waitForExit(run(['serve'], {}, several.folder))
@@ -173,7 +173,7 @@ describe('a data directory', () => {
     expect((await requestDecision(one.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
   })
 
-  test('is free again when the process above the workers was killed, and they end with it', async () => {
+  test('is released when the primary process is killed, and its workers exit', async () => {
     const [several, operator] = await startWorkers()
     await create(operator, 5)
     const pids = (await allNodes(operator)).map(({ pid }) => pid)

@@ -1,6 +1,6 @@
 /**
- * What earlier releases stored is opened by the present code: every set of `conformance/formats`,
- * and one that is written now. `npm run formats -- 0.2.0` writes a new set into the repository.
+ * The present code opens what earlier releases stored: every set of `conformance/formats`, and one
+ * written now. `npm run formats -- 0.2.0` writes a new set into the repository.
  */
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { type RunningServer, start } from '../serve.test-helper.js'
 import { DURABLE_RULE, readContent, type RulesFixture } from './rules-content.test-helper.js'
 import { clientOf, type CountersFixture, writeSet } from './write-set.test-helper.js'
 
-/** The name of a set that is to be written; undefined: one is written, opened and forgotten. */
+/** The name of the set to write; undefined writes a temporary one, opens it and removes it. */
 const WANTED = process.env['SLUICE_FORMATS']
 const NOW = 'now'
 
@@ -36,106 +36,114 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-describe.each([...FORMAT_SETS.filter((set) => set !== WANTED), NOW])('of the set %s', (set) => {
-  const folder = folderOf(set)
-  const read = (file: string) => readFileSync(join(folder, file), 'utf8')
-  const rulesIn = (file: string) => JSON.parse(read(file)) as RulesFixture
+describe.each([...FORMAT_SETS.filter((set) => set !== WANTED), NOW])(
+  'stored formats of the set %s:',
+  (set) => {
+    const folder = folderOf(set)
+    const read = (file: string) => readFileSync(join(folder, file), 'utf8')
+    const rulesIn = (file: string) => JSON.parse(read(file)) as RulesFixture
 
-  /** The data directory as a server would have left it: a copy, for its owner alone. */
-  function dataDir(name: string): string {
-    const home = makeFolder()
-    const copy = join(home, '.sluice')
-    mkdirSync(copy, { mode: 0o700 })
-    cpSync(join(folder, name), copy, { recursive: true })
-    for (const path of readdirSync(copy, { recursive: true, encoding: 'utf8' })) {
-      chmodSync(join(copy, path), statSync(join(copy, path)).isDirectory() ? 0o700 : 0o600)
+    /** The data directory as a server would have left it: a copy, readable by its owner only. */
+    function dataDir(name: string): string {
+      const home = makeFolder()
+      const copy = join(home, '.sluice')
+      mkdirSync(copy, { mode: 0o700 })
+      cpSync(join(folder, name), copy, { recursive: true })
+      for (const path of readdirSync(copy, { recursive: true, encoding: 'utf8' })) {
+        chmodSync(join(copy, path), statSync(join(copy, path)).isDirectory() ? 0o700 : 0o600)
+      }
+      return home
     }
-    return home
-  }
 
-  test('a data directory is opened with every rule, override, candidate, key, token and version', async () => {
-    const fixture = rulesIn('rules.json')
-    const server = await start({}, dataDir('data-dir'))
-    await expectContent(server, fixture)
-    expect(server.program.output()).not.toContain('begin empty')
-    expect(server.program.output()).not.toContain('counted anew')
-    // The first change after it goes on with the versions.
-    const { version } = await clientOf(server).patchRule('late', { limits: ['1/hour'] })
-    expect(version).toBe(lastVersion(fixture) + 1)
-    await server.program.stop()
-  })
+    test('a data directory is opened with every rule, override, candidate, key, token and version', async () => {
+      const fixture = rulesIn('rules.json')
+      const server = await start({}, dataDir('data-dir'))
+      await expectContent(server, fixture)
+      expect(server.program.output()).not.toContain('begin empty')
+      expect(server.program.output()).not.toContain('counted anew')
+      // The first change after it continues the version numbers.
+      const { version } = await clientOf(server).patchRule('late', { limits: ['1/hour'] })
+      expect(version).toBe(lastVersion(fixture) + 1)
+      await server.program.stop()
+    })
 
-  test('a counter that was to outlive a restart holds what was used', async () => {
-    const {
-      clock: at,
-      user,
-      limit,
-      remaining,
-    } = JSON.parse(read('counters.json')) as CountersFixture
-    const { set: whole } = rulesIn('rules.json') as unknown as WholeSet
-    const clock = manualClock(at)
-    const store = memoryStore({ clock })
-    expect(store.restore(readFileSync(join(folder, 'data-dir/counters.snapshot')))).toBeGreaterThan(
-      0,
-    )
-    const rules = whole.rules.filter(({ id }) => id === DURABLE_RULE).map(withoutView)
-    const secret = Buffer.from(read('data-dir/key-secret').trim(), 'hex')
-    const limiter = createLimiter({ rules: { routes: whole.routes, rules }, store, clock, secret })
-    const attributes = { user, method: 'POST', path: '/v1/exports' }
-    expect(await limiter.peek({ attributes })).toMatchObject({ limit, remaining })
-    expect(remaining).toBeLessThan(limit)
-    await limiter.close()
-  })
+    test('a counter of a durable rule keeps its usage', async () => {
+      const {
+        clock: at,
+        user,
+        limit,
+        remaining,
+      } = JSON.parse(read('counters.json')) as CountersFixture
+      const { set: whole } = rulesIn('rules.json') as unknown as WholeSet
+      const clock = manualClock(at)
+      const store = memoryStore({ clock })
+      expect(
+        store.restore(readFileSync(join(folder, 'data-dir/counters.snapshot'))),
+      ).toBeGreaterThan(0)
+      const rules = whole.rules.filter(({ id }) => id === DURABLE_RULE).map(withoutView)
+      const secret = Buffer.from(read('data-dir/key-secret').trim(), 'hex')
+      const limiter = createLimiter({
+        rules: { routes: whole.routes, rules },
+        store,
+        clock,
+        secret,
+      })
+      const attributes = { user, method: 'POST', path: '/v1/exports' }
+      expect(await limiter.peek({ attributes })).toMatchObject({ limit, remaining })
+      expect(remaining).toBeLessThan(limit)
+      await limiter.close()
+    })
 
-  test('the hours of callers at their limit are read', () => {
-    const { clock } = JSON.parse(read('counters.json')) as CountersFixture
-    const rules = decodeHours(read('data-dir/callers-24h.json'), clock / 1000)
-    expect(rules).toMatchObject([{ rule: DURABLE_RULE, by: ['user'], callers: [{}] }])
-  })
+    test('the hours of callers at their limit are readable', () => {
+      const { clock } = JSON.parse(read('counters.json')) as CountersFixture
+      const rules = decodeHours(read('data-dir/callers-24h.json'), clock / 1000)
+      expect(rules).toMatchObject([{ rule: DURABLE_RULE, by: ['user'], callers: [{}] }])
+    })
 
-  test('a Postgres dump is opened with every rule, override, candidate, key, token and version', async () => {
-    const url = await postgres.createDatabase()
-    await postgres.run(
-      'psql',
-      '-Xq',
-      '-v',
-      'ON_ERROR_STOP=1',
-      '-d',
-      url,
-      '-f',
-      join(folder, 'postgres.sql'),
-    )
-    const server = await start({ SLUICE_DATABASE_URL: url })
-    const fixture = rulesIn('postgres.json')
-    await expectContent(server, fixture)
-    const { version } = await clientOf(server).patchRule('late', { limits: ['1/hour'] })
-    expect(version).toBe(lastVersion(fixture) + 1)
-    await server.program.stop()
-  })
+    test('a Postgres dump is opened with every rule, override, candidate, key, token and version', async () => {
+      const url = await postgres.createDatabase()
+      await postgres.run(
+        'psql',
+        '-Xq',
+        '-v',
+        'ON_ERROR_STOP=1',
+        '-d',
+        url,
+        '-f',
+        join(folder, 'postgres.sql'),
+      )
+      const server = await start({ SLUICE_DATABASE_URL: url })
+      const fixture = rulesIn('postgres.json')
+      await expectContent(server, fixture)
+      const { version } = await clientOf(server).patchRule('late', { limits: ['1/hour'] })
+      expect(version).toBe(lastVersion(fixture) + 1)
+      await server.program.stop()
+    })
 
-  test('a node whose Postgres is gone and whose Redis is empty has the rules and the secret it kept', async () => {
-    const { secrets, set: whole } = rulesIn('postgres.json') as unknown as RulesFixture & WholeSet
-    const redis = await startRedis()
-    const env = {
-      SLUICE_DATABASE_URL: 'postgres://nobody@127.0.0.1:1/gone',
-      SLUICE_REDIS_URL: redis.url,
-    }
-    const server = await start(env, dataDir('data-dir-shared'))
-    const { rules } = await clientOf(server).listRules({ limit: 1000 })
-    expect(rules).toMatchObject(whole.rules)
-    await expectKeys(server, secrets)
-    const kept = read('data-dir-shared/redis-key-secret').trim()
-    expect(await redis.cli('GET', 'sluice:{home}:secret')).toBe(kept)
-    await server.program.stop()
-    await redis.stop()
-  })
+    test('a node without Postgres and with an empty Redis uses its stored rules and secret', async () => {
+      const { secrets, set: whole } = rulesIn('postgres.json') as unknown as RulesFixture & WholeSet
+      const redis = await startRedis()
+      const env = {
+        SLUICE_DATABASE_URL: 'postgres://nobody@127.0.0.1:1/gone',
+        SLUICE_REDIS_URL: redis.url,
+      }
+      const server = await start(env, dataDir('data-dir-shared'))
+      const { rules } = await clientOf(server).listRules({ limit: 1000 })
+      expect(rules).toMatchObject(whole.rules)
+      await expectKeys(server, secrets)
+      const kept = read('data-dir-shared/redis-key-secret').trim()
+      expect(await redis.cli('GET', 'sluice:{home}:secret')).toBe(kept)
+      await server.program.stop()
+      await redis.stop()
+    })
 
-  test('what a node posts for others is read', async () => {
-    const snapshot = await decodeSnapshot(read('node-snapshot.txt').trim())
-    expect(snapshot).toMatchObject({ node: { host: 'node-a' } })
-    expect(snapshot?.rules.map(({ rule }) => rule)).toContain(DURABLE_RULE)
-  })
-})
+    test('the published snapshot of a node is readable', async () => {
+      const snapshot = await decodeSnapshot(read('node-snapshot.txt').trim())
+      expect(snapshot).toMatchObject({ node: { host: 'node-a' } })
+      expect(snapshot?.rules.map(({ rule }) => rule)).toContain(DURABLE_RULE)
+    })
+  },
+)
 
 interface WholeSet {
   readonly set: {
@@ -149,13 +157,13 @@ function lastVersion({ versions }: RulesFixture): number {
   return last?.version ?? Number.NaN
 }
 
-/** A rule as it was written, without what the admin API adds. */
+/** A rule as it was written, without the fields that the admin API adds. */
 function withoutView(rule: Readonly<Record<string, unknown>>): object {
   const { version: _version, overrideCount: _count, candidate: _candidate, ...document } = rule
   return document
 }
 
-/** A later release may tell more of each record, never less. */
+/** A later release may return more fields of each record, never fewer. */
 async function expectContent(server: RunningServer, fixture: RulesFixture): Promise<void> {
   const { secrets, ...content } = fixture
   expect(await readContent(clientOf(server))).toMatchObject(content)
@@ -167,7 +175,7 @@ async function expectContent(server: RunningServer, fixture: RulesFixture): Prom
   }
 }
 
-/** The key that is active has its plan; the disabled one is as good as none. */
+/** The active key has its plan; the disabled one is treated as unknown. */
 async function expectKeys(
   { gateway }: RunningServer,
   { activeKey, disabledKey }: RulesFixture['secrets'],

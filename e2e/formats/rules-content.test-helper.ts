@@ -1,7 +1,10 @@
-/** What a rule store of `conformance/formats` holds: changes that made it, and how it is read. */
+/**
+ * The content of a rule store of `conformance/formats`: the changes that made it, and how it is
+ * read.
+ */
 import type { AdminClient } from '@sluice/client'
 
-/** All that the admin API gives out of a rule store. */
+/** Everything that the admin API returns from a rule store. */
 export interface RulesContent {
   readonly set: unknown
   readonly overrides: Readonly<Record<string, unknown>>
@@ -12,7 +15,7 @@ export interface RulesContent {
 
 /** `rules.json`. */
 export interface RulesFixture extends RulesContent {
-  /** Keys and tokens as callers send them; a store has their hashes only. */
+  /** Keys and tokens as callers send them; a store has only their hashes. */
   readonly secrets: {
     readonly activeKey: string
     readonly disabledKey: string
@@ -20,7 +23,7 @@ export interface RulesFixture extends RulesContent {
   }
 }
 
-/** The rule whose counters are durable, and whose callers come to their limit. */
+/** The rule with durable counters, whose callers reach their limit. */
 export const DURABLE_RULE = 'exports'
 export const DURABLE_MAX = 5
 
@@ -57,7 +60,7 @@ rules:
     limits: [1/second]
 `
 
-/** Changes of every kind: a store that holds their results has met all kinds of records. */
+/** Changes of every kind, so that the store holds all kinds of records. */
 export async function changeRules(client: AdminClient): Promise<RulesFixture['secrets']> {
   await client.applyRules(SET, { why: 'the set "begins" — with ümlauts' })
   await client.patchRule('per-user', { limits: ['90/minute'] }, { why: 'less' })

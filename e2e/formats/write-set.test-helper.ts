@@ -30,7 +30,7 @@ import {
   type RulesFixture,
 } from './rules-content.test-helper.js'
 
-/** `counters.json`: of the counters and callers in a data directory. */
+/** `counters.json`: describes the counters and callers in a data directory. */
 export interface CountersFixture {
   /** When it was written, in microseconds since 1970. */
   readonly clock: number
@@ -39,7 +39,7 @@ export interface CountersFixture {
   readonly remaining: number
 }
 
-/** Stands for the machine that wrote a set. */
+/** Replaces the name of the machine that wrote a set. */
 const MACHINE = 'node-a'
 const USER = 'u9'
 const CALLS = DURABLE_MAX - 2
@@ -54,7 +54,9 @@ function writeJson(folder: string, file: string, content: object): void {
   writeFileSync(join(folder, file), `${linesOf(content)}\n`)
 }
 
-/** JSON with a line for each item of a list, and for each field of the whole: for people. */
+/**
+ * JSON with one line for each top-level field and for each item of a list, so that it is readable.
+ */
 function linesOf(content: object): string {
   if (Array.isArray(content)) {
     return `[\n${content.map((item) => JSON.stringify(item)).join(',\n')}\n]`
@@ -86,13 +88,13 @@ async function writeRedisFiles(folder: string): Promise<void> {
   }
 }
 
-/** By the token that the server made for itself. */
+/** With the token that the server generated. */
 export function clientOf({ admin, folder }: Pick<RunningServer, 'admin' | 'folder'>): AdminClient {
   const token = readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
   return createAdminClient({ url: admin, token })
 }
 
-/** A server alone: its rules in files, its counters in memory. */
+/** A single server: rules in files, counters in memory. */
 async function writeDataDir(folder: string): Promise<void> {
   const server = await start()
   const client = clientOf(server)
@@ -105,7 +107,7 @@ async function writeDataDir(folder: string): Promise<void> {
   writeJson(folder, 'counters.json', counters)
 }
 
-/** Spends a part of a durable limit, and all of another one. */
+/** Uses a part of one durable limit, and all of another. */
 async function useBudget({ gateway, api }: RunningServer, key: string): Promise<CountersFixture> {
   const headers = { 'x-api-key': key }
   for (let n = 0; n < CALLS; n++) {
@@ -129,7 +131,7 @@ async function end({ program }: RunningServer): Promise<void> {
   if (code !== 0) throw new Error(`it ended with ${code}:\n${program.output()}`)
 }
 
-/** Without the name of the machine that wrote it, which a released lock has. */
+/** Removes the machine name, which a released lock contains. */
 function copyDataDir({ folder }: RunningServer, to: string): void {
   mkdirSync(to)
   cpSync(join(folder, '.sluice'), to, { recursive: true })
@@ -139,7 +141,7 @@ function copyDataDir({ folder }: RunningServer, to: string): void {
   writeFileSync(lock, `${JSON.stringify({ ...holder, host: MACHINE, place: MACHINE })}\n`)
 }
 
-/** A node of a fleet: its rules in Postgres, its counters in Redis. */
+/** A node of a fleet: rules in Postgres, counters in Redis. */
 async function writeShared(folder: string): Promise<void> {
   const postgres = await startPostgres()
   const redis = await startRedis()
@@ -164,7 +166,7 @@ async function writeShared(folder: string): Promise<void> {
   }
 }
 
-/** What the node posts for others once it has seen calls, without the name of the machine. */
+/** The snapshot that the node publishes after some calls, without the machine name. */
 async function snapshotOf({ program }: RunningServer, redis: RedisServer): Promise<string> {
   let found: string | undefined
   await waitFor(program, async () => {
@@ -185,11 +187,11 @@ async function dumpOf(postgres: PostgresServer, url: string): Promise<string> {
     '--inserts',
     '--no-owner',
     '--no-privileges',
-    // Nodes that reported: they name machines, and are forgotten within a minute.
+    // Reports of nodes: they contain machine names, and expire within a minute.
     '--exclude-table-data=sluice.nodes',
     '-d',
     url,
   )
-  // Words to psql of some releases, which others do not know.
+  // Commands that only some releases of psql understand.
   return sql.replaceAll(/^\\(un)?restrict .*\n/gm, '')
 }

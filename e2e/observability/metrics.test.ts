@@ -1,4 +1,4 @@
-/** What `/metrics` of a whole server says, held against Prometheus's own reader. */
+/** `/metrics` of a whole server, checked with Prometheus's own parser. */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,11 +18,11 @@ const CALLERS = 1_000_000
 const AT_ONCE = 1000
 const IN_FLIGHT = 4
 
-test('a million unique callers, methods and paths add no series, and promtool finds nothing wrong', async () => {
+test('a million unique callers, methods and paths add no series, and promtool reports no problem', async () => {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
   const sluice = await start({ SLUICE_RULES: 'rules.yaml' }, folder)
-  // Each outcome once, so that every series there can be is there before.
+  // Each outcome once, so that every possible series exists beforehand.
   await decide(
     sluice.api,
     [...Array(20).keys()].map(() => callOf(0)),
@@ -46,7 +46,7 @@ test('a million unique callers, methods and paths add no series, and promtool fi
   expect(valueOf(after, 'sluice_decisions_total{rule="per-address",outcome="allowed"')).toBe(
     CALLERS + 20,
   )
-  // About as many as there were: an estimate, of which nobody is asked to trust the last digits.
+  // Approximately the real number, because it is an estimate.
   const callers = valueOf(after, 'sluice_callers{rule="per-user"')
   expect(callers).toBeGreaterThan(CALLERS * 0.9)
   expect(callers).toBeLessThan(CALLERS * 1.1)
@@ -89,7 +89,7 @@ function seriesOf(text: string): readonly string[] {
   return samplesOf(text).map((line) => line.slice(0, line.lastIndexOf(' ')))
 }
 
-/** The sum of the series that begin so. */
+/** The sum of the series that begin with this text. */
 function valueOf(text: string, head: string): number {
   return samplesOf(text)
     .filter((line) => line.startsWith(head))

@@ -1,16 +1,16 @@
-/** Looks for texts in everything that nodes store: all of a Redis, and all files of a folder. */
+/** Searches for texts in everything that nodes store: a whole Redis, and all files of a folder. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { inflateRawSync } from 'node:zlib'
 import type { RedisServer } from '../../tools/redis/server.mjs'
 
-/** A stored thing: where it is, and what is in it. */
+/** A stored value and its location. */
 interface Stored {
   readonly place: string
   readonly text: string
 }
 
-/** More of a node snapshot is not unpacked. */
+/** Larger node snapshots are not unpacked. */
 const UNPACKED_BYTES_MAX = 16 * 1024 * 1024
 
 const READ: Readonly<Record<string, (key: string) => readonly string[]>> = {
@@ -27,7 +27,7 @@ export async function storedInRedis(redis: RedisServer): Promise<readonly Stored
   for (const key of keys) {
     const type = await redis.cli('TYPE', key)
     const read = READ[type]
-    // A type that this test cannot read is no proof of anything.
+    // A type that this test cannot read proves nothing.
     if (read === undefined) throw new Error(`${key} is a ${type}`)
     stored.push({ place: `redis ${key}`, text: `${key}\n${await redis.cli(...read(key))}` })
   }
@@ -40,7 +40,7 @@ export function storedInFolder(folder: string): readonly Stored[] {
     .map((name) => ({ place: name, text: readFileSync(join(folder, name), 'latin1') }))
 }
 
-/** The places that hold one of the texts, plain, packed, or spelled as hex or base64. */
+/** The locations that contain one of the texts, plain, compressed, or encoded as hex or base64. */
 export function placesOf(texts: readonly string[], all: readonly Stored[]): readonly string[] {
   const spellings = texts.flatMap(spellingsOf)
   return all
@@ -53,7 +53,7 @@ export function placesOf(texts: readonly string[], all: readonly Stored[]): read
 
 function spellingsOf(text: string): readonly string[] {
   const hex = Buffer.from(text).toString('hex')
-  // Base64 of a text within another depends on where in it the text begins.
+  // The base64 of a text within another depends on its offset.
   const base64 = [0, 1, 2].map((before) => {
     const whole = Buffer.from('x'.repeat(before) + text).toString('base64')
     return whole.slice(before === 0 ? 0 : 4, -4)
@@ -65,7 +65,7 @@ function toUrlForm(base64: string): string {
   return base64.replaceAll('+', '-').replaceAll('/', '_')
 }
 
-/** What a node posts is JSON, deflated, as base64; empty: this is nothing of the kind. */
+/** A node snapshot is JSON, deflated, as base64; returns an empty text for anything else. */
 function unpacked(word: string): string {
   try {
     const bytes = Buffer.from(word, 'base64')

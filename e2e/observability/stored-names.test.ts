@@ -1,6 +1,6 @@
 /**
- * What nodes leave of their callers in Redis, in their data directories and in their logs: hashes,
- * or names that are sealed, unless the configuration says `log.callers: clear`.
+ * What nodes store about their callers in Redis, data directories and logs: hashes or sealed names,
+ * unless the configuration has `log.callers: clear`.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const redis = shareRedis()
 
 const SECRET = '0123456789abcdef0123456789abcdef'
 const NAMES = ['Wilhelmina-Quux', 'platinum-zebra', '203.0.113.217']
-/** Also in the path of its calls, which logs have; nothing else may store it. */
+/** Also in the path of its calls, which is logged; nothing else may store it. */
 const IN_PATH = 'Thaddeus-Fnord'
 const LIMITED = {
   user: 'Wilhelmina-Quux',
@@ -33,7 +33,7 @@ rules:
   - { id: per-address, by: [ip], limits: [1/hour] }
   - { id: shadowed, by: [user, plan], limits: [1/day], mode: shadow }
 `
-/** As the previous release left it, one of them by a crash. */
+/** As the previous release left it, one of them after a crash. */
 const OLD_HOURS = `${JSON.stringify({
   format: 1,
   hour: Math.floor(Date.now() / 3_600_000),
@@ -64,7 +64,10 @@ async function startNode(env: Record<string, string>, config = {}): Promise<Node
   return { ...running, client: createAdminClient({ url: running.admin, token }) }
 }
 
-/** Two nodes, of which the first meets the caller until all that can be told of it is told. */
+/**
+ * Starts two nodes; the first meets the caller until everything that reports callers has reported
+ * it.
+ */
 async function meet(env: Record<string, string>, config = {}) {
   const all = { SLUICE_REDIS_URL: redis().url, ...env }
   const [one, two] = [await startNode(all, config), await startNode(all, config)]
@@ -103,7 +106,7 @@ async function stopped(...nodes: readonly Node[]) {
 const logsOf = (...nodes: readonly Node[]) =>
   nodes.map(({ program, folder }) => ({ place: `log ${folder}`, text: program.output() }))
 
-test('names in clear are found where the configuration asks for them, so the search finds what is there', {
+test('names are found in clear where the configuration asks for them, which proves that the search works', {
   timeout: 90_000,
 }, async () => {
   const { one, two, stored } = await meet({}, { log: { callers: 'clear' } })
@@ -113,7 +116,7 @@ test('names in clear are found where the configuration asks for them, so the sea
   expect(placesOf(NAMES, await stopped(one, two))).toHaveLength(2)
 })
 
-test('with the key secret kept in Redis nothing stored or logged has a name, and a node names whom it met', {
+test('with the key secret in Redis no stored or logged text has a name, and a node shows only names of callers it met', {
   timeout: 90_000,
 }, async () => {
   const { one, two, stored } = await meet({})
@@ -128,7 +131,7 @@ test('with the key secret kept in Redis nothing stored or logged has a name, and
   expect(placesOf([...NAMES, IN_PATH], await stopped(one, two))).toEqual([])
 })
 
-test('with a key secret of the configuration nothing stored has a name, and every node shows it', {
+test('with a configured key secret no stored text has a name, and every node shows it', {
   timeout: 90_000,
 }, async () => {
   const { one, two, stored } = await meet({ SLUICE_KEY_SECRET: SECRET })

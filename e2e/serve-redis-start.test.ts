@@ -12,8 +12,8 @@ const redis = shareRedis()
 const startOn = (env: Record<string, string> = {}, rules = RULES) =>
   startNode(rules, { SLUICE_REDIS_URL: redis().url, ...env })
 
-describe('a start', () => {
-  test('with another secret than the counters have fails, and says so', async () => {
+describe('sluice serve at its start', () => {
+  test('fails with a message if its secret differs from that of the counters', async () => {
     const { program } = await startOn({ SLUICE_KEY_SECRET: 'the secret of everybody' })
     const env = { SLUICE_REDIS_URL: redis().url, SLUICE_KEY_SECRET: 'the secret of one node' }
     for (const workers of ['1', '2']) {
@@ -27,7 +27,7 @@ describe('a start', () => {
     expect(program.hasEnded()).toBe(false)
   })
 
-  test('on a Redis that may evict counters fails, and says so', async () => {
+  test('fails with a message on a Redis that may evict counters', async () => {
     await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
     const { code, output } = await waitForExit(run(['serve'], { SLUICE_REDIS_URL: redis().url }))
     await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
@@ -35,7 +35,7 @@ describe('a start', () => {
     expect(code).toBe(1)
   })
 
-  test('without Redis needs the secret: given, or kept from the last time', async () => {
+  test('requires the secret if Redis is down, configured or stored by the last run', async () => {
     const lasting = await startRedis({ config: ['--appendonly', 'yes'] })
     const env = { SLUICE_REDIS_URL: lasting.url }
     const known = await startOn(env)
@@ -68,7 +68,7 @@ describe('a start', () => {
     }
     left.program.signal('SIGTERM')
     const { code, output } = await waitForExit(left.program)
-    // That Redis is gone is an alert, which a slow machine gives it the time to raise.
+    // The unreachable Redis is an alert, which may be raised in the meantime on a slow machine.
     const errors = output
       .split('\n')
       .filter((line) => line.includes('"level":"error"') && !line.includes('"msg":"alert"'))
@@ -95,7 +95,7 @@ describe('a start', () => {
     await lasting.stop()
   })
 
-  test('with a wrong password goes by posture and raises an alert, until the password is right', async () => {
+  test('decides by posture and raises an alert with a wrong password, until the password is right', async () => {
     const guarded = await startRedis({ password: 'hunter2hunter2' })
     const { api, gateway, program } = await startOn({
       SLUICE_REDIS_URL: guarded.url.replace(/r2@/, 'r3@'),
@@ -116,7 +116,7 @@ describe('a start', () => {
     await guarded.stop()
   })
 
-  test('without Redis, which then comes back empty, puts the secret back: one limit for all', async () => {
+  test('restores the secret on a Redis that comes back empty, so that all nodes share one limit', async () => {
     const forgetful = await startRedis()
     const env = { SLUICE_REDIS_URL: forgetful.url, SLUICE_STORE_DEADLINE_MS: '10000' }
     const rules =
@@ -139,7 +139,7 @@ describe('a start', () => {
     await forgetful.stop()
   })
 
-  test('without Redis, which then has another secret, counts nothing under its own', async () => {
+  test('counts nothing under its own secret if the Redis that comes back has another', async () => {
     const lasting = await startRedis({ config: ['--appendonly', 'yes', '--appendfsync', 'always'] })
     const env = { SLUICE_REDIS_URL: lasting.url }
     const known = await startOn(env)
@@ -157,24 +157,18 @@ describe('a start', () => {
     await lasting.stop()
   })
 
-  test.each(['1', '2'])(
-    'that waits for Redis ends when it is told to, workers: %s',
-    async (count) => {
-      const program = run(['serve'], {
-        SLUICE_REDIS_URL: 'redis://127.0.0.1:1',
-        SLUICE_WORKERS: count,
-      })
-      await waitFor(program, () => program.output().includes('ECONNREFUSED'))
-      program.signal('SIGTERM')
-      const { code, output } = await waitForExit(program)
-      expect([code, output]).toEqual([
-        0,
-        expect.stringContaining('received signal during startup, exiting'),
-      ])
-    },
-  )
+  test.each(['1', '2'])('exits on SIGTERM while it waits for Redis, workers: %s', async (count) => {
+    const program = run(['serve'], {
+      SLUICE_REDIS_URL: 'redis://127.0.0.1:1',
+      SLUICE_WORKERS: count,
+    })
+    await waitFor(program, () => program.output().includes('ECONNREFUSED'))
+    program.signal('SIGTERM')
+    const { code, output } = await waitForExit(program)
+    expect([code, output]).toEqual([0, expect.stringContaining('received signal during startup, exiting')])
+  })
 
-  test('serve --check looks at the URL and asks nobody', async () => {
+  test('serve --check validates the URL without connecting', async () => {
     const env = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:1', SLUICE_WORKERS: '2' }
     expect(await waitForExit(run(['serve', '--check'], env))).toEqual({
       code: 0,
@@ -187,13 +181,13 @@ describe('a start', () => {
   })
 })
 
-test('a durable rule on a Redis that forgets is warned of', async () => {
+test('a durable rule on a Redis without persistence logs a warning', async () => {
   const rules = 'rules: [{ id: kept, by: [], limits: [5/hour], durable: true }]'
   const { program } = await startOn({}, rules)
   await waitFor(program, () => program.output().includes('Redis has appendonly off'))
 })
 
-test('counters of durable rules in memory outlive a restart', async () => {
+test('counters of durable rules in memory survive a restart', async () => {
   const folder = makeFolder()
   const limits = '[{ algorithm: fixed-window, max: 5, window: 366d }]'
   writeFileSync(

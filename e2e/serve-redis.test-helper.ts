@@ -6,7 +6,9 @@ import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
 import { makeFolder, stopAll } from './process.test-helper.js'
 import { type RunningServer, start } from './serve.test-helper.js'
 
-/** One for all tests of a file, empty and running for each; the nodes of a test end with it. */
+/**
+ * One Redis for all tests of a file, empty and running for each; the nodes of a test stop with it.
+ */
 export function shareRedis(): () => RedisServer {
   let redis: RedisServer
   beforeAll(async () => {

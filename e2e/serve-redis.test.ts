@@ -10,11 +10,11 @@ import { shareRedis, startNode } from './serve-redis.test-helper.js'
 import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-/** Nothing is decided by posture because a machine was busy for a moment. */
+/** A long deadline, so that no call is decided by posture because the machine was busy. */
 const PATIENT = { SLUICE_STORE_DEADLINE_MS: '10000' }
 const LIMIT = 100
 const SOON = { timeout: 20_000, interval: 50 }
-/** A log counts exactly, whenever the test begins. */
+/** A sliding log counts exactly, whenever the test begins. */
 const RULES = `
 rules:
   - id: everybody
@@ -26,7 +26,7 @@ const redis = shareRedis()
 const startOn = (env: Record<string, string> = {}, rules = RULES) =>
   startNode(rules, { SLUICE_REDIS_URL: redis().url, ...env })
 
-/** The status of so many calls, 20 at a time, each on a connection of its own where asked. */
+/** The statuses of this many calls, 20 at a time, each on its own connection if requested. */
 async function call(urls: readonly string[], times: number, headers = {}): Promise<number[]> {
   const statuses: number[] = []
   let begun = 0
@@ -70,7 +70,7 @@ describe('one limit', () => {
 
   test('is enforced exactly by two workers behind the same listeners', async () => {
     const node = await startOn({ ...PATIENT, SLUICE_WORKERS: '2' })
-    // A connection for each call, or one worker would get them all.
+    // One connection per call, or one worker would get them all.
     const statuses = await call([node.gateway], 4 * LIMIT, { connection: 'close' })
     expect(admitted(statuses)).toBe(LIMIT)
     const decided = (outcome: string, source: string) =>
@@ -78,7 +78,7 @@ describe('one limit', () => {
         node,
         `sluice_decisions_total{rule="everybody",outcome="${outcome}",source="${source}"}`,
       )
-    // A worker that does not tell its metrics in time is left out of what is told.
+    // A worker that does not send its metrics in time is left out of the sum.
     await vi.waitFor(async () => {
       expect(await decided('allowed', 'store')).toBe(LIMIT)
       const refused = [await decided('refused', 'store'), await decided('refused', 'deny-cache')]
@@ -90,7 +90,7 @@ describe('one limit', () => {
   })
 })
 
-test('a worker of a server with a configuration file and no terminal is replaced when it dies', async () => {
+test('a worker that dies is replaced in a server with a configuration file and no terminal', async () => {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
   writeFileSync(join(folder, 'sluice.yaml'), 'workers: 2\nrules: rules.yaml\n')
@@ -104,7 +104,7 @@ test('a worker of a server with a configuration file and no terminal is replaced
   expect(await program.code()).toBe(0)
 })
 
-test('npm start with SLUICE_REDIS_URL runs the example on Redis, and shows no password', async () => {
+test('npm start with SLUICE_REDIS_URL runs the example on Redis and shows no password', async () => {
   const guarded = await startRedis({ password: 'hunter2hunter2' })
   const program = startProgram('npm', ['start'], {
     cwd: ROOT,
@@ -137,7 +137,7 @@ test('npm start with SLUICE_REDIS_URL runs the example on Redis, and shows no pa
   }
 })
 
-describe('Redis that dies under a running server', () => {
+describe('a Redis that dies under a running server', () => {
   const BY_POSTURE = `
 rules:
   - { id: open, match: { path: /open }, by: [], limits: [1/hour], posture: open }
@@ -146,7 +146,7 @@ rules:
   - { id: user, by: [user], limits: [3/hour] }
 `
 
-  test('costs precision and no call; it is exact again when Redis is back', async () => {
+  test('costs precision and no call, and limits are exact again when it is back', async () => {
     const node = await startOn({}, BY_POSTURE)
     const { gateway, api, program } = node
     const statusOf = async (path: string) => (await fetch(`${gateway}${path}`)).status
@@ -178,7 +178,7 @@ rules:
       ).toBeGreaterThan(0)
     }
     await waitFor(program, () => program.output().includes('"alert":"breaker-open"'))
-    // What rules do without the store is told with it.
+    // The alert of the store includes the fallbacks of the rules.
     expect(program.output()).not.toContain('"alert":"degraded"')
 
     await redis().start()
@@ -193,7 +193,7 @@ rules:
     expect(again).toMatchObject({ store: 'redis: answering' })
   })
 
-  test('makes refunds and resets fail with 503, and 503 for posture is a setting', async () => {
+  test('makes refunds and resets fail with 503, and posture refusals too if so configured', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'rules.yaml'), BY_POSTURE)
     writeFileSync(join(folder, 'sluice.yaml'), 'refusals: { postureStatus: 503 }')
@@ -215,7 +215,7 @@ rules:
   })
 })
 
-test('TLS with an authority of its own and a certificate for this node', async () => {
+test('TLS works with a private CA and a client certificate', async () => {
   const folder = makeFolder()
   makeCertificates(folder)
   const { tlsPort } = await freePorts('tlsPort')

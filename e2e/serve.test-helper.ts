@@ -1,4 +1,4 @@
-/** `sluice serve` on free ports, as its users run it, for tests of the whole program. */
+/** `sluice serve` on free ports, for tests of the whole program. */
 import { fileURLToPath } from 'node:url'
 import { makeFolder, type Program, startProgram, waitFor } from './process.test-helper.js'
 
@@ -42,7 +42,7 @@ export async function start(
   }
 }
 
-/** How it ended, and what it wrote. */
+/** Its exit code and output. */
 export async function waitForExit(
   program: Program,
 ): Promise<{ readonly code: number | null; readonly output: string }> {

@@ -36,13 +36,13 @@ async function startUpstream(
 const rulesOf = (max: number) => `rules: [{ id: all, by: [], limits: ["${max}/minute"] }]`
 
 describe('sluice serve with nothing configured', () => {
-  test('runs the example, prints its addresses and lines to try, and those lines work', async () => {
+  test('runs the example, prints its addresses and commands to try, and those commands work', async () => {
     const program = run(['serve'])
     await waitFor(program, () => program.output().includes('Ctrl-C'))
     const output = program.output()
     const gateway = /gateway +(\S+)/.exec(output)?.[1] ?? ''
     const line = /^ +(curl .*orders.*)$/m.exec(output)?.[1] ?? ''
-    // The line is run as it is printed; this says what to install where it could not be.
+    // The line runs exactly as printed; this message says what to install if it cannot run.
     findService('curl')
     const since = performance.now()
     const text = execFileSync('sh', ['-c', line], { encoding: 'utf8' })
@@ -66,7 +66,7 @@ describe('sluice serve with nothing configured', () => {
     expect(again.status).toBe(200)
   })
 
-  test('keeps an admin token that only its owner can read, and does not print it to a file', async () => {
+  test('stores an admin token that only its owner can read, and does not print it if stdout is a file', async () => {
     const { program, folder, api } = await start()
     const file = join(folder, '.sluice/admin-token')
     const token = readFileSync(file, 'utf8').trim()
@@ -84,7 +84,7 @@ describe('sluice serve with nothing configured', () => {
   })
 })
 
-describe('the command', () => {
+describe('the sluice command', () => {
   test.each([
     ['--help', ['--help'], 0, /Usage: sluice/],
     ['serve --help', ['serve', '--help'], 0, /--config <file>/],
@@ -92,13 +92,13 @@ describe('the command', () => {
     ['an unknown command', ['sreve'], 2, /unknown command 'sreve'/],
     ['an unknown option', ['serve', '--prot', '1'], 2, /unknown option '--prot'/],
     ['a configuration that is not there', ['serve', '-c', 'no.yaml'], 2, /no\.yaml.*no such file/],
-  ])('with %s', async (_name, args, code, says) => {
+  ])('prints the expected output for %s', async (_name, args, code, says) => {
     const { code: found, output } = await waitForExit(run(args))
     expect(output).toMatch(says)
     expect(found).toBe(code)
   })
 
-  test('tells every problem of configuration and environment at once, and starts nothing', async () => {
+  test('reports every problem of configuration and environment at once, and starts nothing', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'sluice.yaml'), 'gatway: {}\nworkers: 0\n')
     const { code, output } = await waitForExit(
@@ -112,7 +112,7 @@ describe('the command', () => {
     expect(output).toMatch(/SLUICE_API_LISTEN/)
   })
 
-  test('tells every problem of the rules, and starts nothing', async () => {
+  test('reports every problem of the rules, and starts nothing', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'rules.yaml'), 'rules: [{ id: A, limits: [ten] }]')
     const { code, output } = await waitForExit(
@@ -129,7 +129,7 @@ describe('the command', () => {
     expect(output).toMatch(/SLUICE_WORKERS.*"2".*while counters live in memory.*2 times the limit/s)
   })
 
-  test('says what is in the way of a port', async () => {
+  test('names the address of a port that is in use', async () => {
     const { gateway } = await start()
     const { code, output } = await waitForExit(
       run(['serve'], { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }),
@@ -138,13 +138,13 @@ describe('the command', () => {
     expect(output).toContain('something else listens there')
   })
 
-  test('serve --check tells whether all is good, and ends', async () => {
+  test('serve --check reports whether everything is valid, and exits', async () => {
     expect(await waitForExit(run(['serve', '--check']))).toMatchObject({ code: 0 })
   })
 })
 
 describe('a rules file', () => {
-  test('is read again when it changes; a bad one replaces nothing and is told of', async () => {
+  test('is read again when it changes; an invalid one replaces nothing and is reported', async () => {
     const folder = makeFolder()
     const file = join(folder, 'rules.yaml')
     writeFileSync(file, rulesOf(5))
@@ -167,10 +167,10 @@ describe('a rules file', () => {
 })
 
 describe('SIGTERM', () => {
-  test('under load drops no call: not ready at once, the last answers out, gone within 10 s', async () => {
+  test('under load drops no call: not ready immediately, last answers sent, exited within 10 s', async () => {
     const origin = await startUpstream(() => new Promise((resolve) => setTimeout(resolve, 100)))
     const folder = makeFolder()
-    // Longer than a busy machine keeps a balancer from looking, and its clients from going away.
+    // Longer than a busy machine delays the balancer's health checks and its clients' disconnects.
     writeFileSync(join(folder, 'sluice.yaml'), 'rules: rules.yaml\nshutdown: { delay: 3s }')
     writeFileSync(join(folder, 'rules.yaml'), rulesOf(1_000_000))
     const { program, gateway, api } = await start({ SLUICE_UPSTREAM: origin }, folder)
@@ -196,9 +196,9 @@ describe('SIGTERM', () => {
     await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50), SOON)
     const since = performance.now()
     program.signal('SIGTERM')
-    // While it still takes calls: a listener that is closed would answer nothing.
+    // While it still accepts calls: a closed listener would answer nothing.
     await vi.waitFor(async () => expect(await isReady()).toBe(503), { ...SOON, interval: 10 })
-    // A balancer sees it a moment later, and until then goes on as before.
+    // A balancer notices a moment later, and sends calls until then.
     await new Promise((resolve) => setTimeout(resolve, 400))
     isOver = true
     await Promise.all(clients)
@@ -210,7 +210,7 @@ describe('SIGTERM', () => {
     expect(performance.now() - since).toBeLessThan(10_000)
   })
 
-  test('waits for a call that takes long, but not for ever', async () => {
+  test('waits for a long call, but not forever', async () => {
     const arrived: string[] = []
     let release = () => {}
     const origin = await startUpstream((request) => {
@@ -229,7 +229,7 @@ describe('SIGTERM', () => {
     )
     await waitFor(program, () => arrived.length === 2)
     program.signal('SIGTERM')
-    // It is known to leave before the long one is answered.
+    // Readiness is false before the long call is answered.
     await waitFor(program, async () => !(await listensOn(Number(new URL(gateway).port))))
     release()
     expect([await long, await endless]).toEqual([200, 'cut'])
@@ -241,7 +241,7 @@ describe('SIGTERM', () => {
 })
 
 describe('TLS', () => {
-  test('is served on gateway and decision API, and a new certificate is taken without a restart', async () => {
+  test('is served on gateway and decision API, and a new certificate is loaded without a restart', async () => {
     const folder = makeFolder()
     const certify = (name: string) => {
       execFileSync(
@@ -295,7 +295,7 @@ describe('TLS', () => {
 })
 
 describe('serve --check', () => {
-  test('beside a running server looks at the files alone, and writes nothing', async () => {
+  test('beside a running server reads only the files, and writes nothing', async () => {
     const { gateway } = await start()
     const folder = makeFolder()
     const env = { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }
@@ -304,7 +304,7 @@ describe('serve --check', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  test('names every file that is missing or bad by its field', async () => {
+  test('names the field of every file that is missing or invalid', async () => {
     const folder = makeFolder()
     writeFileSync(
       join(folder, 'sluice.yaml'),
@@ -319,7 +319,7 @@ describe('serve --check', () => {
   })
 })
 
-test('a secret that an operator wrote into the data directory is not passed over', async () => {
+test('an invalid secret in the data directory fails the start, and is not shown', async () => {
   const folder = makeFolder()
   mkdirSync(join(folder, '.sluice'))
   writeFileSync(join(folder, '.sluice/admin-token'), 'my own token')
@@ -329,7 +329,7 @@ test('a secret that an operator wrote into the data directory is not passed over
   expect(output).not.toContain('my own token')
 })
 
-test('a large rules file is taken without holding up a single call', async () => {
+test('a large rules file is loaded without delaying a single call', async () => {
   const folder = makeFolder()
   const file = join(folder, 'rules.yaml')
   writeFileSync(file, rulesOf(5))
@@ -356,7 +356,7 @@ test('a large rules file is taken without holding up a single call', async () =>
     }
   })()
   writeFileSync(file, text)
-  // How long that takes depends on the machine, and nothing here is about it.
+  // The time this takes depends on the machine and does not matter here.
   let limit: string | null = null
   while (limit !== '9') {
     limit = (await fetch(`${gateway}/p4999`)).headers.get('x-ratelimit-limit')
@@ -365,14 +365,14 @@ test('a large rules file is taken without holding up a single call', async () =>
   isTaken = true
   await probe
   await waitFor(program, () => program.output().includes('"rules changed"'))
-  // As long as parsing takes, if it were done where calls are decided.
+  // As long as parsing would take on the thread that decides calls.
   expect(heldUpMs).toBeGreaterThan(0)
   expect(heldUpMs).toBeLessThan(parseMs)
 })
 
 /**
- * How long the thread that decides has worked so far. While a call waits, that is what it waits
- * for, but for the time in which this machine ran somebody else.
+ * CPU time of the thread that decides. While a call waits, this is what it waits for, apart from
+ * the time in which the machine ran other processes.
  */
 function workedMs(pid: string): number {
   const [ns] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')

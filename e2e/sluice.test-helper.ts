@@ -1,4 +1,4 @@
-/** `sluice serve` as its users run it. */
+/** Starts `sluice serve` as users run it. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,7 +15,7 @@ export interface SluiceOptions {
 }
 
 export interface Sluice {
-  /** Takes connections and answers nothing, as a machine that is out of memory does. */
+  /** Accepts connections and answers nothing, like a machine that is out of memory. */
   freeze(): void
   thaw(): void
   stop(): Promise<void>

@@ -1,4 +1,4 @@
-/** What a node does that finds no rules at its start: it serves, says so, and is not ready. */
+/** A node that finds no rules at its start: it serves, logs that, and is not ready. */
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ const becomesReady = (api: string) =>
 const adminOf = ({ admin }: Pick<RunningServer, 'admin'>) =>
   createAdminClient({ url: admin, token: TOKEN })
 
-/** The addresses that a banner tells. */
+/** The addresses printed in a banner. */
 function addressesIn(program: Program) {
   const of = (name: string) => new RegExp(`${name} +(\\S+)`).exec(program.output())?.[1] ?? ''
   return {
@@ -47,12 +47,12 @@ async function startWithBanner(env: Record<string, string>, folder: string) {
 }
 
 describe('a node with an upstream of its own and a new data directory', () => {
-  test('enforces no rule, serves, says what to do, and is ready as soon as that is done', async () => {
+  test('enforces no rule, serves, says what to do, and is ready as soon as it has a rule', async () => {
     const folder = makeFolder()
     const env = { SLUICE_UPSTREAM: 'http://127.0.0.1:1' }
     const { program, gateway, api } = await startWithBanner(env, folder)
     expect(await readyOf(api)).toEqual(NO_RULES)
-    // The upstream is not there: that the call was let through to it is what counts.
+    // The upstream does not exist: it counts that the call was forwarded.
     const passed = await fetch(gateway, { headers: { 'x-api-key': 'demo-key-of-ann-free' } })
     expect([passed.status, passed.headers.get('x-ratelimit-limit')]).toEqual([502, null])
     expect(program.output()).toContain('No rules: every call is allowed')
@@ -65,7 +65,7 @@ describe('a node with an upstream of its own and a new data directory', () => {
     await becomesReady(api)
   })
 
-  test('stays ready when its last rule goes, and is not ready after a restart, whatever is configured', async () => {
+  test('stays ready when its last rule is deleted, and is not ready after a restart, whatever is configured', async () => {
     const folder = makeFolder()
     const env = { SLUICE_UPSTREAM: 'http://127.0.0.1:1', SLUICE_ADMIN_TOKEN: TOKEN }
     const node = await start(env, folder)
@@ -78,13 +78,13 @@ describe('a node with an upstream of its own and a new data directory', () => {
     node.program.signal('SIGINT')
     expect(await node.program.code()).toBe(0)
 
-    // Nothing is configured now, but the store has a past: the example is not planted into it.
+    // Nothing is configured now, but the store has a history, so the example is not added to it.
     const again = await start({ SLUICE_ADMIN_TOKEN: TOKEN }, folder)
     expect(await readyOf(again.api)).toEqual(NO_RULES)
     expect((await adminOf(again).listRules()).rules).toEqual([])
   })
 
-  test('is ready without rules where that is allowed', async () => {
+  test('is ready without rules if the configuration allows that', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'sluice.yaml'), 'allowNoRules: true\n')
     const { program, api } = await start({}, folder)
@@ -94,7 +94,7 @@ describe('a node with an upstream of its own and a new data directory', () => {
   })
 })
 
-test('a folder that began with the example is warned of once an upstream is configured', async () => {
+test('a folder that began with the example logs a warning once an upstream is configured', async () => {
   const folder = makeFolder()
   const first = await startWithBanner({}, folder)
   first.program.signal('SIGTERM')
@@ -105,7 +105,7 @@ test('a folder that began with the example is warned of once an upstream is conf
   expect(program.output()).toContain('rules: the example rules are active; replace them')
 })
 
-test('a node on an empty Postgres is not ready until the first rule is made', async () => {
+test('a node on an empty Postgres is not ready until the first rule is created', async () => {
   const postgres = await startPostgres()
   try {
     const url = await postgres.createDatabase()
@@ -119,7 +119,7 @@ test('a node on an empty Postgres is not ready until the first rule is made', as
   }
 })
 
-test('a rules file without rules passes the check with a note, and its node is ready once it has one', async () => {
+test('a rules file without rules passes the check with a note, and its node is ready once it has a rule', async () => {
   const folder = makeFolder()
   const file = join(folder, 'rules.yaml')
   writeFileSync(file, 'rules: []')
@@ -142,7 +142,7 @@ test('a rules file without rules passes the check with a note, and its node is r
 describe('with two workers', () => {
   const redis = shareRedis()
 
-  test('the one that is started in the place of another is ready after the last rule went', async () => {
+  test('a replaced worker is ready after the last rule was deleted', async () => {
     const node = await start({
       SLUICE_WORKERS: '2',
       SLUICE_REDIS_URL: redis().url,
@@ -157,7 +157,7 @@ describe('with two workers', () => {
     await waitFor(node.program, () =>
       node.program.output().includes('the first rules are in force'),
     )
-    // The port is held by those that listen: the last of them to end would give it up.
+    // The port is held by the processes that listen: the last of them to exit would release it.
     const listening = () => node.program.output().match(/"msg":"listening"/g)?.length
     await waitFor(node.program, () => listening() === 2)
     const pids = async () =>
@@ -170,7 +170,7 @@ describe('with two workers', () => {
       expect((await pids()).filter((pid) => !before.includes(pid))).toHaveLength(1)
     await vi.waitFor(isReplaced, SOON)
     await waitFor(node.program, () => listening() === 3)
-    // Connections are dealt out in turn, so both answer some of these.
+    // Connections are distributed in turn, so both answer some of these.
     for (let i = 0; i < 8; i++) expect(await readyOf(node.api)).toEqual(READY)
   })
 })

@@ -1,4 +1,4 @@
-/** A server in Sluice's place, for what a real Sluice cannot be made to do. */
+/** A server in place of Sluice, for behaviour that a real Sluice cannot be made to show. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 

@@ -1,4 +1,4 @@
-/** The files for proxies that Debian has no package of: read, not run. */
+/** The files for proxies without a Debian package: parsed, not run. */
 import { expect, test } from 'vitest'
 import { readDocument } from '../packages/core/src/config-reader.js'
 import type { Node } from '../packages/core/src/rules/tree.js'
@@ -23,7 +23,7 @@ function readYaml(name: string): unknown {
   return valueOf(tree.root)
 }
 
-test('traefik.yaml is YAML: lies are removed, then Sluice is asked, then the application', () => {
+test('traefik.yaml is valid YAML that removes forged headers, then asks Sluice, then the application', () => {
   expect(readYaml('traefik.yaml')).toMatchObject({
     http: {
       routers: { app: { middlewares: ['no-lies', 'sluice'], service: 'app' } },
@@ -41,7 +41,7 @@ test('traefik.yaml is YAML: lies are removed, then Sluice is asked, then the app
   })
 })
 
-test('envoy.yaml is YAML: the path of the call stands below that of forward-auth', () => {
+test('envoy.yaml is valid YAML that puts the path of the call below that of forward-auth', () => {
   expect(readYaml('envoy.yaml')).toMatchObject({
     name: 'envoy.filters.http.ext_authz',
     typed_config: {

@@ -1,4 +1,4 @@
-/** An upstream that counts the bytes of each body and records which calls it saw, and when. */
+/** An upstream that counts the bytes of each body and records which calls it received, and when. */
 import { createServer } from 'node:http'
 
 const seen = []

@@ -1,4 +1,4 @@
-/** Uploads through a real gateway: long ones are answered, trickling ones harm no other call. */
+/** Uploads through a real gateway: long ones are answered, and slow ones delay no other call. */
 import { writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const CONNECTIONS = 8
 const TRICKLERS = 10
 const VICTIM_CALLS = 30
 const VICTIM_EVERY_MS = 50
-/** A busy machine makes some of it; calls that wait for a trickling one make thousands. */
+/** Tolerance for a busy machine; calls that wait for a slow upload take thousands. */
 const P50_RATIO_MAX = 50
 
 const sockets = new Set<Socket>()
@@ -78,7 +78,7 @@ function send(gateway: string, bytes: string): Client {
 const post = (path: string, framing: string) =>
   `POST ${path} HTTP/1.1\r\nHost: a\r\n${framing}\r\n\r\n`
 
-/** Sends 300,000 bytes in three seconds, and gives what came back. */
+/** Sends 300,000 bytes in three seconds and returns the answer. */
 async function uploadSlowly(gateway: string, framing: string): Promise<string> {
   const client = send(gateway, post('/long', framing))
   const isChunked = framing.startsWith('Transfer')
@@ -102,7 +102,7 @@ test('an upload of three seconds with a response timeout of one is answered 200'
   ])
   expect(performance.now() - since).toBeGreaterThan(2900)
   for (const text of answers) expect(text).toMatch(/^HTTP\/1.1 200 [^]*bytes: 300000/)
-  // One that waits to be asked is asked before its body is gathered.
+  // A request with Expect is answered with 100 before its body is buffered.
   const client = send(gateway, post('/asked', 'Content-Length: 5\r\nExpect: 100-continue'))
   await vi.waitUntil(() => client.text() === 'HTTP/1.1 100 Continue\r\n\r\n', SOON)
   client.socket.write('hello')
@@ -110,8 +110,8 @@ test('an upload of three seconds with a response timeout of one is answered 200'
 })
 
 /**
- * GETs that start every 50 ms, whatever became of those before: so few that all of them could wait
- * for a connection at once. Gives their p50 and how many were answered.
+ * Starts a GET every 50 ms, whatever happened to those before: few enough that all of them could
+ * wait for a connection at once. Returns their p50 and how many were answered.
  */
 async function victims(gateway: string): Promise<{ readonly p50: number; readonly ok: number }> {
   const tookMs: number[] = []
@@ -133,11 +133,11 @@ const SMALL = { framing: 'Content-Length: 10000', byte: 'x' }
 const LARGE = { framing: 'Content-Length: 1000000', byte: 'x' }
 const CHUNKED = { framing: 'Transfer-Encoding: chunked', byte: '1\r\nx\r\n' }
 
-describe('ten trickling POSTs on eight connections', () => {
+describe('ten slow POSTs on eight connections', () => {
   test.each([
-    // Gathered first, so that the upstream hears nothing of them.
+    // Buffered first, so that the upstream receives nothing of them.
     ['of known small length', [SMALL], 0],
-    // Until half of the connections are taken they are streamed.
+    // Streamed, until half of the connections are taken.
     ['in chunks or of known large length', [CHUNKED, LARGE], CONNECTIONS / 2],
   ])('leave every other call its connection when they are %s', async (name, kinds, most) => {
     const { gateway, seen, slowUploads } = await startBoth()
@@ -160,7 +160,7 @@ describe('ten trickling POSTs on eight connections', () => {
       )
       expect([before.ok, during.ok]).toEqual([VICTIM_CALLS, VICTIM_CALLS])
       expect(ratio).toBeLessThan(P50_RATIO_MAX)
-      // Ten bytes a second are too few.
+      // Ten bytes per second are too few.
       await vi.waitUntil(() => tricklers.every(({ text }) => text() !== ''), SOON)
       for (const { text } of tricklers) expect(text()).toMatch(/^HTTP\/1.1 408 /)
       const trickled = (await seen()).filter(({ path }) => path === '/trickle')

@@ -1,4 +1,4 @@
-/** The application behind a proxy: a real server that remembers what it was asked. */
+/** The application behind a proxy: a real server that records its requests. */
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,21 +13,21 @@ interface AppRequest {
 
 export interface App {
   readonly port: number
-  /** What came from this client, as the proxy names it. */
+  /** The requests of this client, by the address that the proxy names. */
   requestsFrom(address: string): readonly AppRequest[]
   close(): Promise<void>
 }
 
-/** What a client gets from the application itself, whatever stands before it. */
+/** The answer that a client gets from the application itself, whatever proxy is before it. */
 export const APP_BODY = 'the answer of the application'
 export const APP_STATUS = 201
 
 const HEADER_BYTES_MAX = 4 * 1024 * 1024
 
-/** Answers everything alike, but for `/dies`, where it breaks off the connection. */
+/** Gives the same answer to everything except `/dies`, where it closes the connection. */
 export async function startApp(): Promise<App> {
   const all: AppRequest[] = []
-  // It takes larger headers than Sluice does: a call must not be stopped by it alone.
+  // It accepts larger headers than Sluice, so that it never rejects a call that Sluice accepts.
   const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
     const hash = createHash('sha256')
     request.on('data', (chunk: Buffer) => void hash.update(chunk))
@@ -35,7 +35,7 @@ export async function startApp(): Promise<App> {
       const { method = '', url = '', headers } = request
       all.push({ method, url, headers, sha256: hash.digest('hex') })
       if (url === '/dies') return void request.socket.destroy()
-      // An application that limits by itself says so under the same names.
+      // An application with its own rate limits sends headers of the same names.
       response.writeHead(APP_STATUS, { 'X-App': 'yes', RateLimit: '"app";r=1' })
       response.end(APP_BODY)
     })

@@ -1,7 +1,7 @@
 /**
- * Two workers that each count what they answer: what the test of workers runs. With `--heir` a
- * child outlives each of them; `--patience` says how many heartbeats a worker may miss. With
- * `--held` the second one says that it is held, and listens once it gets SIGUSR2.
+ * Two workers that each count their answers, for workers.test.ts. With `--heir` a child outlives
+ * each of them; `--patience` sets how many heartbeats a worker may miss. With `--held` the second
+ * one reports that it is held, and listens once it gets SIGUSR2.
  */
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:http'
@@ -15,7 +15,7 @@ const onRestart = (reason) => say(`replaced ${reason}\n`)
 const worker = workerSide(0)
 const CHANNEL = 3
 
-/** A process that outlives this one for a moment and holds the channel to the first process. */
+/** A process that outlives this one for a moment and holds the channel to the primary process. */
 const leaveChannelOpen = () =>
   spawn('sleep', ['0.5'], { stdio: ['ignore', 'ignore', 'ignore', CHANNEL] })
 
@@ -38,7 +38,7 @@ if (worker === undefined) {
   const listen = () =>
     server.listen(0, '127.0.0.1', () => {
       worker.announce(`port ${server.address().port}\n`)
-      // Its answer comes after the first process has read that this one serves.
+      // Its answer comes after the primary process has read that this one serves.
       void worker.allMetrics().then(() => say(`serving ${process.pid}\n`))
     })
   if (process.argv.includes('--held') && process.env.SLUICE_WORKER_PLACE === '1') {

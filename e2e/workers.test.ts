@@ -8,7 +8,7 @@ const FIXTURE = fileURLToPath(new URL('./workers.fixture.mjs', import.meta.url))
 
 afterEach(stopAll)
 
-/** A connection for each call, or one worker would get them all. */
+/** One connection per call, or one worker would get them all. */
 const requestWorker = async (url: string, withinMs = 10_000) =>
   (
     await fetch(url, {
@@ -28,7 +28,7 @@ test('workers share a listener, add up their metrics, are replaced when they die
     expect(seen.size).toBe(count)
   }
   await vi.waitFor(() => expectWorkers(2), SOON)
-  // A worker that does not tell its metrics within a second is left out.
+  // A worker that does not send its metrics within a second is left out.
   await vi.waitFor(
     async () => expect(await requestWorker(`${url}/metrics`)).toContain(`calls_total ${calls}\n`),
     SOON,
@@ -54,7 +54,7 @@ describe('the addresses of workers', () => {
   }
   const urlOf = (output: string) => `http://127.0.0.1:${/port (\d+)/.exec(output)?.[1]}`
 
-  test('are printed when all of them serve, so that they hold when one dies', async () => {
+  test('are printed when all of them serve, so that they are valid when one dies', async () => {
     const { program, serving, held } = await startHeld()
     expect(program.output()).not.toContain('port')
     process.kill(held, 'SIGUSR2')
@@ -66,7 +66,7 @@ describe('the addresses of workers', () => {
     expect(await program.code()).toBe(0)
   })
 
-  test('are printed all the same when one dies before it serves', async () => {
+  test('are printed even if one dies before it serves', async () => {
     const { program, serving, held } = await startHeld()
     process.kill(held, 'SIGKILL')
     await waitFor(program, () => program.output().includes('port'))
@@ -76,7 +76,7 @@ describe('the addresses of workers', () => {
   })
 })
 
-test('a worker that dies while others are asked for their metrics ends nobody else', async () => {
+test('a worker that dies while metrics are collected stops no other process', async () => {
   const program = startProgram(process.execPath, [FIXTURE], { cwd: makeFolder() })
   await waitFor(program, () => program.output().includes('port'))
   const url = `http://127.0.0.1:${/port (\d+)/.exec(program.output())?.[1]}`
@@ -90,7 +90,7 @@ test('a worker that dies while others are asked for their metrics ends nobody el
   if (asking === undefined || silent === undefined) throw new Error('found no two workers')
   process.kill(silent, 'SIGSTOP')
   try {
-    // Those that the other gets wait for the one that is silent, for a second.
+    // Requests to the other worker wait a second for the silent one.
     const asked = Array.from({ length: 4 }, () =>
       requestWorker(`${url}/metrics`, 3000).catch(() => ''),
     )
@@ -113,14 +113,14 @@ test('a worker that dies while others are asked for their metrics ends nobody el
   expect(await program.code()).toBe(0)
 })
 
-test('workers whose channels close only after they have ended are not waited for', async () => {
+test('workers whose channels close only after they have exited are not waited for', async () => {
   const program = startProgram(process.execPath, [FIXTURE, '--heir'], { cwd: makeFolder() })
   await waitFor(program, () => program.output().includes('port'))
   program.signal('SIGTERM')
   expect(await program.code()).toBe(0)
 })
 
-describe('a worker that hangs', () => {
+describe('a hung worker', () => {
   async function startTwo(...args: readonly string[]) {
     const program = startProgram(process.execPath, [FIXTURE, ...args], { cwd: makeFolder() })
     await waitFor(program, () => program.output().includes('port'))
@@ -133,11 +133,11 @@ describe('a worker that hangs', () => {
     return { program, url, seen }
   }
 
-  test('because a signal stopped it is killed and replaced, and the calls it was given are answered by others', async () => {
+  test('that a signal stopped is killed and replaced, and its calls are answered by others', async () => {
     const { program, url, seen } = await startTwo('--patience=3')
     const [stopped = ''] = seen
     process.kill(Number(stopped), 'SIGSTOP')
-    // Connections are dealt out in turn: one of these goes to the worker that takes none.
+    // Connections are distributed in turn: one of these goes to the worker that accepts none.
     const answers = await Promise.all(Array.from({ length: 6 }, () => requestWorker(url, 60_000)))
     expect(program.output()).toContain(`worker hung: no heartbeat; killed ${stopped}`)
     expect(answers).toHaveLength(6)
@@ -154,7 +154,7 @@ describe('a worker that hangs', () => {
 
   test('in an endless loop is killed and replaced', async () => {
     const { program, url, seen } = await startTwo('--patience=3')
-    // The worker has read this one, so no other may answer it.
+    // The worker has read this call, so no other worker may answer it.
     await expect(requestWorker(`${url}/loop`, 60_000)).rejects.toThrow('fetch failed')
     expect(program.output()).toContain('worker hung')
     await vi.waitFor(async () => {
@@ -165,14 +165,14 @@ describe('a worker that hangs', () => {
     expect(await program.code()).toBe(0)
   })
 
-  test('together with the first process, as when a machine is suspended, is not killed', async () => {
+  test('is not killed if the primary process was paused too, as when a machine is suspended', async () => {
     const { program, url, seen } = await startTwo('--patience=6')
     const pids = [...seen].map(Number)
     program.signal('SIGSTOP')
     for (const pid of pids) process.kill(pid, 'SIGSTOP')
     // More heartbeats than a worker may miss, which neither side counts.
     await sleep(8000)
-    // The first process goes on before its workers do, and has not heard of them for long.
+    // The primary process resumes before its workers, and has not received heartbeats for long.
     program.signal('SIGCONT')
     for (const pid of pids) process.kill(pid, 'SIGCONT')
     const again = new Set<string>()

@@ -1,4 +1,4 @@
-/** Postgres is not there when a node starts. */
+/** Nodes that start while Postgres is down. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
@@ -31,7 +31,7 @@ function callWith(node: Node, key: string): Promise<Response> {
 }
 
 describe('a node that ran before', () => {
-  test('starts with what it had, knows its callers, and follows again by itself', async () => {
+  test('starts with its last known good rules and keys, and follows Postgres again when it is back', async () => {
     const env = { SLUICE_DATABASE_URL: url }
     const before = await startNode(env)
     await before.client.createRule(liveRule(2))
@@ -51,7 +51,7 @@ describe('a node that ran before', () => {
       .poll(() => node.logged('using last known good rules until the rule store answers'), POLL)
       .toHaveLength(1)
     const statuses: number[] = []
-    // Both are keys of the same user, so the third call of either is one too many.
+    // Both are keys of the same user, so the third call with either is over the limit.
     for (const { key = '' } of [...keys, ...keys]) statuses.push((await callWith(node, key)).status)
     expect(statuses).toEqual([200, 200, 429, 429])
     await expect.poll(() => node.metric('sluice_rules_age_seconds'), POLL).toBeGreaterThan(0)
@@ -71,7 +71,7 @@ describe('a node that ran before', () => {
 })
 
 describe('a node that never ran', () => {
-  test('is not ready and decides nothing, until Postgres comes', async () => {
+  test('is not ready and decides nothing until Postgres is reachable', async () => {
     await postgres.kill()
     const proxies = { SLUICE_TRUSTED_PROXIES: '127.0.0.1/32' }
     const node = await startNode({ SLUICE_DATABASE_URL: url, ...proxies })

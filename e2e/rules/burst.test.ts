@@ -1,4 +1,4 @@
-/** Ten thousand changes in ten seconds: nodes read now and then, and all end at the last. */
+/** Ten thousand changes in ten seconds: nodes read at intervals, and all reach the last version. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
@@ -17,9 +17,9 @@ const WRITERS = 4
 const CHANGES = 10_000
 const WITHIN_S = 10
 const EQUAL_MS_MAX = 5000
-/** How often a node reads at most. */
+/** The shortest time between two reads of a node. */
 const READ_EVERY_MS = 250
-/** The first, the last, and what a clock that is read twice may add. */
+/** The first read, the last read, and one for a clock that is read twice. */
 const READS_MORE = 3
 
 let postgres: PostgresServer
@@ -40,7 +40,7 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-/** Each change a transaction, and so a version; evenly over the seconds, if the machine can. */
+/** Each change is a transaction and so a version, spread evenly over the seconds if possible. */
 function changesOf(writer: number): string {
   const count = CHANGES / WRITERS
   return `do $$
@@ -62,7 +62,7 @@ function changesOf(writer: number): string {
 const versionsOf = () => Promise.all(nodes.map((node) => node.metric('sluice_rules_version')))
 
 describe('10,000 changes in ten seconds', () => {
-  test('are read at most every 250 ms, and all nodes end at the last within 5 s', async () => {
+  test('are read at most every 250 ms, and all nodes reach the last version within 5 s', async () => {
     const readBefore = nodes.map((node) => node.logged('rules activated').length)
     const before = Number(await postgres.psql('select version from sluice.state', url))
     const began = performance.now()
@@ -80,7 +80,7 @@ describe('10,000 changes in ten seconds', () => {
       .map(Number)
     const waits = await liveOnAll(nodes, max ?? 0, EQUAL_MS_MAX)
     const allMs = performance.now() - began
-    // A reading that would be one too many had its time by now.
+    // A read that would be one too many would have happened by now.
     await sleep(2 * READ_EVERY_MS)
     expect(await versionsOf()).toEqual(nodes.map(() => version))
     expect(version).toBe(before + CHANGES)

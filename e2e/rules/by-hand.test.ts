@@ -1,4 +1,4 @@
-/** A person changes the rules in Postgres with SQL, well or badly. */
+/** An operator changes the rules in Postgres with SQL, correctly or not. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
@@ -26,7 +26,7 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => postgres.stop())
 
-/** Two rules, each for users of its own. */
+/** Two rules, each for its own users. */
 const ruleOf = (id: string, user: string, max: number) => ({
   id,
   match: { where: { user: [user] } },
@@ -49,8 +49,8 @@ const badLimits = (of = nodes) => Promise.all(of.map(({ api }) => peekLimit(api,
 const problemsOf = async ({ client }: Node) =>
   (await client.listNodes()).nodes.map(({ problem }) => problem)
 
-describe('a good rule', () => {
-  test('is a version like any other, by who was logged in', async () => {
+describe('a valid rule written with SQL', () => {
+  test('is a version like any other, by the database user', async () => {
     await postgres.psql(changeByHand(7), url)
     await liveOnAll(nodes, 7, LIVE_MS_MAX)
     const told = `select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true)`
@@ -69,17 +69,17 @@ describe('a good rule', () => {
   })
 })
 
-describe('a bad rule', () => {
+describe('an invalid rule written with SQL', () => {
   beforeEach(async () => {
     await postgres.psql(`begin; ${changeByHand(-5, 'bad')}; ${changeByHand(9)}; commit`, url)
   })
 
-  test('keeps its last good form; all others go on, and everybody is told', async () => {
+  test('leaves its last good form active, does not affect other rules, and is reported', async () => {
     await liveOnAll(nodes, 9, LIVE_MS_MAX)
     expect(await badLimits()).toEqual([2, 2])
     const problem = expect.stringMatching(/bad.*limits\[0\]\.max.*-5/s)
     for (const node of nodes) {
-      // Its log comes another way than its answers, and may be later.
+      // The log and the answers are written independently, so the log may be later.
       await expect
         .poll(() => node.logged('rule invalid: previous version stays active')[0], POLL)
         .toMatchObject({ level: 'error', id: 'bad', problem })
@@ -90,7 +90,7 @@ describe('a bad rule', () => {
     console.log((await first.client.listNodes()).problem)
   })
 
-  test('stands in no way of a change to others, and is over when it is mended', async () => {
+  test('does not block changes to other rules, and the problem is gone once it is fixed', async () => {
     await liveOnAll(nodes, 9, LIVE_MS_MAX)
     await first.client.patchRule('live', { limits: limitOf(10) })
     await liveOnAll(nodes, 10, LIVE_MS_MAX)
@@ -100,7 +100,7 @@ describe('a bad rule', () => {
     await expect.poll(() => problemsOf(first), POLL).toEqual([undefined, undefined])
   })
 
-  test('is the last good one after a restart too; a node that never had it has none', async () => {
+  test('leaves its last good form active after a restart, and a node that never had one has no such rule', async () => {
     await liveOnAll(nodes, 9, LIVE_MS_MAX)
     await isStored(first, '"max":-5')
     await first.program.stop()

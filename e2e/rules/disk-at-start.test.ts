@@ -1,4 +1,4 @@
-/** A start on a disk that is full or read-only, with a rule store whose journal is whole. */
+/** A server starts on a full or read-only disk, with a rule store whose journal is intact. */
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -11,7 +11,7 @@ import { type DiskServer, makeSmallDisk, TOKEN } from './small-disk.test-helper.
 const SOON = { timeout: 40_000, interval: 100 }
 const READ_ONLY = 'rule store: opened read-only; rules are served, changes are refused'
 
-/** Workers count together. */
+/** Workers share their counters. */
 const redis = shareRedis()
 
 const ruleOf = (max: number) => ({
@@ -43,14 +43,14 @@ const limitOf = async ({ api }: DiskServer) =>
 
 const readiness = async ({ api }: DiskServer) => (await fetch(`${api}/readyz`)).status
 
-/** Stops a server whose rule has a limit of its own, and returns nothing else of it. */
+/** Stops a server after its rule got a distinct limit. */
 async function leave(server: DiskServer): Promise<void> {
   expect(await create(server, 41)).toMatchObject({ status: 201 })
   server.program.signal('SIGTERM')
   expect(await server.program.code()).toBe(0)
 }
 
-/** What an operator sees of a server that cannot write, and what its callers do not see. */
+/** What an operator sees of a server that cannot write, and what its callers must not notice. */
 async function expectReadOnly(server: DiskServer, reason: string): Promise<void> {
   expect(await readiness(server)).toBe(200)
   expect(await limitOf(server)).toBe(41)
@@ -71,11 +71,11 @@ async function expectWritable(server: DiskServer, max: number): Promise<void> {
   await expect.poll(() => limitOf(server), SOON).toBe(max)
 }
 
-test('a server starts on a full disk, serves its rules, and takes changes again once there is room', async () => {
+test('a server starts on a full disk, serves its rules, and accepts changes again once there is space', async () => {
   const disk = await makeSmallDisk()
   await leave(await disk.start())
   const journal = disk.path('rules/journal.jsonl')
-  // What a crash left of a line is neither read nor cut off without the lock.
+  // A line that a crash cut short is neither read nor truncated without the lock.
   appendFileSync(journal, '{"format":1,"version":99,"mark":"00')
   const before = readFileSync(journal)
   disk.fill()
@@ -92,7 +92,7 @@ test('a server starts on a full disk, serves its rules, and takes changes again 
   expect(await limitOf(await disk.start())).toBe(43)
 })
 
-test('a server of several workers starts on a read-only disk, and takes changes once it is writable', async () => {
+test('a server with several workers starts on a read-only disk, and accepts changes once it is writable', async () => {
   const disk = await makeSmallDisk()
   await leave(await disk.start())
   disk.remount('ro')

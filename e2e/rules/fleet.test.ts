@@ -1,4 +1,4 @@
-/** What is told of many nodes, and nodes behind a pooler. */
+/** What nodes report about each other, and nodes behind a connection pooler. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startPgBouncer } from '../../tools/postgres/pgbouncer.js'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => postgres.stop())
 afterEach(() => stopAll())
 
-/** How many nodes run which version, as one of them tells. */
+/** How many nodes run which version, as reported by one of them. */
 async function runBy({ client }: Node): Promise<Readonly<Record<number, number>>> {
   const counts: Record<number, number> = {}
   for (const { rulesVersion } of (await client.listNodes()).nodes) {
@@ -37,8 +37,8 @@ async function runBy({ client }: Node): Promise<Readonly<Record<number, number>>
   return counts
 }
 
-describe('half of the nodes', () => {
-  test('on an old version are seen as such, and no more when the network is back', async () => {
+describe('half of the nodes on an old version', () => {
+  test('are reported as such until the network is back', async () => {
     const url = await postgres.createDatabase()
     const proxy = await startFaultProxy(postgres.port)
     try {
@@ -60,7 +60,8 @@ describe('half of the nodes', () => {
         const told = (await first.client.listNodes()).nodes
         return told.filter(({ rulesVersion }) => rulesVersion === version)
       }
-      // Also that they are silent: whoever looks can tell a slow node from one that is cut off.
+      // Also that they are silent, so that an operator can tell a slow node from one that is cut
+      // off.
       await expect
         .poll(async () => Math.min(...(await seen()).map(({ seenMsAgo }) => seenMsAgo)), POLL)
         .toBeGreaterThan(6000)
@@ -79,8 +80,8 @@ describe('half of the nodes', () => {
   }, 180_000)
 })
 
-describe('behind a pooler that lends connections for a transaction', () => {
-  test('nodes ask for changes, say so, and run them within a few seconds', async () => {
+describe('behind a pooler in transaction mode', () => {
+  test('nodes poll for changes, log that, and activate them within a few seconds', async () => {
     const bouncer = await startPgBouncer(postgres)
     try {
       const url = bouncer.urlOf(await postgres.createDatabase())

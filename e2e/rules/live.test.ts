@@ -1,4 +1,4 @@
-/** A change is live on every node within a second, through a real Postgres. */
+/** A change is active on every node within a second, through a real Postgres. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
@@ -10,8 +10,8 @@ const CHANGES = 1000
 const CHANGES_PER_SECOND = 40
 const LOOK_EVERY_MS = 15
 /**
- * More than twice what a look takes. One that takes longer says that the machine was busy, and how
- * long it was is no time in which the node could have done anything: it counts as so much.
+ * More than twice the duration of a probe. A longer probe means that the machine was busy, and the
+ * node could not have done anything in that time: it counts as this long.
  */
 const LOOK_MS_MAX = 50
 
@@ -30,15 +30,15 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-/** When a node was first seen to run each change, by its number. */
+/** When each change was first seen active on a node, by its number. */
 interface LiveTrace {
   readonly node: Node
   readonly at: { readonly change: number; readonly ms: number }[]
-  /** How long it was looked at so far, in looks as long as an idle machine takes at most. */
+  /** How long it was probed so far, each probe counted as at most that long. */
   ms: number
 }
 
-/** Until it runs the last. */
+/** Probes until it runs the last change. */
 async function watch(traces: LiveTrace): Promise<void> {
   let last = 0
   while (last <= CHANGES) {
@@ -53,12 +53,12 @@ async function watch(traces: LiveTrace): Promise<void> {
 }
 
 describe('five nodes over one Postgres', () => {
-  test('1,000 changes are live on all of them, 99 of 100 within a second, none missed', async () => {
+  test('activate 1,000 changes, p99 within a second, and miss none', async () => {
     const traces = nodes.map((node): LiveTrace => ({ node, at: [], ms: 0 }))
-    /** By change, as each of those that look has it. */
+    /** By change, from each of the probes. */
     const sentMs: (readonly number[])[] = []
     const watching = Promise.all(traces.map(watch))
-    // Whoever waits for it below hears of a failure.
+    // The error is thrown where it is awaited below.
     watching.catch(() => {})
     const began = performance.now()
     for (let change = 2; change <= CHANGES + 1; change++) {

@@ -1,4 +1,4 @@
-/** Postgres is gone for a minute: the rules in force stay, and everybody is told. */
+/** Postgres is down for a minute: the active rules stay, and the outage is reported. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
@@ -36,7 +36,7 @@ afterAll(async () => {
 })
 
 interface Flow {
-  /** What new callers were answered, one call after the other, and how often that came. */
+  /** The statuses that new callers got, and how often each. */
   readonly answers: Map<string, number>
   isOver: boolean
 }
@@ -52,7 +52,7 @@ async function check(node: Node, user: string): Promise<string> {
   }
 }
 
-/** Callers that nobody knows yet, each with two calls more than it may make. */
+/** New callers, each with two calls more than its limit. */
 async function flow(node: Node, into: Flow): Promise<void> {
   for (let caller = 0; !into.isOver; caller++) {
     const said: string[] = []
@@ -76,7 +76,7 @@ async function watch(node: Node, flowing: Flow, traces: ReadinessTrace): Promise
   }
 }
 
-/** While calls flow to all nodes. */
+/** Runs while calls are made to all nodes. */
 async function during(work: () => Promise<void>) {
   const flowing: Flow = { answers: new Map(), isOver: false }
   const traces = nodes.map((): ReadinessTrace => ({ codes: new Set(), age: 0 }))
@@ -94,7 +94,7 @@ async function during(work: () => Promise<void>) {
   return { answers: flowing.answers, watched: traces }
 }
 
-/** What the admin API of a node does without its rule store. */
+/** What the admin API of a node answers without its rule store. */
 async function administer({ client }: Node): Promise<void> {
   const gone = { status: 503, code: 'rules_unavailable' }
   await expect(client.patchRule('live', { limits: limitOf(9) })).rejects.toMatchObject(gone)
@@ -110,7 +110,7 @@ async function administer({ client }: Node): Promise<void> {
 const ages = () => Promise.all(nodes.map((node) => node.metric('sluice_rules_age_seconds')))
 
 describe('a minute without Postgres', () => {
-  test('changes no decision, is told as an age, and is over when it is back', async () => {
+  test('changes no decision, is reported as the age of the rules, and ends when Postgres is back', async () => {
     let recoveredMs = Infinity
     const { answers, watched: traces } = await during(async () => {
       await sleep(1000)

@@ -1,4 +1,4 @@
-/** Postgres is put back to a backup: nobody follows it there unless somebody says so. */
+/** Postgres is restored from a backup: no node follows it until an operator adopts it. */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -34,7 +34,7 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-/** Made beside the one that is in use, and then in its place. */
+/** Restored beside the database in use, and then swapped with it. */
 async function restore(dump: string): Promise<void> {
   const name = new URL(url).pathname.slice(1)
   const restored = await postgres.createDatabase()
@@ -49,7 +49,7 @@ const problems = async () => {
   return told.nodes.map(({ problem = '' }) => problem)
 }
 
-/** Whatever its numbers say. */
+/** Whatever its version numbers are. */
 async function isNotFollowed(max: number): Promise<void> {
   const told = expect.stringContaining('sluice rules adopt')
   await expect.poll(problems, POLL).toEqual(nodes.map(() => told))
@@ -62,8 +62,8 @@ async function isNotFollowed(max: number): Promise<void> {
   }
 }
 
-describe('a store that was put back', () => {
-  test('is told of and not followed, until it is adopted', async () => {
+describe('a rule store restored from a backup', () => {
+  test('is reported and not followed until it is adopted', async () => {
     await first.client.createRule(liveRule(1))
     await first.client.patchRule('live', { limits: limitOf(2) })
     const dump = join(makeFolder(), 'backup')
@@ -78,7 +78,7 @@ describe('a store that was put back', () => {
     await restore(dump)
     await isNotFollowed(4)
     console.log((await problems())[0])
-    // It comes to the same number again, and past it: with other rules.
+    // It reaches the same version number again, and passes it, with other rules.
     await postgres.psql(changeByHand(5), url)
     await postgres.psql(changeByHand(6), url)
     await isNotFollowed(4)

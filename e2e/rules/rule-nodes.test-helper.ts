@@ -1,4 +1,4 @@
-/** Several `sluice serve` over one rule store, and what each of them says of its rules. */
+/** Several `sluice serve` with one rule store, and what each of them reports about its rules. */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,10 +11,10 @@ const LOOK_EVERY_MS = 15
 
 export interface Node extends RunningServer {
   readonly client: AdminClient
-  /** What a call of one user to the rule `live` may take at most; undefined: there is no rule. */
+  /** The limit of the rule `live` for one user; undefined if there is no such rule. */
   peekLimit(): Promise<number | undefined>
   metric(name: string): Promise<number>
-  /** The lines of its log that say so. */
+  /** The lines of its log with this message. */
   logged(message: string): readonly Readonly<Record<string, unknown>>[]
   ready(): Promise<Readiness>
 }
@@ -56,7 +56,7 @@ async function readMetric(admin: string, name: string): Promise<number> {
   return line === undefined ? Number.NaN : Number(line.slice(name.length + 1))
 }
 
-/** The rule that is changed; its limit tells which change a node runs. */
+/** The rule that is changed; its limit identifies the change that a node runs. */
 export function liveRule(max: number) {
   return { id: 'live', by: ['user'], limits: limitOf(max) }
 }
@@ -65,19 +65,19 @@ export function limitOf(max: number) {
   return [{ max, window: '1h', name: 'hourly' }]
 }
 
-/** The same of the rule that stands in the store, by hand. */
+/** The same change to the stored rule, with SQL. */
 export function changeByHand(max: number, id = 'live'): string {
   const limits = `jsonb_set(body::jsonb, '{limits,0,max}', '${max}')`
   return `update sluice.rules set body = ${limits} where id = '${id}'`
 }
 
 /**
- * A look that takes longer says that the node or this process did not run: how long that was is no
- * time in which the node could have done anything.
+ * A longer probe means that the node or this process did not run, and the node could not have done
+ * anything in that time.
  */
 const LOOK_MS_MAX = 250
 
-/** When each of the nodes ran the change, counted from now; fails with who did not. */
+/** How long each node took to run the change, from now; fails with the nodes that did not. */
 export async function liveOnAll(
   nodes: readonly Node[],
   max: number,
@@ -102,7 +102,7 @@ export async function liveOnAll(
   })
 }
 
-/** Until all of them hear of changes, or ask for them. */
+/** Waits until all of them listen or poll for changes. */
 export async function waitForNews(nodes: readonly Node[], how: 'push' | 'poll'): Promise<void> {
   await Promise.all(
     nodes.map(async ({ client, program }) => {
@@ -117,7 +117,7 @@ export async function waitForNews(nodes: readonly Node[], how: 'push' | 'poll'):
 
 const NEWS_MS_MAX = 30_000
 
-/** Until its copy of the rule store, on disk, has these words. */
+/** Waits until its last known good copy on disk contains this text. */
 export async function isStored({ folder }: Node, ...words: readonly string[]): Promise<void> {
   const file = join(folder, '.sluice', 'last-good', 'records.jsonl')
   const text = () => (existsSync(file) ? readFileSync(file, 'utf8') : '')
@@ -130,14 +130,14 @@ export async function isStored({ folder }: Node, ...words: readonly string[]): P
 
 const KEPT_MS_MAX = 30_000
 
-/** The same database through something that listens on another port. */
+/** The same database through a proxy on another port. */
 export function throughPort(url: string, port: number): string {
   const other = new URL(url)
   other.port = String(port)
   return other.href
 }
 
-/** The smallest value that a share of all is at most. */
+/** The smallest value that is at least as large as this share of all. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN
@@ -152,7 +152,7 @@ function linesOf(output: string): readonly Readonly<Record<string, unknown>>[] {
     try {
       return [JSON.parse(line) as Record<string, unknown>]
     } catch {
-      // The first may be cut, and what is for people is no line of the log.
+      // The first line may be cut, and the banner is not JSON.
       return []
     }
   })

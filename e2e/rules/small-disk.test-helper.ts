@@ -1,6 +1,6 @@
 /**
- * A small disk of its own for the data directory of a server: a tmpfs in a mount namespace, which
- * can be filled, emptied and made read-only. Root is not needed where users may have namespaces.
+ * A small disk for the data directory of a server: a tmpfs in a mount namespace, which can be
+ * filled, emptied and made read-only. It needs no root where unprivileged namespaces are allowed.
  */
 import { execFileSync } from 'node:child_process'
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs'
@@ -27,9 +27,9 @@ export interface DiskServer {
 }
 
 export interface SmallDisk {
-  /** Where the data directory is for a server on this disk. */
+  /** The path of the data directory for a server on this disk. */
   readonly dataDir: string
-  /** Where a file of the data directory is for this process. */
+  /** The path of a file of the data directory for this process. */
   readonly path: (name: string) => string
   fill(): void
   empty(): void
@@ -45,7 +45,7 @@ export async function makeSmallDisk(): Promise<SmallDisk> {
   const script = `mount -t tmpfs -o size=${SIZE} tmpfs "$0" && echo mounted $$ && exec sleep 600`
   const spaces = isRoot ? ['--mount'] : ['--user', '--map-root-user', '--mount']
   const holder = startProgram('unshare', [...spaces, 'sh', '-c', script, folder], { cwd: '/' })
-  // Where this is not allowed, it ends and says why: no test here can do without.
+  // Without permission it exits and says why; these tests cannot run without it.
   await waitFor(holder, () => holder.output().includes('mounted'))
   const pid = /mounted (\d+)/.exec(holder.output())?.[1] ?? ''
   const inside = [
@@ -77,7 +77,7 @@ export async function makeSmallDisk(): Promise<SmallDisk> {
   }
 }
 
-/** Until there is no room for one byte more. */
+/** Fills the disk until not one byte is left. */
 function fill(file: string): void {
   const fd = openSync(file, 'w')
   try {

@@ -21,7 +21,7 @@ afterAll(async () => {
 })
 
 describe('two writers on two nodes', () => {
-  test(`who have seen the same version: one wins and the other is told, ${ROUNDS} times`, async () => {
+  test(`conflict if both read the same version: one wins and the other is refused, ${ROUNDS} times`, async () => {
     let { version } = await (nodes[0] as Node).client.createRule(liveRule(1))
     const wins = nodes.map(() => 0)
     for (let round = 1; round <= ROUNDS; round++) {
@@ -46,14 +46,14 @@ describe('two writers on two nodes', () => {
       })
       wins[winner] = (wins[winner] ?? 0) + 1
       version = won.value.version
-      // The loser has read it by now, and so it can go on from there.
+      // The loser has read the new version by now and can continue from there.
       const read = await nodes[1 - winner]?.client.getRule('live')
       expect(read).toMatchObject({ version, limits: limitOf(2 * round + winner) })
     }
     console.log(`${ROUNDS} rounds, won by ${wins.join(' and ')}`)
   }, 120_000)
 
-  test('who name no version both win, one after the other', async () => {
+  test('both win, one after the other, if they name no version', async () => {
     const written = await Promise.all(
       nodes.flatMap(({ client }, writer) =>
         Array.from({ length: 10 }, (_, n) =>

@@ -1,6 +1,6 @@
 /**
- * A blocked caller that pipelines and never reads, on as many connections as it likes. The
- * loopback has no bound of its own, so it stands for an attacker with many addresses.
+ * A blocked caller that pipelines and never reads, on as many connections as it likes. Loopback
+ * addresses have no connection limit, so it stands for an attacker with many addresses.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
@@ -10,12 +10,12 @@ import { afterEach, expect, test } from 'vitest'
 import { makeFolder, stopAll, waitFor } from '../process.test-helper.js'
 import { type RunningServer, start } from '../serve.test-helper.js'
 
-/** What a process may have of heap: less than half of what the connections asked for at once. */
+/** The heap limit of a process: less than half of what the connections requested at once. */
 const HEAP_MB = 256
 const CONNECTIONS = 1000
 /** As many requests as fit in one read of 64 KiB. */
 const REQUESTS_PER_READ = 1300
-/** What a connection may cost: 32 requests in flight and two reads that wait. */
+/** The most that a connection may cost: 32 requests in flight and two pending reads. */
 const KB_PER_CONNECTION_MAX = 400
 
 const BLOCKED = 'GET /blocked HTTP/1.1\r\nHost: sluice.example\r\n\r\n'
@@ -42,7 +42,7 @@ afterEach(async () => {
   }
 })
 
-/** Answers everything, but nothing below /slow. */
+/** Answers everything except requests below /slow. */
 async function startUpstream(): Promise<string> {
   const upstream = createServer((request, response) => {
     if (request.url?.startsWith('/slow') !== true) response.end('served')
@@ -56,7 +56,7 @@ async function startGateway(): Promise<RunningServer> {
   const folder = makeFolder()
   const origin = await startUpstream()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
-  // Calls below /slow wait for connections of their own, so that others need not.
+  // Calls below /slow wait for connections of their own, so that others do not have to.
   writeFileSync(
     join(folder, 'sluice.yaml'),
     `rules: rules.yaml
@@ -73,14 +73,14 @@ gateway:
   return running
 }
 
-/** A connection that sends these bytes and reads nothing. */
+/** Opens a connection that sends these bytes and reads nothing. */
 function attack({ gateway }: RunningServer, bytes: Buffer): Promise<Socket> {
   const socket = connect(Number(new URL(gateway).port), '127.0.0.1')
   socket.pause()
   socket.on('error', () => undefined)
   sockets.add(socket)
   return new Promise((resolve) => {
-    // All of it is with the kernel, or the server takes no more for now.
+    // The kernel has all of it, or the server reads no more for now.
     socket.once('connect', () => {
       socket.write(bytes)
       resolve(socket)
@@ -106,9 +106,9 @@ function residentKb({ program }: RunningServer): number {
 const refused = (running: RunningServer) =>
   metric(running, 'sluice_decisions_total{rule="blocked",outcome="refused",source="store"}')
 
-test('a thousand connections that pipeline refused calls and never read leave memory flat and others served', async () => {
+test('a thousand connections that pipeline refused calls and never read leave memory flat and other callers served', async () => {
   const running = await startGateway()
-  // No answer can leave before the first one, which does not come.
+  // No answer can be sent before the first one, which never comes.
   const bytes = Buffer.from(SLOW + BLOCKED.repeat(REQUESTS_PER_READ))
   const before = residentKb(running)
   for (let open = 1; open <= CONNECTIONS; open++) {
@@ -117,7 +117,7 @@ test('a thousand connections that pipeline refused calls and never read leave me
     const other = await fetch(`${running.gateway}/free`)
     expect([other.status, await other.text()]).toEqual([200, 'served'])
   }
-  // Each has all that it may have, and nothing beyond it is decided.
+  // Each has as much as it may have, and nothing beyond it is decided.
   const most = CONNECTIONS * 31
   await waitFor(running.program, async () => (await refused(running)) >= most)
   expect(await refused(running)).toBe(most)
@@ -127,9 +127,9 @@ test('a thousand connections that pipeline refused calls and never read leave me
   expect(running.program.hasEnded()).toBe(false)
 })
 
-test('connections whose clients read nothing of many refusals are cut after the stall time', async () => {
+test('connections whose clients read nothing of many refusals are closed after the stall timeout', async () => {
   const running = await startGateway()
-  // More answers than the kernel takes for one connection.
+  // More answers than the kernel buffers for one connection.
   const bytes = Buffer.from(BLOCKED.repeat(20_000))
   const attackers = await Promise.all(Array.from({ length: 4 }, () => attack(running, bytes)))
   const stalled = () => metric(running, 'sluice_connections_stalled_total{listener="gateway"}')

@@ -133,7 +133,7 @@ describe('a hung worker', () => {
     return { program, url, seen }
   }
 
-  test('that a signal stopped is killed and replaced, and its calls are answered by others', async () => {
+  test('stopped by a signal is killed and replaced, and its calls are answered by others', async () => {
     const { program, url, seen } = await startTwo('--patience=3')
     const [stopped = ''] = seen
     process.kill(Number(stopped), 'SIGSTOP')

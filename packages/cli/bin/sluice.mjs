@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The `sluice` command. In a fresh clone it builds first: there is nothing to run before. */
+/** The `sluice` command. In a fresh clone it builds the packages first. */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -15,5 +15,5 @@ if (!existsSync(built) && existsSync(new URL('tsconfig.base.json', repository)))
   if (status !== 0) process.exit(status ?? 1)
 }
 const { main } = await import(built.href)
-// Not when nothing is left to do: a timer of somebody's must not keep a server that has stopped.
+// Exit explicitly: a pending timer must not keep a stopped server alive.
 process.exit(await main(process.argv.slice(2)))

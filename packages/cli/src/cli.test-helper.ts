@@ -1,4 +1,4 @@
-/** Command lines against a server that answers as the admin API does. */
+/** Runs command lines against a stub of the admin API. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import { main } from './index.js'
 
 export interface ReceivedRequest {
   readonly method: string
-  /** Below /admin/v1. */
+  /** The path below /admin/v1. */
   readonly path: string
   readonly query: Readonly<Record<string, string>>
   readonly ifMatch: string | undefined
@@ -24,7 +24,10 @@ export interface CannedAnswer {
   readonly drop?: boolean
 }
 
-/** By method and path: `PUT /rules`. A list is answered in turn, its last again and again. */
+/**
+ * Answers by method and path: `PUT /rules`. A list is answered in turn, and its last item
+ * repeatedly.
+ */
 export type Routes = Readonly<
   Record<
     string,
@@ -114,18 +117,18 @@ export async function startAdmin(routes: Routes) {
 
 export interface TerminalOptions {
   readonly input?: string
-  /** What a person answers, if there is one. */
+  /** The answers of the user; without them there is no terminal. */
   readonly answers?: readonly string[]
-  /** What happens before the answer. */
+  /** Runs before each answer. */
   readonly beforeAnswer?: () => Promise<unknown>
   readonly columns?: number
-  /** Waits that are over at once; the next one is interrupted. @default 0 */
+  /** Number of waits that end immediately; the next one is interrupted. @default 0 */
   readonly waits?: number
-  /** How many writes the output takes before its reader goes. @default any number */
+  /** How many writes the output accepts before its reader closes it. @default any number */
   readonly writesRead?: number
 }
 
-/** Runs one command line. With `answers` there is a terminal. */
+/** Runs one command line. With `answers` it has a terminal. */
 export async function sluice(words: readonly string[], terminal: TerminalOptions = {}) {
   const { input = '', answers, beforeAnswer, columns, waits = 0, writesRead = Infinity } = terminal
   let waited = 0

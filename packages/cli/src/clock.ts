@@ -1,4 +1,4 @@
-/** The one place of this package that reads the time. */
+/** The only module of this package that reads the time. */
 
 /** Milliseconds since 1970. */
 export function wallMs(): number {

@@ -34,14 +34,14 @@ describe('the server and the token', () => {
     expect(admin.requests[0]?.token).toBe('Bearer of-the-folder')
   })
 
-  test('a file that is named is taken before both', async () => {
+  test('come from a named file before both', async () => {
     const admin = await startAdmin(routes)
     env['SLUICE_ADMIN_TOKEN'] = 'of-the-environment'
     await admin.run(['tokens', 'list'])
     expect(admin.requests[0]?.token).toBe('Bearer a-token-of-tests')
   })
 
-  test('where there is none, it is said where one was looked for', async () => {
+  test('fail with a message that says where a token was looked for', async () => {
     const admin = await startAdmin({
       'GET /tokens': { status: 401, body: { error: 'unauthorized', detail: 'Send a token.' } },
     })

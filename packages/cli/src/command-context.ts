@@ -1,4 +1,4 @@
-/** What every command that asks the admin API shares: its options, its client, its answer. */
+/** What every command of the admin API shares: its options, its client, its output. */
 import { AdminError, type AdminClient, createAdminClient } from '@sluice/client'
 import { findAdmin } from '@sluice/server/find-admin'
 import type { Command } from 'commander'
@@ -21,14 +21,14 @@ export interface CommandContext {
   readonly io: Io
   readonly client: AdminClient
   readonly isJson: boolean
-  /** One answer: whole for scripts, as text for people. */
+  /** The result of a command: complete for `--json`, and as text. */
   readonly print: (answer: unknown, text: () => string) => void
 }
 
-/** A command line under way. */
+/** The context of a running command. */
 export interface Cli {
   readonly io: Io
-  /** What the process exits with, unless the command fails. */
+  /** The exit code of the process, unless the command fails. */
   readonly exitWith: (code: number) => void
 }
 
@@ -79,7 +79,7 @@ function findConnection({ url, tokenFile }: CommonFlags) {
   }
 }
 
-/** A whole number of an option. */
+/** Parses an option that is a whole number. */
 export function wholeNumber(name: string, least = 0): (text: string) => number {
   return (text) => {
     const value = Number(text)

@@ -1,20 +1,22 @@
-/** What went wrong, for people, and the exit code that says so. */
+/** Error messages of commands, and their exit codes. */
 import { AdminError, AdminInputError, UnreachableError } from '@sluice/client'
 import { escapeTerminal } from './terminal-escape.js'
 
 export const OK = 0
-/** Refused, or found something. */
+/** The call was refused, or the command found something. */
 export const REFUSED = 1
-/** There is no answer: of a command line that means nothing, or because nobody gave one. */
+/** There is no result: the command line is invalid, or the server did not answer. */
 export const MISUSE = 2
 
-/** A command line that means nothing: what was found, and what is accepted. */
+/** An invalid command line: what was found, and what is accepted. */
 export class UsageError extends Error {}
 
-/** Who was asked does not answer us. A script must not take that for a refusal, or a difference. */
+/** The server did not answer. A script must not mistake that for a refusal or a difference. */
 export class NoAnswerError extends Error {}
 
-/** The answer could not be written, on a full disk for instance: a script has none to read. */
+/**
+ * The output could not be written, for example on a full disk, so a script has no result to read.
+ */
 export class OutputError extends Error {}
 
 const UNAUTHENTICATED = 401
@@ -25,7 +27,7 @@ const PROBLEMS_SHOWN_MAX = 101
 
 interface Failure {
   readonly code: number
-  /** Safe to print, with a line break at its end. */
+  /** Escaped for the terminal, with a line break at its end. */
   readonly text: string
 }
 
@@ -51,7 +53,7 @@ function isAnswer({ status, code }: AdminError): boolean {
   return status !== UNAUTHENTICATED && status !== TOO_MANY
 }
 
-/** Bad rules are told as a compiler tells them: one line for each, beginning with its place. */
+/** Formats invalid rules like compiler messages: one line for each, beginning with its location. */
 function describeRefusal({ code, detail, version, errors }: AdminError): string {
   if (errors.length > 0) {
     const shown = errors.slice(0, PROBLEMS_SHOWN_MAX)

@@ -1,4 +1,4 @@
-/** "Are you sure?": of a person, where there is one. */
+/** Questions to the user before a change. */
 import { AdminError } from '@sluice/client'
 import { UsageError, REFUSED } from './command-errors.js'
 import type { Io } from './io.js'
@@ -7,20 +7,20 @@ export interface ConfirmFlags {
   readonly yes?: boolean
 }
 
-/** Before any work: a script that nobody watches has to say that it means it. */
+/** Checked before any work: a script without a terminal must pass `--yes`. */
 export function requireTerminal({ isTerminal }: Io, { yes }: ConfirmFlags, instead: string): void {
   if (yes === true || isTerminal) return
   throw new UsageError(`there is no terminal to ask on; accepted: --yes${instead}`)
 }
 
-/** Whether to go on. Everything but y and yes is no. */
+/** Whether to go on. Everything but y and yes means no. */
 export async function confirm(io: Io, { yes }: ConfirmFlags, question: string): Promise<boolean> {
   if (yes === true) return true
   const answer = await io.prompt(`${question} [y/N] `)
   return /^y(es)?$/i.test(answer.trim())
 }
 
-/** Where the server wants to be told that it is meant: how to say so. */
+/** How to confirm a change for which the server requires an explicit confirmation. */
 export async function explainConfirmation<T>(change: Promise<T>, flag: string): Promise<T> {
   try {
     return await change

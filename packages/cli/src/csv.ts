@@ -1,6 +1,6 @@
 /** One line of CSV (RFC 4180), without line breaks inside of quotes. */
 
-/** Undefined: quotes that do not end, or that something stands beside. */
+/** Undefined if quotes do not end, or have text beside them. */
 export function readCsvLine(line: string): readonly string[] | undefined {
   const fields: string[] = []
   let at = 0

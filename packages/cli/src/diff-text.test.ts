@@ -58,7 +58,7 @@ Rules: 1 added, 1 changed, 1 moved, 1 removed, 1 of the set as a whole.
 `)
 })
 
-test('what core says of two sets reads as it is meant', () => {
+test('a diff made by core is formatted in words', () => {
   const before = setOf(
     '[{ id: a, by: [user], limits: [10/second] }, { id: b, by: [ip], limits: [5/minute] }]',
   )
@@ -70,7 +70,7 @@ test('what core says of two sets reads as it is meant', () => {
   expect(text).toContain('Rules: 1 changed, 1 removed.\n')
 })
 
-test('more rules than anybody reads are counted', () => {
+test('rules beyond the first ones are only counted', () => {
   const rules = Array.from({ length: 250 }, (_, i): RuleChange => {
     return { id: `r${i}`, change: 'added', fields: [], counters: [], overrides: none }
   })
@@ -80,7 +80,7 @@ test('more rules than anybody reads are counted', () => {
   expect(lines.at(-1)).toBe('Rules: 250 added.')
 })
 
-test('text of rules cannot act on a terminal', () => {
+test('text of rules is escaped for the terminal', () => {
   const fields = [{ field: 'description', before: 'a\u001b[31m', after: 'b\nApplied.' }]
   const rules: RuleChange[] = [
     { id: 'a', change: 'changed', fields, counters: [], overrides: none },

@@ -1,4 +1,4 @@
-/** What changes between two sets of rules, as a person reads it before saying yes. */
+/** Formats the difference between two rule sets for a user who has to confirm it. */
 import type { CounterFate, FieldChange, RuleChange, RuleDiff } from '@sluice/client'
 import { show } from '@sluice/core'
 
@@ -12,7 +12,7 @@ export function isEmptyDiff({ set, rules }: RuleDiff): boolean {
   return set.length === 0 && rules.length === 0
 }
 
-/** Ends with a line break. Text of rules is escaped: who wrote them need not be who reads. */
+/** Ends with a line break. Text of rules is escaped, because its author may not be its reader. */
 export function diffText(diff: RuleDiff): string {
   if (isEmptyDiff(diff)) return 'Nothing changes.\n'
   const shown = diff.rules.slice(0, RULES_SHOWN_MAX)
@@ -30,13 +30,13 @@ function ruleLines({ id, change, fields, counters, overrides }: RuleChange): rea
   return [
     `${SIGNS[change]} ${cell(id)}  ${change}`,
     ...fields.map((field) => `    ${change === 'removed' ? goneText(field) : fieldText(field)}`),
-    // A rule that is new or gone has no counters that could go on: nothing to be told of.
+    // A rule that is added or removed has no counters to continue, so there is nothing to say.
     ...(change === 'changed' ? FATES.flatMap((fate) => fateLines(fate, counters)) : []),
     ...overrideLines(overrides),
   ]
 }
 
-/** Of a rule that is removed: what it had, as a rule that is added is told by what it has. */
+/** The limits of a removed rule, as an added rule is shown with its limits. */
 function goneText({ field, before }: FieldChange): string {
   return `${cell(field)}: ${cell(before)}`
 }
@@ -47,7 +47,7 @@ function fieldText({ field, before, after }: FieldChange): string {
   return `${cell(field)}: ${cell(before)} -> ${cell(after)}`
 }
 
-/** One line for each limit whose counters meet this fate. */
+/** One line for each limit whose counters have this fate. */
 function fateLines(fate: CounterFate['counters'], all: readonly CounterFate[]): readonly string[] {
   return all
     .filter(({ counters }) => counters === fate)

@@ -28,7 +28,7 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
   try {
     await programOf(cli).parseAsync(argv, { from: 'user' })
   } catch (error) {
-    // Help and version are what was asked for; everything else that commander throws is misuse.
+    // Help and version are results; everything else that commander throws is misuse.
     if (isCommanderExit(error)) code = error.exitCode === 0 ? OK : MISUSE
     else code = fail(io, error)
   }

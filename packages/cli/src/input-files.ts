@@ -1,4 +1,4 @@
-/** Files that a command line names. */
+/** Reads files that a command line names. */
 import { openSync, closeSync, fstatSync, readFileSync, writeFileSync } from 'node:fs'
 import { show } from '@sluice/core'
 import { UsageError } from './command-errors.js'
@@ -10,7 +10,7 @@ const FILE_SHOWN_MAX = 256
 
 export interface InputText {
   readonly text: string
-  /** Named in messages. */
+  /** The name of the file in messages. */
   readonly file: string
 }
 

@@ -7,7 +7,7 @@ function streams() {
   return { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() }
 }
 
-/** Fails as a pipe does whose reader has gone, or as a disk that is full. */
+/** Fails like a pipe whose reader has closed it, or like a full disk. */
 function broken(code: string) {
   const written: string[] = []
   const stdout = new Writable({
@@ -19,8 +19,8 @@ function broken(code: string) {
   return { stdout, written }
 }
 
-describe('what a command writes', () => {
-  test('goes to the two outputs, and is there after a flush', async () => {
+describe('the output of a command', () => {
+  test('goes to the two streams, and is written after a flush', async () => {
     const world = streams()
     const io = processIo(world)
     io.out('a')
@@ -30,7 +30,7 @@ describe('what a command writes', () => {
     expect(world.stderr.read()?.toString()).toBe('b')
   })
 
-  test('to a reader that has gone is no failure, and what follows is said to nobody', async () => {
+  test('is dropped without an error once its reader has closed it', async () => {
     const { stdout, written } = broken('EPIPE')
     const io = processIo({ ...streams(), stdout })
     io.out('first')
@@ -40,7 +40,7 @@ describe('what a command writes', () => {
     expect(written).toEqual(['first'])
   })
 
-  test('to a full disk is told at the end', async () => {
+  test('fails the flush if the disk is full', async () => {
     const { stdout } = broken('ENOSPC')
     const io = processIo({ ...streams(), stdout })
     io.out('first')
@@ -50,45 +50,42 @@ describe('what a command writes', () => {
   test.each([
     ['EPIPE', 0, ''],
     ['ENOSPC', 2, 'output: ENOSPC: write\n'],
-  ])('an output that fails with %s ends any command with %i', async (code, exit, said) => {
+  ])('fails with %s: any command exits with %i', async (code, exit, said) => {
     const world = { ...streams(), stdout: broken(code).stdout }
     expect(await main(['--help'], processIo(world))).toBe(exit)
     expect(world.stderr.read()?.toString() ?? '').toBe(said)
   })
 
-  test.each(['EPIPE', 'ENOSPC'])(
-    'a wait ends early once the output fails with %s',
-    async (code) => {
-      const io = processIo({ ...streams(), stdout: broken(code).stdout })
-      expect(io.isOutputOpen()).toBe(true)
-      io.out('first')
-      // Longer than any test may take: it returns because the output closes.
-      await io.wait(3_600_000)
-      expect(io.isOutputOpen()).toBe(false)
-    },
-  )
+  test.each(['EPIPE', 'ENOSPC'])('ends a wait early once it fails with %s', async (code) => {
+    const io = processIo({ ...streams(), stdout: broken(code).stdout })
+    expect(io.isOutputOpen()).toBe(true)
+    io.out('first')
+    // Longer than any test may take: it returns because the output closes.
+    await io.wait(3_600_000)
+    expect(io.isOutputOpen()).toBe(false)
+  })
 
-  test('listens to no stream before it is used', () => {
+  test('attaches to no stream before it is used', () => {
     const world = streams()
     processIo(world)
     expect(world.stdout.listenerCount('error')).toBe(0)
   })
 })
 
-describe('what a command reads', () => {
-  test('is standard input to its end', async () => {
+describe('the input of a command', () => {
+  test('is read from standard input to its end', async () => {
     const world = streams()
     world.stdin.end('rules: []\n')
     expect(await processIo(world).readInput(100)).toBe('rules: []\n')
   })
 
-  test('has a bound', async () => {
+  test('is limited in size', async () => {
     const world = streams()
     world.stdin.end('x'.repeat(101))
     await expect(processIo(world).readInput(100)).rejects.toThrow('found more than 100 bytes')
   })
 
-  test('is the line of a person, or nothing where nobody answers', async () => {
+  test('is the line that a user typed, or empty if the input ends', async () => {
     const world = streams()
     world.stdin.write('yes\n')
     expect(await processIo(world).prompt('Apply? ')).toBe('yes')
@@ -99,7 +96,7 @@ describe('what a command reads', () => {
   })
 })
 
-test('a person is there only where both input and questions are a terminal', () => {
+test('comes from a user only if both input and questions are on a terminal', () => {
   const world = streams()
   const tty = <T extends object>(stream: T) => Object.assign(stream, { isTTY: true, columns: 90 })
   expect(processIo(world)).toMatchObject({ isTerminal: false, columns: undefined })

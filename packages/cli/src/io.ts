@@ -1,29 +1,29 @@
-/** What a command reads and writes, so that tests can give it their own. */
+/** Input and output of a command, which tests can replace. */
 import process from 'node:process'
 import { createInterface } from 'node:readline/promises'
 import { wallMs } from './clock.js'
 import { UsageError, OutputError } from './command-errors.js'
 
 export interface Io {
-  /** What was asked for. */
+  /** Writes the result. */
   readonly out: (text: string) => void
-  /** What is said beside it: questions, progress, failures. */
+  /** Writes questions, progress and errors. */
   readonly err: (text: string) => void
-  /** Standard input, to its end. */
+  /** Reads standard input to its end. */
   readonly readInput: (bytesMost: number) => Promise<string>
-  /** One line of a person; empty where nobody answers. */
+  /** Asks a question and returns one line; empty if there is no answer. */
   readonly prompt: (question: string) => Promise<string>
-  /** Whether a person is there to be asked. */
+  /** Whether there is a user to answer questions. */
   readonly isTerminal: boolean
-  /** How wide what was asked for may be; undefined: nobody looks, a program reads it. */
+  /** The width of the terminal; undefined if the output goes to a program or a file. */
   readonly columns: number | undefined
   /** Milliseconds since 1970. */
   readonly now: () => number
   /** Ends early when nothing more can be written: see `isOutputOpen`. */
   readonly wait: (ms: number) => Promise<void>
-  /** False once the reader of the output has gone (`| head`), or the disk below it is full. */
+  /** False once the reader has closed the output (`| head`), or the disk is full. */
   readonly isOutputOpen: () => boolean
-  /** Settles when everything is written; rejects where something could not be, on a full disk. */
+  /** Resolves when everything is written; rejects if something could not be, as on a full disk. */
   readonly flush: () => Promise<void>
 }
 
@@ -42,7 +42,7 @@ interface Streams {
   readonly stderr: Output
 }
 
-/** Of this process. Nothing is touched before it is used: `serve` writes on its own. */
+/** The streams of this process. None is touched before it is used: `serve` writes on its own. */
 export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
   const writers = new Map<Output, Writer>()
   const write = (stream: Output, text: string) => {
@@ -73,14 +73,14 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
 interface Writer {
   readonly write: (text: string) => void
   readonly isOpen: () => boolean
-  /** Settles when nothing more can be written. */
+  /** Resolves when nothing more can be written. */
   readonly closed: Promise<void>
   readonly flush: () => Promise<void>
 }
 
 /**
- * Drops what is written after the reader has gone: one that has seen enough (`| head`) is no
- * failure, and no reason to stop half way through a change. Any other loss fails the flush.
+ * Drops output after the reader has closed it: a reader that has seen enough (`| head`) is not a
+ * failure, and must not stop a change half way. Any other loss fails the flush.
  */
 function createWriter(stream: Output): Writer {
   let isOpen = true
@@ -102,7 +102,7 @@ function createWriter(stream: Output): Writer {
     },
     flush: async () => {
       if (stream.writable) await new Promise<void>((done) => void stream.write('', () => done()))
-      // A failure is known to the stream before it is told.
+      // The stream is marked as failed before the error event.
       await new Promise<void>((done) => void setImmediate(done))
       if (failure === undefined) return
       throw new OutputError(`output: ${failure.message}`, { cause: failure })
@@ -137,10 +137,10 @@ async function readInput(stdin: Input, bytesMost: number): Promise<string> {
 async function promptLine(question: string, input: Input, output: Output): Promise<string> {
   const lines = createInterface({ input, output })
   try {
-    // The end of the input and Ctrl-C answer nothing, and `question` would wait for ever.
+    // The end of the input and Ctrl-C give no answer, and `question` would wait forever.
     const closed = new Promise<undefined>((done) => lines.once('close', () => done(undefined)))
     const answer = await Promise.race([lines.question(question), closed])
-    // Nobody ended the line of the question, and what follows is no answer to it.
+    // The line of the question is not ended yet, and the following output must not continue it.
     if (answer === undefined) output.write('\n')
     return answer ?? ''
   } finally {

@@ -18,11 +18,11 @@ describe('a line of CSV', () => {
     ['"a', undefined],
     ['a"b', undefined],
     [' a , b ', ['a', 'b']],
-  ])('%j', (line, fields) => {
+  ])('is parsed into its fields: %j', (line, fields) => {
     expect(readCsvLine(line)).toEqual(fields)
   })
 
-  test('what is quoted comes back as it was', () => {
+  test('keeps quoted values unchanged', () => {
     const field = fc.string().filter((text) => !/[\r\n]/.test(text))
     fc.assert(
       fc.property(fc.array(field, { minLength: 1 }), (fields) => {
@@ -34,7 +34,7 @@ describe('a line of CSV', () => {
 })
 
 describe('a list of keys', () => {
-  test('is CSV with names, in any order, and leaves empty cells out', () => {
+  test('may be CSV with a head line, in any order, without empty cells', () => {
     const text = `\ufeffPlan,sha256,user\r\npro,${SHA},acme\r\n\r\n,${OTHER},\r\n`
     expect(readKeyList(text, 'k.csv')).toEqual({
       keys: [
@@ -45,7 +45,7 @@ describe('a list of keys', () => {
     })
   })
 
-  test('is JSON lines', () => {
+  test('may be JSON lines', () => {
     const text = `{"key":"sk_0123456789abcd","user":"u"}\n{"sha256":"${SHA}","state":"disabled"}\n`
     expect(readKeyList(text, 'k').keys.map(({ key }) => key)).toEqual([
       { key: 'sk_0123456789abcd', user: 'u' },
@@ -72,7 +72,7 @@ describe('a list of keys', () => {
     [`sha256\n${OTHER}\n${SHA}\n${SHA.toUpperCase()}`, 'k:4: found the key of line 3 again'],
     ['', 'k:1: found nothing'],
     ['\n\n', 'k:1: found nothing'],
-  ])('%j is told of by its line, without any key', (text, message) => {
+  ])('reports %j by its line, without any key', (text, message) => {
     const { problems } = readKeyList(text, 'k')
     expect(problems[0]).toContain(message)
     expect(problems.join('')).not.toContain('secret')

@@ -1,4 +1,7 @@
-/** A list of keys to import: CSV with a head line, or JSON lines. Read whole before any is sent. */
+/**
+ * Parses a list of keys to import: CSV with a head line, or JSON lines. The whole file is parsed
+ * before any key is sent.
+ */
 import type { KeyInput } from '@sluice/client'
 import { show } from '@sluice/core'
 import { readCsvLine } from './csv.js'
@@ -9,13 +12,13 @@ const ACCEPTED = FIELDS.join(', ')
 const SHA256 = /^[0-9a-f]{64}$/i
 const PROBLEMS_MAX = 20
 const LINES_MAX = 2_000_000
-/** What the admin API takes, so that a bad line is found before the first key is sent. */
+/** The bounds of the admin API, so that an invalid line is found before the first key is sent. */
 const KEY = /^[\x21-\x7e]{16,512}$/
 const LENGTHS_MAX: Readonly<Record<string, number>> = { user: 1024, plan: 1024, name: 128 }
 
 export interface KeyList {
   readonly keys: readonly PlacedKey[]
-  /** Each with its line; at most 20. None is sent if there is one. */
+  /** Problems with their lines, at most 20. Nothing is sent if there is one. */
   readonly problems: readonly string[]
 }
 
@@ -24,7 +27,7 @@ export interface PlacedKey {
   readonly key: KeyInput
 }
 
-/** Values of keys are never shown: what is wrong with one is said without it. */
+/** Messages never contain the value of a key. */
 export function readKeyList(text: string, file: string): KeyList {
   const lines = text.replace(/^\ufeff/, '').split('\n')
   const keys: PlacedKey[] = []
@@ -53,10 +56,10 @@ export function readKeyList(text: string, file: string): KeyList {
       else report(index + 1, problem)
       if (first === undefined) lineOf.set(id, index + 1)
     }
-    // Without a head no line of a table means anything.
+    // Without a head line the cells of a table have no meaning.
     if (columns === undefined && problems.length > 0 && keys.length === 0) break
   }
-  // A pipe that broke looks so.
+  // An interrupted pipe looks like this.
   if (columns === undefined && keys.length === 0 && problems.length === 0) report(1, NOTHING)
   return { keys, problems }
 }
@@ -73,7 +76,7 @@ function isNames(read: readonly string[] | Cells): read is readonly string[] {
   return Array.isArray(read)
 }
 
-/** The head of a table, a line of it, or what is wrong. */
+/** The head of a table, one of its lines, or a problem. */
 function readCells(line: string, columns: readonly string[] | undefined) {
   const cells = readCsvLine(line)
   if (cells === undefined) return 'found a quote that does not end; accepted: CSV, or JSON lines'

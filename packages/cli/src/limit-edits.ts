@@ -1,17 +1,17 @@
-/** The limits of a rule with some of them changed by the command line. */
+/** Applies `--limits` to the limits of a rule. */
 import { defaultLimitName, formatDuration, parseRules, parseData } from '@sluice/core'
 import { UsageError } from './command-errors.js'
 import { isRecord } from './guards.js'
 
 /** One item of `--limits`. */
 interface LimitEdit {
-  /** Undefined: which limit is meant follows from its window, or from there being only one. */
+  /** Undefined: the window identifies the limit, or the rule has only one. */
   readonly name: string | undefined
   /** In short form, or a map. */
   readonly limit: unknown
 }
 
-/** A limit as it stands in the rule, and what tells it from the others. */
+/** A limit of the rule, and what distinguishes it from the others. */
 interface PresentLimit {
   readonly document: unknown
   readonly name: string
@@ -40,7 +40,7 @@ export function editLimits(present: unknown, text: string): readonly unknown[] {
   throw new UsageError(`--limits: found limits with and without a name; accepted: ${ACCEPTED}`)
 }
 
-/** Whether one of these limits refuses every call, as it is written in a rule. */
+/** Whether one of these limits, in the form of a rule, refuses every call. */
 export function hasZeroLimit(limits: unknown): boolean {
   if (!Array.isArray(limits)) return false
   return (limits as readonly unknown[]).some((limit) =>
@@ -59,7 +59,7 @@ function readEdits(text: string): readonly LimitEdit[] {
   })
 }
 
-/** All limits, in the order given. Those of a window that the rule has already are changed. */
+/** All limits, in the given order. A limit with a window that the rule already has is changed. */
 function replaceAll(
   present: readonly PresentLimit[],
   edits: readonly LimitEdit[],
@@ -116,7 +116,7 @@ function merge(before: PresentLimit | undefined, limit: unknown): unknown {
     ...before.document,
     max,
     window: formatDuration(windowMs),
-    // Written out as the limit itself, they stay that.
+    // A burst or queue that was written out with the value of max follows max.
     ...(burst === before.max && { burst: max }),
     ...(queue === before.max && { queue: max }),
   }

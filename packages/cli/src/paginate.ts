@@ -1,20 +1,20 @@
-/** Lists that a server tells page by page. */
+/** Reads lists page by page. */
 
 interface CursorPage<Item, Cursor> {
   readonly items: readonly Item[]
-  /** Where the next page begins; null: there is none. */
+  /** Where the next page begins; null if there is none. */
   readonly next: Cursor | null
 }
 
 interface PageRequest<Cursor> {
-  /** Undefined: from the beginning. */
+  /** Undefined for the first page. */
   readonly from: Cursor | undefined
-  /** How many in all, and at most in one page. */
+  /** The most items in total, and in one page. */
   readonly max: number
   readonly page: number
 }
 
-/** As many as are wanted, or all there are. A server that never ends its list does not keep us. */
+/** Reads as many items as requested, or all. Bounded, even if the server's list never ends. */
 export async function paginate<Item, Cursor>(
   { from, max, page }: PageRequest<Cursor>,
   fetchPage: (from: Cursor | undefined, limit: number) => Promise<CursorPage<Item, Cursor>>,

@@ -1,10 +1,10 @@
-/** `user=u1` on a command line. */
+/** Parses attributes on a command line: `user=u1`. */
 import { show } from '@sluice/core'
 import { UsageError } from './command-errors.js'
 
 const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
 
-/** Every word is an attribute of the call; the value is everything after the first `=`. */
+/** Every word is an attribute of the call; its value is everything after the first `=`. */
 export function parseAttributes(words: readonly string[]): Readonly<Record<string, string>> {
   const attributes = new Map<string, string>()
   for (const word of words) {

@@ -1,4 +1,4 @@
-/** The command against the admin API itself: what one says, the other understands. */
+/** Commands against the real admin API. */
 import { readFileSync } from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
 import {
@@ -29,8 +29,8 @@ const RULES = `rules:
   - { id: per-address, by: [ip], limits: [10/minute], match: { where: { user: null } } }
 `
 
-describe('a day of an operator', () => {
-  test('a set is compared, applied, and then the same', async () => {
+describe('with the real admin API', () => {
+  test('a set is compared, applied, and then equal', async () => {
     const file = tempFile('rules.yaml', RULES)
     expect(await run(`rules diff -f ${file}`)).toMatchObject({ code: 1 })
     const applied = await run(`rules apply -f ${file} --why a-reason`, { answers: ['y'] })
@@ -46,7 +46,7 @@ describe('a day of an operator', () => {
     expect(await run(`rules diff -f ${exported}`)).toMatchObject({ code: 0 })
   })
 
-  test('somebody who is faster than the answer wins, and the loser is told the version', async () => {
+  test('a change made before the answer wins, and the loser gets its version', async () => {
     const file = tempFile('rules.yaml', RULES)
     const bob = { by: 'bob', why: undefined }
     const whileAsked = () => admin.editor.patch('per-user', { mode: 'shadow' }, bob, undefined)
@@ -60,7 +60,7 @@ describe('a day of an operator', () => {
     expect(await run(`rules apply -f ${file}`, { answers: ['y'] })).toMatchObject({ code: 0 })
   })
 
-  test('a limit is tightened by one command, which shows what changes', async () => {
+  test('a limit is tightened by one command, which shows the change', async () => {
     const ran = await run('rules set per-user --limits 1/minute --why INC-7', { answers: ['y'] })
     expect(ran).toMatchObject({ code: 0, err: '', prompts: ['Set it? [y/N] '] })
     expect(ran.out).toContain('    limits: [2/minute] -> [1/minute]\n')
@@ -73,7 +73,7 @@ describe('a day of an operator', () => {
     expect(same).toMatchObject({ code: 0, out: 'Nothing changes.\n' })
   })
 
-  test('a limit of 0 is set only after a question that says what it does', async () => {
+  test('a limit of 0 is set only after a question that explains its effect', async () => {
     const no = await run('rules set per-user --limits 0/minute', { answers: ['n'] })
     expect(no.prompts).toEqual([
       'A limit of rule per-user becomes 0: it refuses every call that it counts. Set it? [y/N] ',
@@ -94,7 +94,7 @@ describe('a day of an operator', () => {
     expect(await json('rules get per-user')).toMatchObject({ limits: ['0/minute'] })
   })
 
-  test('a limit that is tightened and refuses no more calls for it says why', async () => {
+  test('a tightened limit that refuses no more calls is explained', async () => {
     const bob = { by: 'bob', why: undefined }
     const limits = [{ max: 100, window: '1m', burst: 500 }]
     await admin.editor.patch('per-user', { limits }, bob, undefined)
@@ -108,7 +108,7 @@ describe('a day of an operator', () => {
     expect(shadowed.err).toMatch(/It refuses nothing before \S+Z because it is in shadow; /)
   })
 
-  test('a rule that somebody else changes before the answer is not set', async () => {
+  test('a rule that changes before the answer is not set', async () => {
     const bob = { by: 'bob', why: undefined }
     const whileAsked = () => admin.editor.patch('per-user', { mode: 'shadow' }, bob, undefined)
     const ran = await run('rules set per-user --limits 1/minute', {
@@ -122,7 +122,7 @@ describe('a day of an operator', () => {
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })
 
-  test('mode and posture are set too, and what is no rule or no limit is an error', async () => {
+  test('mode and posture can be set, and an unknown rule or limit is an error', async () => {
     await run('rules set per-user --mode shadow --posture closed --yes')
     expect(await json('rules get per-user')).toMatchObject({ mode: 'shadow', posture: 'closed' })
     expect(await run('rules set per-user --yes')).toMatchObject({ code: 2 })
@@ -131,7 +131,7 @@ describe('a day of an operator', () => {
     expect(await run('rules set per-user --limits 1/1ms --yes')).toMatchObject({ code: 2 })
   })
 
-  test('all rules are in shadow for a while by one command, and it can be seen everywhere', async () => {
+  test('all rules are put in shadow for a while by one command, and every command shows it', async () => {
     const begun = await run('rules shadow --all --for 15m --why INC-7')
     expect(begun.code).toBe(0)
     expect(begun.out).toMatch(
@@ -155,7 +155,7 @@ describe('a day of an operator', () => {
     expect((await run('rules list')).out).toMatch(/per-user +enforce /)
   })
 
-  test('one rule is in shadow for a while', async () => {
+  test('one rule is put in shadow for a while', async () => {
     const begun = await run('rules shadow per-user --for 1h')
     expect(begun.out).toMatch(/^per-user is in shadow until /)
     expect((await run('rules list')).out).toMatch(/^ID .*\nper-user +shadow until /)
@@ -173,14 +173,14 @@ describe('a day of an operator', () => {
     expect(await run(line)).toMatchObject({ code: 2 })
   })
 
-  test('a shadow that is too short or too long is refused with what is accepted', async () => {
+  test('a timed shadow that is too short or too long is refused with the accepted range', async () => {
     expect(await run('rules shadow --all --for 2d')).toMatchObject({
       code: 1,
       err: expect.stringContaining('a duration from 1m to 24h'),
     })
   })
 
-  test('changed limits are tried, promoted, and taken back', async () => {
+  test('candidate limits are tried, promoted, and rolled back', async () => {
     const file = tempFile('rules.yaml', RULES)
     expect(await run(`rules apply -f ${file} --shadow --yes`)).toMatchObject({ code: 0 })
     expect(await json('rules get per-user')).toMatchObject({
@@ -196,7 +196,7 @@ describe('a day of an operator', () => {
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })
 
-  test('a rule in shadow refuses nobody, and enforced it does', async () => {
+  test('a rule in shadow refuses no call, and refuses once enforced', async () => {
     for (const code of [0, 0, 1]) expect(await run('check user=u1')).toMatchObject({ code })
     await run('rules shadow per-user --why INC-7')
     expect(await run('check user=u1')).toMatchObject({ code: 0 })
@@ -204,7 +204,7 @@ describe('a day of an operator', () => {
     expect(await run('check user=u1')).toMatchObject({ code: 1 })
   })
 
-  test('one caller has other limits, until it has not', async () => {
+  test('one caller has other limits until the override is removed', async () => {
     const set = await run(
       'rules override per-user user=a/b,c 50/minute --until 2030-01-01T00:00:00Z',
     )
@@ -215,7 +215,7 @@ describe('a day of an operator', () => {
     expect((await json('rules override per-user --list')).overrides).toEqual([])
   })
 
-  test('a caller is shown by its hash, and its counter as it is stored', async () => {
+  test('a caller is shown by its hash, and its counter in its stored form', async () => {
     await run('check user=u1')
     const { callers } = await json('peek user=u1')
     const inspected = await json('inspect per-user user=u1')
@@ -228,7 +228,7 @@ describe('a day of an operator', () => {
     expect((await run('inspect per-user user=u1')).out).toContain('node        in the process\n')
   })
 
-  test('keys and tokens are made, changed, and end', async () => {
+  test('keys and tokens are created, changed, and removed', async () => {
     const { id, key } = await json('keys add --user acme --plan pro')
     expect(key).toMatch(/^\S{20,}$/)
     expect(await json(`keys disable ${id}`)).toMatchObject({ state: 'disabled' })
@@ -242,7 +242,7 @@ describe('a day of an operator', () => {
     expect(await run(`tokens remove ${token}`)).toMatchObject({ code: 0 })
   })
 
-  test('the last rule goes only if that is meant', async () => {
+  test('the last rule is deleted only with a confirmation', async () => {
     expect(await run('rules delete per-user --yes')).toMatchObject({
       code: 1,
       err: expect.stringContaining('--confirm-last'),
@@ -251,7 +251,7 @@ describe('a day of an operator', () => {
     expect((await run('rules list')).out).toContain('No rules')
   })
 
-  test('bad rules are told as a check without a server tells them', async () => {
+  test('invalid rules get the same messages as from a check without a server', async () => {
     const file = tempFile('bad.yaml', 'rules:\n  - { id: a, by: [ip], limits: [10/s] }\n')
     const here = await run(`rules apply -f ${file} --yes`)
     const offline = await sluice(['rules', 'validate', '-f', file])
@@ -260,7 +260,7 @@ describe('a day of an operator', () => {
     expect((await run(`rules diff -f ${file}`)).err).toBe(offline.err)
   })
 
-  test('nodes tells where the rules come from', async () => {
+  test('nodes prints where the rules come from', async () => {
     expect((await run('nodes')).out).toContain('rules    version')
   })
 })

@@ -1,12 +1,12 @@
-/** Text of somebody else's, as a terminal may have it. */
+/** Escapes text from outside for the terminal. */
 import { show } from '@sluice/core'
 
 const LINE_LENGTH_MAX = 10_000
-/** What JSON leaves as it is, though a terminal may act on it. */
+/** Characters that JSON leaves unescaped, although a terminal may act on them. */
 const UNPRINTABLE = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 const CONTROLS = /(?![\n\t])[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu
 
-/** Its lines stay lines; whatever else could move a cursor is escaped. */
+/** Keeps line breaks; escapes everything else that could move a cursor. */
 export function escapeTerminal(text: string): string {
   return text
     .split('\n')
@@ -14,7 +14,7 @@ export function escapeTerminal(text: string): string {
     .join('\n')
 }
 
-/** A document of any length: nothing is cut. */
+/** Escapes a document of any length without cutting it. */
 export function escapeDocument(text: string): string {
   return text.replace(CONTROLS, escapeChar)
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { pairs, table, widthOf } from './text-table.js'
 
 describe('a table', () => {
-  test('has aligned columns, numbers at their end', () => {
+  test('aligns columns, and numbers at their end', () => {
     const text = table(
       ['ID', 'LIMITS', 'VERSION'],
       [
@@ -40,17 +40,17 @@ describe('a table', () => {
     ).toBe('A     B\n日本  x\nab    y\n')
   })
 
-  test('shows what could move a cursor or begin a line by its number', () => {
+  test('escapes characters that could move a cursor or begin a line', () => {
     const text = table(['ID'], [['\u001b[2J\nroot\u009b1m\u202e']])
     expect(text).toBe('ID\n\\u001b[2J\\u000aroot\\u009b1m\\u202e\n')
   })
 
-  test('has as many rows as there are', () => {
+  test('may have any number of rows', () => {
     const rows = Array.from({ length: 200_000 }, (_, i) => [i])
     expect(table(['N'], rows).endsWith('\n199999\n')).toBe(true)
   })
 
-  test('never has a line above the width or a control character, whatever is in it', () => {
+  test('never has a line above the width or a control character, whatever its values', () => {
     const cell = fc.oneof(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat())
     const rows = fc.array(fc.tuple(cell, cell, cell), { maxLength: 5 })
     fc.assert(

@@ -1,4 +1,4 @@
-/** Columns for people: aligned, cut to the terminal's width, on one line whatever the values. */
+/** Formats tables: aligned, cut to the terminal's width, one line per row whatever the values. */
 import { show } from '@sluice/core'
 
 export type Cell = string | number | undefined
@@ -14,7 +14,7 @@ export function table(
   width?: number,
 ): string {
   const texts = [titles, ...rows.map((row) => titles.map((_, i) => cellText(row[i])))]
-  // Not Math.max of them all: a list of keys has more rows than a call may have arguments.
+  // Not Math.max(...rows): a list of keys has more rows than a call may have arguments.
   const natural = titles.map((_, i) =>
     texts.reduce((most, row) => Math.max(most, widthOf(row[i] ?? '')), 0),
   )
@@ -33,7 +33,7 @@ export function table(
   return `${lines.join('\n')}\n`
 }
 
-/** Names and their values, one on a line. */
+/** Formats names and values, one pair per line. */
 export function pairs(rows: readonly (readonly [name: string, value: Cell])[]): string {
   const most = Math.max(...rows.map(([name]) => name.length))
   return rows.map(([name, value]) => `${name.padEnd(most + GAP)}${cellText(value)}\n`).join('')
@@ -44,7 +44,7 @@ function cellText(cell: Cell): string {
   return show(String(cell), CELL_LENGTH_MAX)
 }
 
-/** Takes from the widest column first: short ones say what a row is about. */
+/** Cuts the widest column first, because short ones identify the row. */
 function fit(natural: readonly number[], width: number): readonly number[] {
   const widths = [...natural]
   let over = widths.reduce((sum, each) => sum + each, 0) + GAP * (widths.length - 1) - width
@@ -72,7 +72,7 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1f64f}\u{1f680}-\u{1f9ff}\u{20000}-\u{3fffd}]/u
 const MARK = /\p{M}/u
 
-/** How many places a terminal gives it. */
+/** The number of columns that a text takes on a terminal. */
 export function widthOf(text: string): number {
   let width = 0
   for (const char of text) width += MARK.test(char) ? 0 : WIDE.test(char) ? 2 : 1

@@ -11,7 +11,7 @@ export function elapsedText(ms: number): string {
   return durationText(Math.max(0, ms), 'down')
 }
 
-/** How long to wait, rounded up; null: for ever. */
+/** How long to wait, rounded up; null means forever. */
 export function timeText(ms: number | null): string {
   return ms === null ? 'never' : durationText(ms, 'up')
 }

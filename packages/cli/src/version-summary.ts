@@ -1,4 +1,4 @@
-/** Versions of the past in a few words. */
+/** Summarizes versions of the history. */
 import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { isRecord } from './guards.js'
 import { instantText } from './time-format.js'
@@ -11,7 +11,7 @@ export function whatChanged({ changes, changeCount }: VersionView): string {
   const shadows = changes.flatMap(shadowChanges)
   for (const change of changes) {
     if (isShadowOnly(change)) continue
-    // The set has the order of rules: it is told of only where nothing else is.
+    // The set contains the order of rules: it is mentioned only if nothing else changed.
     const what = `${change.kind} ${verbOf(change)}`
     const entry = counts.get(what)
     if (entry === undefined) counts.set(what, { count: 1, id: change.id })
@@ -33,7 +33,7 @@ function verbOf({ before, after }: HistoryChangeView): string {
   return after === null ? 'removed' : 'changed'
 }
 
-/** What a version changed of timed shadows: `all rules in shadow until 2026-01-02T03:04:05Z`. */
+/** The timed shadows that a version changed: `all rules in shadow until 2026-01-02T03:04:05Z`. */
 function shadowChanges({ kind, before, after }: HistoryChangeView): readonly string[] {
   if (kind !== 'set') return []
   const [previous, now] = [endsOf(before), endsOf(after)]
@@ -45,7 +45,7 @@ function shadowChanges({ kind, before, after }: HistoryChangeView): readonly str
   ]
 }
 
-/** By rule, the end of its timed shadow. */
+/** The end of each timed shadow, by rule. */
 function endsOf(set: unknown): ReadonlyMap<string, string> {
   const shadow = isRecord(set) ? set['shadow'] : undefined
   if (!isRecord(shadow)) return new Map()
@@ -59,7 +59,7 @@ function endsOf(set: unknown): ReadonlyMap<string, string> {
   )
 }
 
-/** Such a change is no part of what a rollback takes back. */
+/** A rollback does not revert such a change. */
 export function isShadowOnly(change: HistoryChangeView): boolean {
   if (shadowChanges(change).length === 0) return false
   const rest = (set: unknown) => JSON.stringify(isRecord(set) ? { ...set, shadow: null } : set)

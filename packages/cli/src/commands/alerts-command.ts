@@ -1,4 +1,4 @@
-/** `sluice alerts`: what must not go unseen. */
+/** `sluice alerts`: active alerts, and those resolved lately. */
 import type { AlertsView, AlertView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../command-errors.js'
@@ -8,7 +8,7 @@ import { escapeTerminal } from '../terminal-escape.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../command-context.js'
 import { table } from '../text-table.js'
 
-/** Of those that are over; `--json` has all. */
+/** The most resolved alerts that are listed; `--json` has all. */
 const RECENT_SHOWN_MAX = 10
 
 export function addAlerts(program: Command, cli: Cli): void {
@@ -45,12 +45,12 @@ function alertsText({ active, recent }: AlertsView, io: Io): string {
   return `${present}\n${past}`
 }
 
-/** Whom it is about, in clear: the hash stands in the subject. Empty: nobody in particular. */
+/** The caller by name, because the subject contains only its hash. Empty: not about one caller. */
 function callerOf({ details: { caller } }: AlertView): string {
   return Array.isArray(caller) ? caller.join(' ') : ''
 }
 
-/** Method, and route or path, of a call that was refused lately. Empty: not known. */
+/** Method, and route or path, of a recently refused call. Empty: not known. */
 function refusedCallOf({ details: { lastRefusedCall } }: AlertView): string {
   return typeof lastRefusedCall === 'string' ? lastRefusedCall : ''
 }
@@ -71,6 +71,6 @@ const toText =
       call === '' ? [] : `  last refused: ${call}`,
       `  ${runbook}`,
     ].flat()
-    // Each stays one line, whatever is in it.
+    // Each alert stays one line, whatever text it contains.
     return lines.map((line) => `${escapeTerminal(line.replaceAll('\n', ' '))}\n`).join('')
   }

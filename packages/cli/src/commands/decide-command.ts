@@ -1,4 +1,4 @@
-/** `sluice check`, `sluice peek` and `sluice inspect`: what is decided, and what is kept for it. */
+/** `sluice check`, `sluice peek` and `sluice inspect`: decisions and stored counters. */
 import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../command-errors.js'
@@ -21,10 +21,10 @@ interface CallFlags extends CommonFlags {
 }
 
 const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
-/** Rules that a call does not meet; a set has up to 10,000. */
+/** The most rules without a match that are listed; a set has up to 10,000. */
 const UNMATCHED_SHOWN_MAX = 10
 
-/** Who decided; all but the store is the node that was asked. */
+/** Names for the sources of a decision; all but the store are on the node that was asked. */
 const SOURCE_TEXTS: ReadonlyMap<string, string> = new Map<DecisionSource, string>([
   ['store', 'by the store'],
   ['lease', 'by the node from a lease'],
@@ -123,14 +123,14 @@ function sourceText({ source, staleMs }: DecisionView): string {
   return staleMs === undefined ? by : `${by}, ${elapsedText(staleMs)} old`
 }
 
-/** The hash is what logs and Redis have in place of the caller. */
+/** Logs and Redis contain this hash in place of the caller. */
 function callersText({ callers }: DecisionView, columns: number | undefined): string {
   if (callers.length === 0) return ''
   const rows = callers.map(({ rule, caller, hash }) => [rule, callerText(caller), hash])
   return `\n${table(['RULE', 'CALLER', 'HASH'], rows, columns)}`
 }
 
-/** A line for each limit of each rule that matched. */
+/** One line for each limit of each rule that matched. */
 function limitsTable(decision: DecisionView, columns: number | undefined): string {
   const explained = new Map(explainedOf(decision))
   const overrides = overridesOf(decision)
@@ -151,7 +151,9 @@ function limitsTable(decision: DecisionView, columns: number | undefined): strin
   return `\n${table(titles, rows, columns)}`
 }
 
-/** The rules that the call does not meet, each with why: what is missing is most often there. */
+/**
+ * The rules that do not match the call, each with the reason, which is often a missing attribute.
+ */
 function unmatchedText({ explain }: DecisionView, columns: number | undefined): string {
   const all = Array.isArray(explain) ? explain.filter(isRecord) : []
   const unmatched = all.filter(({ matched }) => matched === false)
@@ -173,7 +175,7 @@ function explainedOf({ explain }: DecisionView): readonly (readonly [string, rea
   })
 }
 
-/** Of each rule whose override holds, whom it is for: one caller, or a network. */
+/** For each rule with an active override, whom it is for: one caller, or a network. */
 function overridesOf({ explain }: DecisionView): ReadonlyMap<string, string> {
   const all = Array.isArray(explain) ? explain.filter(isRecord) : []
   return new Map(
@@ -193,7 +195,7 @@ function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields)
   return [named, `${plainText(remaining)} of ${plainText(limit)}`, reset]
 }
 
-/** Since when what is left of a limit is known; one that the store told of was read just now. */
+/** How old the remaining units of a limit are; those from the store were read just now. */
 function ageText({ staleMs }: Fields): string {
   const age = ageOf(staleMs)
   return age === 0 ? 'now' : `${elapsedText(age)} ago`

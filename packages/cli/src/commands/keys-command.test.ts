@@ -15,7 +15,7 @@ const key = {
 const SHA = 'ab'.repeat(32)
 
 describe('sluice keys add', () => {
-  test('makes a key and shows it once', async () => {
+  test('creates a key and shows it once', async () => {
     const admin = await startAdmin({
       'POST /keys': { status: 201, body: { ...key, key: 'sk_made' } },
     })
@@ -36,7 +36,7 @@ Save the key now: it is not shown again.
     })
   })
 
-  test('takes a key from standard input and never shows it', async () => {
+  test('reads a key from standard input and never shows it', async () => {
     const admin = await startAdmin({ 'POST /keys': answer({ ...key, key: 'sk_given' }) })
     for (const json of [[], ['--json']]) {
       const ran = await admin.run(['keys', 'add', '--key-stdin', ...json], { input: 'sk_given\n' })
@@ -50,14 +50,14 @@ Save the key now: it is not shown again.
     [['--key-stdin'], ''],
     [['--key-stdin'], 'one\ntwo\n'],
     [['--key-stdin', '--sha256', SHA], 'sk'],
-  ])('%j with %j is misuse', async (flags, input) => {
+  ])('rejects %j with input %j as misuse', async (flags, input) => {
     const admin = await startAdmin({})
     expect(await admin.run(['keys', 'add', ...flags], { input })).toMatchObject({ code: 2 })
     expect(admin.requests).toEqual([])
   })
 })
 
-test('sluice keys list asks for as many as are wanted, and says that there are more', async () => {
+test('sluice keys list requests as many as asked for, and says that there are more', async () => {
   const admin = await startAdmin({ 'GET /keys': answer({ keys: [key, key], next: 'k2' }) })
   const ran = await admin.run(['keys', 'list', '--user', 'acme', '--limit', '2'])
   expect(ran.out.split('\n')[1]?.split(/ {2,}/)).toEqual([
@@ -77,14 +77,14 @@ test.each([
   [['disable', 'k1'], { state: 'disabled' }],
   [['enable', 'k1'], { state: 'active' }],
   [['set', 'k1', '--plan', 'free', '--name', ''], { plan: 'free', name: null }],
-])('sluice keys %j is one patch', async (words, patch) => {
+])('sluice keys %j sends one patch', async (words, patch) => {
   const admin = await startAdmin({ 'PATCH /keys/k1': answer(key) })
   expect(await admin.run(['keys', ...words, '--why', 'leaked'])).toMatchObject({ code: 0 })
   expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual(patch)
   expect(admin.requests[0]?.query).toEqual({ why: 'leaked' })
 })
 
-test('sluice keys remove forgets one, and set of nothing is misuse', async () => {
+test('sluice keys remove deletes one key, and set without a change is misuse', async () => {
   const admin = await startAdmin({ 'DELETE /keys/k1': answer({ version: 5 }) })
   expect((await admin.run(['keys', 'remove', 'k1'])).out).toBe('k1 is unknown now. Version 5.\n')
   expect(await admin.run(['keys', 'set', 'k1'])).toMatchObject({ code: 2 })
@@ -108,7 +108,7 @@ describe('sluice keys import', () => {
     expect(batches[2]?.[499]).toEqual({ sha256: '2499'.padStart(64, '0'), user: 'u2499' })
   })
 
-  test('says where to go on after a failure, and goes on there', async () => {
+  test('says where to resume after a failure, and resumes there', async () => {
     const admin = await startAdmin({
       'POST /keys': [
         answer({ keys: [] }),
@@ -130,7 +130,7 @@ describe('sluice keys import', () => {
     })
   })
 
-  test('says how to go on where nobody knows whether the keys are in', async () => {
+  test('says how to resume if it is unknown whether the keys were stored', async () => {
     const admin = await startAdmin({ 'POST /keys': { body: {}, drop: true } })
     const ran = await admin.run(['keys', 'import', '-f', tempFile('keys.csv', listOf(3))])
     expect(ran.code).toBe(2)
@@ -140,7 +140,7 @@ describe('sluice keys import', () => {
     expect(ran.err).toContain('Whether the change was made is not known')
   })
 
-  test('begins at no line that is not there', async () => {
+  test('rejects a start line beyond the end of the file', async () => {
     const admin = await startAdmin({})
     const file = tempFile('keys.csv', listOf(3))
     const ran = await admin.run(['keys', 'import', '-f', file, '--start', '6'])
@@ -148,7 +148,7 @@ describe('sluice keys import', () => {
     expect(admin.requests).toEqual([])
   })
 
-  test('sends nothing of a file with a bad line', async () => {
+  test('sends nothing of a file with an invalid line', async () => {
     const admin = await startAdmin({})
     const file = tempFile('keys.jsonl', `{"sha256":"${SHA}"}\n{"sha256":"x"}\n`)
     const ran = await admin.run(['keys', 'import', '-f', file])

@@ -171,7 +171,7 @@ async function addKey({ io, client, print }: CommandContext, flags: AddFlags): P
     ...(name === undefined ? {} : { name }),
   }
   const { key, ...added } = await client.addKey(input, { why })
-  // Only a key that was made is told: the given one is known, and a log may keep what we print.
+  // Only a generated key is printed: a given one is known, and a log may keep the output.
   const made = given === undefined ? key : undefined
   print(made === undefined ? added : { ...added, key: made }, () =>
     keyText({ ...added, key: made }),

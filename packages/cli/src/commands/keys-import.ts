@@ -1,4 +1,4 @@
-/** Many keys at once. */
+/** `sluice keys import`: adds many keys from a file. */
 import { AdminError, UnreachableError } from '@sluice/client'
 import type { Command } from 'commander'
 import { UsageError, OK, REFUSED } from '../command-errors.js'
@@ -15,12 +15,12 @@ import {
   wholeNumber,
 } from '../command-context.js'
 
-// No single quotes: the check of the layout would take what follows for the name of a module.
+// No single quotes: the layout check would take the following text for a module name.
 const NAME = `import`
 const BATCH = 1000
 const LOGGED_EVERY = 100_000
 const BYTES_MAX = 512 * 1024 * 1024
-/** The admin API takes bodies of 256 KB. */
+/** The admin API accepts bodies of up to 256 KB. */
 const BATCH_BYTES_MAX = 250_000
 
 interface ImportFlags extends ChangeFlags {
@@ -75,7 +75,10 @@ async function importKeys(context: CommandContext, { file: path, start, why }: I
   return OK
 }
 
-/** Where to begin the next time. Of a batch all or none are in, also where nobody knows which. */
+/**
+ * The line at which to resume. A batch is stored whole or not at all, even if the outcome is
+ * unknown.
+ */
 function resumeHint(batch: readonly PlacedKey[], error: unknown): string {
   const [first, last] = [batch[0]?.line ?? 1, batch.at(-1)?.line ?? 1]
   const next = `Go on with --start ${first}`
@@ -83,7 +86,7 @@ function resumeHint(batch: readonly PlacedKey[], error: unknown): string {
   return `${next}; if it says that the first key is registered already, lines up to ${last} are in, so with --start ${last + 1}`
 }
 
-/** The server counts in the batch, and people in the file. */
+/** Converts the index in the batch, which the server reports, to the line in the file. */
 function withFileLines(error: AdminError, batch: readonly PlacedKey[], file: string): AdminError {
   const inFile = (text: string) =>
     text.replaceAll(/\bkeys\[(\d{1,4})\]/g, (whole, index) => {
@@ -117,7 +120,7 @@ interface Progress {
   readonly total: number
 }
 
-/** On a terminal one line that is written over; in a log a line now and then. */
+/** Overwrites one line on a terminal; writes a line at intervals to a log. */
 function progress(io: CommandContext['io'], { before, imported, total }: Progress): void {
   const text = `${imported} of ${total} keys`
   const isTime = Math.floor(imported / LOGGED_EVERY) > Math.floor(before / LOGGED_EVERY)

@@ -1,4 +1,4 @@
-/** `sluice nodes`: who runs which version of the rules. */
+/** `sluice nodes`: which node runs which version of the rules. */
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../command-errors.js'
@@ -39,7 +39,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
     ...(view.problem === null ? [] : [['problem', view.problem] as const]),
   ])
   if (view.nodes.length === 0) return rows
-  // Only of nodes that tell of themselves: of older ones nothing is known.
+  // Only for nodes that report statistics; nothing is known about older ones.
   const hasFigures = view.nodes.some((node) => node.decisionsPerSecond !== undefined)
   const nodes = table(
     [...TITLES, ...(hasFigures ? STATS_TITLES : []), 'PROBLEM'],

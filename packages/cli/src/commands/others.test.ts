@@ -28,7 +28,7 @@ const decision = {
 }
 
 describe('sluice check', () => {
-  test('sends attributes and cost, and tells the decision', async () => {
+  test('sends attributes and cost, and prints the decision', async () => {
     const admin = await startAdmin({ 'POST /check': answer(decision) })
     const ran = await admin.run(['check', 'user=u1', 'path=/v1/a?b=c', '--cost', '2'])
     expect(ran.code).toBe(0)
@@ -74,7 +74,7 @@ per-user  user=u1  0f1e2d3c4b5a6978
     [{ source: 'deny-cache', staleMs: 1000 }, 'by the node from a refusal it remembers, 1 s old'],
     [{ source: 'posture' }, 'by posture, without the store'],
     [{ source: 'oracle' }, 'oracle'],
-  ])('says who decided, and from how old a knowledge: %j', async (who, text) => {
+  ])('prints who decided, and how old the data was: %j', async (who, text) => {
     const admin = await startAdmin({ 'POST /check': answer({ ...decision, ...who }) })
     const ran = await admin.run(['check', 'user=u1'])
     expect(ran.out).toContain(`\ndecided    ${text}\n`)
@@ -82,14 +82,14 @@ per-user  user=u1  0f1e2d3c4b5a6978
     expect(JSON.parse(json.out)).toEqual({ ...decision, ...who })
   })
 
-  test('says of a call that no rule speaks of that it is, and not who decided it', async () => {
+  test('prints that no rule matched, and not who decided', async () => {
     const unmatched = { allowed: true, reason: 'unmatched', rule: null, source: 'store' }
     const admin = await startAdmin({ 'POST /check': answer({ ...unmatched, callers: [] }) })
     expect((await admin.run(['check', 'user=u1'])).out).toBe('allowed  unmatched\n')
   })
 
   test.each([['user'], ['=u1'], ['User=u1'], ['user=u1 user=u2']])(
-    '%j is misuse',
+    'rejects %j as misuse',
     async (words) => {
       const admin = await startAdmin({})
       const ran = await admin.run(['check', ...words.split(' ')])
@@ -99,7 +99,7 @@ per-user  user=u1  0f1e2d3c4b5a6978
   )
 })
 
-test('sluice peek has what each rule has left, and who is counted', async () => {
+test('sluice peek prints the remaining units of each rule, and the caller', async () => {
   const limit = {
     name: 'token-bucket-1s',
     limit: 10,
@@ -129,7 +129,7 @@ per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a69
   expect(passed?.at(-2)).toBe('and 3 more; --json has all')
 })
 
-test('sluice peek says of each limit since when it is known, where that is not now', async () => {
+test('sluice peek prints the age of each limit that was not read just now', async () => {
   const limit = { name: 'fixed-window-1m', limit: 10, remaining: 4, resetAfterMs: 9000 }
   const explain = [
     {
@@ -155,7 +155,7 @@ free      no limit         -        -        -          all callers  00
 `)
 })
 
-test('sluice inspect shows a counter as it is stored', async () => {
+test('sluice inspect prints a counter in its stored form', async () => {
   const counter = {
     limit: 'token-bucket-1s',
     where: 'tiers.plan.pro',
@@ -208,7 +208,7 @@ full in     300 ms
   })
 })
 
-test('sluice nodes says who is behind', async () => {
+test('sluice nodes prints which nodes are behind', async () => {
   const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
   const admin = await startAdmin({
     'GET /nodes': answer({
@@ -238,7 +238,7 @@ n2    a       7  0.1.0    40 (behind)  2026-01-02T03:04:05Z  12.3 s ago  rule "a
 describe('sluice tokens', () => {
   const token = { id: 't1', name: 'ci', role: 'edit', createdAt: '2026-01-02T03:04:05Z' }
 
-  test('add makes one and shows it once', async () => {
+  test('add creates a token and shows it once', async () => {
     const admin = await startAdmin({
       'POST /tokens': { status: 201, body: { ...token, token: 'tok' } },
     })
@@ -259,7 +259,7 @@ describe('sluice tokens', () => {
     })
   })
 
-  test('list and remove', async () => {
+  test('list and remove print the result', async () => {
     const admin = await startAdmin({
       'GET /tokens': answer({ tokens: [token] }),
       'DELETE /tokens/t1': answer({ version: 3 }),
@@ -270,13 +270,13 @@ describe('sluice tokens', () => {
     )
   })
 
-  test('an unknown role is misuse', async () => {
+  test('add rejects an unknown role as misuse', async () => {
     const ran = await sluice(['tokens', 'add', 'ci', '--role', 'root'])
     expect(ran).toMatchObject({ code: 2, out: '' })
   })
 })
 
-describe('every command', () => {
+describe('every sluice command', () => {
   const COMMANDS = [
     ...[
       'list',
@@ -304,7 +304,7 @@ describe('every command', () => {
     'inspect',
   ]
 
-  test.each(COMMANDS)('%s has --help with an example, --json and its exit codes', async (name) => {
+  test.each(COMMANDS)('documents an example, --json and exit codes in --help: %s', async (name) => {
     const { code, out } = await sluice([...name.split(' '), '--help'])
     expect(code).toBe(0)
     expect(out).toContain(`Examples:\n  `)
@@ -321,16 +321,16 @@ describe('every command', () => {
     ['rules', 'get'],
     ['nodes', '--nope'],
     [],
-  ])('%j %j is misuse', async (...words) => {
+  ])('rejects %j %j as misuse', async (...words) => {
     const { code, out } = await sluice(words)
     expect({ code, out }).toEqual({ code: 2, out: '' })
   })
 
-  test('takes no token on the command line', async () => {
+  test('accepts no token on the command line', async () => {
     expect(await sluice(['nodes', '--token', 'x'])).toMatchObject({ code: 2 })
   })
 
-  test('says where it looked for a token that is not accepted, and never shows it', async () => {
+  test('says where it found a token that is not accepted, and never shows it', async () => {
     const detail = 'Send a token of the admin API as Authorization: Bearer <token>.'
     const admin = await startAdmin({ 'GET /nodes': problem(401, 'unauthorized', { detail }) })
     const file = tempFile('token', TOKEN)
@@ -343,7 +343,7 @@ describe('every command', () => {
     expect(ran.err).not.toContain(TOKEN)
   })
 
-  test('names the address where nobody listens, and what to do', async () => {
+  test('names the address that refuses connections, and what to do', async () => {
     const admin = await startAdmin({})
     await admin.close()
     const ran = await admin.run(['nodes'])
@@ -356,26 +356,26 @@ describe('every command', () => {
     ['a server that failed', problem(503, 'rules_unavailable')],
     ['something that is no admin API', answer({ hello: true })],
     ['a token that is not accepted', problem(401, 'unauthenticated')],
-  ])('of %s has no answer: neither a refusal nor a difference', async (_who, told) => {
+  ])('exits 2 without a result for %s: neither a refusal nor a difference', async (_who, told) => {
     const admin = await startAdmin({ 'POST /check': told, 'POST /validate': told })
     const file = tempFile('rules.yaml', 'rules: []\n')
     expect(await admin.run(['check', 'user=u1'])).toMatchObject({ code: 2, out: '' })
     expect(await admin.run(['rules', 'diff', '-f', file])).toMatchObject({ code: 2, out: '' })
   })
 
-  test('refuses to send a token in clear to another machine, unless that is meant', async () => {
+  test('refuses to send a token in clear to another machine without an explicit option', async () => {
     const file = tempFile('token', TOKEN)
     const ran = await sluice(['nodes', '--url', 'http://sluice.example', '--token-file', file])
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('could read the token') })
   })
 
-  test('with a token file that is not there is misuse', async () => {
+  test('rejects a missing token file as misuse', async () => {
     const ran = await sluice(['nodes', '--token-file', '/nowhere/token'])
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('/nowhere/token') })
   })
 })
 
-test('sluice peek says whose override holds, a network among them', async () => {
+test('sluice peek prints whose override applies, including a network', async () => {
   const limit = { name: 'own', limit: 10, remaining: 9, resetAfterMs: 100, candidate: false }
   const override = { user: 'u1', ip: '10.0.0.0/8' }
   const explain = [{ rule: 'per-user', matched: true, override, limits: [limit] }]

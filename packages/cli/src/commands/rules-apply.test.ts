@@ -45,7 +45,7 @@ const routes = {
 }
 
 describe('sluice rules apply', () => {
-  test('shows what changes, asks, and applies what it showed', async () => {
+  test('shows the changes, asks, and applies what it showed', async () => {
     const admin = await startAdmin(routes)
     const file = tempFile('rules.yaml', RULES)
     const ran = await admin.run(['rules', 'apply', '-f', file, '--why', 'INC-7'], {
@@ -79,7 +79,7 @@ describe('sluice rules apply', () => {
     expect(ran).toMatchObject({ code: 0, prompts: [] })
   })
 
-  test('without a terminal and without --yes is misuse, before anything is sent', async () => {
+  test('rejects a missing --yes without a terminal as misuse, before anything is sent', async () => {
     const admin = await startAdmin(routes)
     const file = tempFile('rules.yaml', RULES)
     const ran = await admin.run(['rules', 'apply', '-f', file])
@@ -91,7 +91,7 @@ describe('sluice rules apply', () => {
     expect(admin.requests).toEqual([])
   })
 
-  test('takes the rules from standard input, and then cannot ask', async () => {
+  test('reads the rules from standard input, and then cannot ask', async () => {
     const admin = await startAdmin(routes)
     const words = ['rules', 'apply', '-f', '-']
     expect(await admin.run(words, { input: RULES, answers: ['y'] })).toMatchObject({ code: 2 })
@@ -99,7 +99,7 @@ describe('sluice rules apply', () => {
     expect(admin.requests.at(-1)).toMatchObject({ query: { file: 'stdin' }, body: RULES })
   })
 
-  test('with --dry-run shows it, and that is all', async () => {
+  test('only shows the changes with --dry-run', async () => {
     const admin = await startAdmin(routes)
     const file = tempFile('rules.yaml', RULES)
     const ran = await admin.run(['rules', 'apply', '-f', file, '--dry-run', '--shadow', '--strict'])
@@ -113,7 +113,7 @@ describe('sluice rules apply', () => {
     expect(admin.requests).toHaveLength(2)
   })
 
-  test('that changes nothing asks nothing and sends nothing', async () => {
+  test('asks nothing and sends nothing if nothing changes', async () => {
     const admin = await startAdmin({ ...routes, 'PUT /rules': applied(9, same) })
     const ran = await admin.run(['rules', 'apply', '-f', tempFile('rules.yaml', RULES)], {
       answers: [],
@@ -122,7 +122,7 @@ describe('sluice rules apply', () => {
     expect(admin.requests).toHaveLength(2)
   })
 
-  test('says clearly that somebody was faster', async () => {
+  test('reports clearly that the rules were changed in the meantime', async () => {
     const conflict = problem(409, 'version_conflict', { version: 8 })
     const admin = await startAdmin({ ...routes, 'PUT /rules': [applied(9), conflict] })
     const ran = await admin.run(['rules', 'apply', '-f', tempFile('rules.yaml', RULES), '-y'])
@@ -132,7 +132,7 @@ describe('sluice rules apply', () => {
     })
   })
 
-  test('tells of bad rules line by line', async () => {
+  test('reports invalid rules line by line', async () => {
     const errors = [{ message: 'r.yaml:1:2: bad\u001b[2J' }, { message: 'r.yaml:3:4: worse' }]
     const admin = await startAdmin({
       ...routes,
@@ -142,7 +142,7 @@ describe('sluice rules apply', () => {
     expect(ran).toMatchObject({ code: 1, err: 'r.yaml:1:2: bad\\u001b[2J\nr.yaml:3:4: worse\n' })
   })
 
-  test('says how to confirm that no rule is to be left', async () => {
+  test('says how to confirm the removal of the last rule', async () => {
     const asks = problem(409, 'confirmation_needed', { detail: 'Confirm that it is meant' })
     const admin = await startAdmin({
       ...routes,
@@ -156,7 +156,7 @@ describe('sluice rules apply', () => {
     expect(await admin.run([...words, '--confirm-no-rules'])).toMatchObject({ code: 0 })
   })
 
-  test('with --json answers once, and a person still sees what the question is about', async () => {
+  test('prints one JSON result with --json, and the user still sees what the question is about', async () => {
     const admin = await startAdmin(routes)
     const words = ['rules', 'apply', '-f', tempFile('rules.yaml', RULES), '--json']
     const ran = await admin.run(words, { answers: ['yes'] })
@@ -164,7 +164,7 @@ describe('sluice rules apply', () => {
     expect(ran.err).toBe(DIFF_TEXT)
   })
 
-  test('of a file that is not there is misuse', async () => {
+  test('rejects a missing file as misuse', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'apply', '-f', '/nowhere/rules.yaml', '-y'])
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('ENOENT') })
@@ -176,14 +176,14 @@ describe('sluice rules diff', () => {
   const validated = (what: object | null, errors: object[] = []) =>
     answer({ valid: what !== null, errors, warnings: [], diff: what })
 
-  test('exits 1 where something differs, and 0 where nothing does', async () => {
+  test('exits 1 if there is a difference, and 0 if there is none', async () => {
     const admin = await startAdmin({ 'POST /validate': [validated(diff), validated(same)] })
     const words = ['rules', 'diff', '-f', tempFile('rules.yaml', RULES)]
     expect(await admin.run(words)).toMatchObject({ code: 1, out: DIFF_TEXT, err: '' })
     expect(await admin.run(words)).toMatchObject({ code: 0, out: 'Nothing changes.\n' })
   })
 
-  test('exits 1 for bad rules, and tells of them', async () => {
+  test('exits 1 for invalid rules, and reports them', async () => {
     const admin = await startAdmin({
       'POST /validate': validated(null, [{ message: 'r.yaml:1:1: bad' }]),
     })
@@ -199,7 +199,7 @@ describe('sluice rules validate', () => {
   beforeAll(() => chdir(folder))
   afterAll(() => chdir(before))
 
-  test.each(names)('%s: the very messages that a server gives', async (name) => {
+  test.each(names)('%s gets the same messages as from a server', async (name) => {
     const expected = readFileSync(name.replace('.yaml', '.txt'), 'utf8')
     const { code, err } = await sluice(['rules', 'validate', '-f', name])
     expect(err).toBe(expected)
@@ -208,20 +208,20 @@ describe('sluice rules validate', () => {
     expect((await sluice(['rules', 'validate', '-f', name, '--strict'])).code).toBe(1)
   })
 
-  test('what a rule store could not keep as it is written is an error, as it is there', async () => {
+  test('reports an error for a value that a rule store cannot keep', async () => {
     const input = '[{ id: a, by: [ip], match: { where: { plan: 1e3 } }, limits: [5/second] }]'
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input })
     expect(ran).toMatchObject({ code: 1, out: '' })
     expect(ran.err).toContain('stdin:1:')
   })
 
-  test('a cost from an attribute that is trusted is not warned of', async () => {
+  test('does not warn about a cost from a trusted attribute', async () => {
     const strict = ['rules', 'validate', '-f', 'free-cost.yaml', '--strict']
     expect((await sluice([...strict, '--trust', 'tokens'])).err).not.toContain('"tokens"')
     expect((await sluice([...strict, '--trust', 'tokens, x-weight'])).code).toBe(0)
   })
 
-  test('good rules are counted', async () => {
+  test('prints the number of valid rules', async () => {
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input: RULES })
     expect(ran).toMatchObject({ code: 0, out: '1 rule, no errors.\n' })
   })

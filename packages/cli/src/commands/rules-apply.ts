@@ -1,4 +1,4 @@
-/** A whole set from a file: looked at, compared, put into force. */
+/** `sluice rules apply`, `diff` and `validate`: a whole set from a file. */
 import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
 import { parseRules, parseData } from '@sluice/core'
 import type { Command } from 'commander'
@@ -103,7 +103,7 @@ async function applyRules(context: CommandContext, flags: ApplyFlags): Promise<n
     )
   }
   const source = await readInputFile(io, flags.file)
-  // Everything below is about this version: if it is another by the end, nothing is changed.
+  // Everything below refers to this version: if it changes in the meantime, nothing is applied.
   const { version } = await client.listRules({ limit: 1 })
   const options = { ...optionsOf(source, flags), ifMatch: version, why: flags.why }
   const preview = await explainConflict(
@@ -114,7 +114,7 @@ async function applyRules(context: CommandContext, flags: ApplyFlags): Promise<n
   if (isJson && (isSame || flags.dryRun === true)) io.out(`${escapedJson(preview)}\n`)
   if (!isJson) io.out(diffText(preview.diff))
   if (isSame || flags.dryRun === true) return OK
-  // Scripts get one answer, and a person still sees what the question is about.
+  // Scripts get one result, and a user still sees what the question is about.
   if (isJson && flags.yes !== true) io.err(diffText(preview.diff))
   if (!(await confirm(io, flags, questionOf(preview.diff, 'Apply?')))) {
     io.err('Nothing was changed.\n')
@@ -125,7 +125,7 @@ async function applyRules(context: CommandContext, flags: ApplyFlags): Promise<n
   return OK
 }
 
-/** What to do next, where the server only says what is. */
+/** Adds what to do next to the server's message. */
 async function explainConflict(applying: Promise<AppliedView>): Promise<AppliedView> {
   try {
     return await explainConfirmation(applying, '--confirm-no-rules')
@@ -146,7 +146,7 @@ async function diffRules(context: CommandContext, flags: FileFlags): Promise<num
   const source = await readInputFile(io, flags.file)
   const answer = await client.validateRules(source.text, {
     ...optionsOf(source, flags),
-    // Nothing is changed, so there is nothing to be sure of.
+    // Nothing changes, so no confirmation is needed.
     confirmNoRules: true,
   })
   printWarnings(context, [...answer.errors, ...answer.warnings])
@@ -154,7 +154,7 @@ async function diffRules(context: CommandContext, flags: FileFlags): Promise<num
   return isUnchanged(answer.diff) ? OK : REFUSED
 }
 
-/** Null: the rules have errors, and there is nothing to compare. */
+/** Null if the rules have errors, so that there is nothing to compare. */
 function isUnchanged(diff: RuleDiff | null): boolean {
   return diff !== null && isEmptyDiff(diff)
 }
@@ -171,7 +171,7 @@ async function validate({ io }: Cli, flags: ValidateFlags): Promise<number> {
   const trusted = new Set(flags.trust?.split(',').map((name) => name.trim()))
   const options = { file, strict: flags.strict, trusted }
   const { rules, errors: own, warnings } = parseRules(text, options)
-  // A rule store keeps what was written, as plain values: what cannot be kept so is refused there.
+  // A rule store keeps rules as plain values, and refuses what has no such form.
   const errors = own.length > 0 ? own : parseData(text, { file }).problems
   const valid = rules !== undefined && errors.length === 0
   if (flags.json === true) io.out(`${escapedJson({ valid, errors, warnings })}\n`)

@@ -18,7 +18,7 @@ describe('sluice rules shadow and enforce', () => {
   test.each([
     ['shadow', 'per-user is in shadow now. Version 7.\n'],
     ['enforce', 'per-user is enforced now. Version 7.\n'],
-  ])('%s is one patch of the mode', async (mode, out) => {
+  ])('%s sends one patch of the mode', async (mode, out) => {
     const admin = await startAdmin({ 'PATCH /rules/per-user': answer(rule) })
     const ran = await admin.run(['rules', mode, 'per-user', '--why', 'INC-7'])
     expect(ran).toMatchObject({ code: 0, out, err: '' })
@@ -27,7 +27,7 @@ describe('sluice rules shadow and enforce', () => {
     ])
   })
 
-  test('an unknown rule exits 1, with what the server says', async () => {
+  test("exit 1 for an unknown rule, with the server's message", async () => {
     const detail = 'rule: found "x"; accepted: the id of a rule'
     const admin = await startAdmin({ 'PATCH /rules/x': problem(404, 'rule_unknown', { detail }) })
     const ran = await admin.run(['rules', 'shadow', 'x'])
@@ -35,7 +35,7 @@ describe('sluice rules shadow and enforce', () => {
   })
 })
 
-test('sluice rules promote asks before a candidate of 0 is put into force', async () => {
+test('sluice rules promote asks before it activates a candidate of 0', async () => {
   const candidate = { limits: ['0/second'] }
   const admin = await startAdmin({
     'GET /rules/per-user': answer({ ...rule, candidate }),
@@ -49,7 +49,7 @@ test('sluice rules promote asks before a candidate of 0 is put into force', asyn
   expect(await admin.run(['rules', 'promote', 'per-user', '--yes'])).toMatchObject({ code: 0 })
 })
 
-test('sluice rules promote tells the limits in force', async () => {
+test('sluice rules promote prints the active limits', async () => {
   const admin = await startAdmin({
     'GET /rules/per-user': answer(rule),
     'POST /rules/per-user/promote': answer(rule),
@@ -66,14 +66,14 @@ describe('sluice rules delete', () => {
     'DELETE /rules/per-user': answer({ version: 8 }),
   }
 
-  test('asks, and removes the version that it read', async () => {
+  test('asks, and deletes the version that it read', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'delete', 'per-user'], { answers: ['y'] })
     expect(ran).toMatchObject({ code: 0, prompts: ['Delete per-user and its 2 overrides? [y/N] '] })
     expect(admin.requests.at(-1)).toMatchObject({ method: 'DELETE', ifMatch: '"7"', query: {} })
   })
 
-  test('says how to confirm the last one', async () => {
+  test('says how to confirm the deletion of the last rule', async () => {
     const asks = problem(409, 'confirmation_needed', { detail: 'Confirm that it is meant' })
     const admin = await startAdmin({ ...routes, 'DELETE /rules/per-user': asks })
     const ran = await admin.run(['rules', 'delete', 'per-user', '--yes'])
@@ -85,7 +85,7 @@ describe('sluice rules delete', () => {
     expect(admin.requests.at(-1)?.query).toEqual({ confirm: 'last-rule' })
   })
 
-  test('without a terminal needs --yes', async () => {
+  test('requires --yes without a terminal', async () => {
     const admin = await startAdmin(routes)
     expect(await admin.run(['rules', 'delete', 'per-user'])).toMatchObject({ code: 2 })
     expect(admin.requests).toEqual([])
@@ -139,7 +139,7 @@ describe('sluice rules rollback', () => {
     'POST /rules/per-user/rollback': answer(done),
   }
 
-  test('shows what it undoes, asks, and names the version it saw', async () => {
+  test('shows what it reverts, asks, and sends the version it read', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'rollback', 'per-user', '5'], { answers: ['y'] })
     expect(ran.code).toBe(0)
@@ -165,7 +165,7 @@ As in version 5, now version 8.
     ])
   })
 
-  test('does not name the versions of keys and tokens, which stay as they are', async () => {
+  test('does not list versions of keys and tokens, which stay unchanged', async () => {
     const keys = past(8, [{ kind: 'key', id: 'k_1', before: null, after: {} }])
     const admin = await startAdmin({
       ...routes,
@@ -176,7 +176,7 @@ As in version 5, now version 8.
     expect(ran.out).not.toContain('k_1')
   })
 
-  test('with nothing to take back does not ask', async () => {
+  test('does not ask if there is nothing to revert', async () => {
     const nothing = { version: 7, diff: { set: [], rules: [] }, warnings: [] }
     const admin = await startAdmin({ ...routes, 'POST /rollback': answer(nothing) })
     const ran = await admin.run(['rules', 'rollback', '7'], { answers: [] })
@@ -184,7 +184,7 @@ As in version 5, now version 8.
     expect(admin.requests.at(-1)?.query).toEqual({ dryRun: 'true' })
   })
 
-  test('of all rules names the version of the set; no is no', async () => {
+  test('sends the version of the set for all rules, and changes nothing if the answer is no', async () => {
     const admin = await startAdmin(routes)
     const no = await admin.run(['rules', 'rollback', '5'], { answers: ['n'] })
     expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
@@ -194,7 +194,7 @@ As in version 5, now version 8.
     expect(admin.requests.at(-1)).toMatchObject({ path: '/rollback', ifMatch: '"7"' })
   })
 
-  test('of a rule that was deleted brings it back', async () => {
+  test('restores a deleted rule', async () => {
     const admin = await startAdmin({
       ...routes,
       'GET /rules/per-user': problem(404, 'rule_unknown'),
@@ -203,7 +203,7 @@ As in version 5, now version 8.
     expect(admin.requests.at(-1)?.ifMatch).toBeUndefined()
   })
 
-  test('without a version shows those there are and goes back to the one that is chosen', async () => {
+  test('lists the versions if none is given, and goes back to the chosen one', async () => {
     const kept = past(5, [
       { kind: 'rule', id: 'per-user', before: null, after: document(['10/second']) },
     ])
@@ -225,14 +225,14 @@ As in version 5, now version 8.
     expect(ran).toMatchObject({ code: 0, out: expect.stringContaining('As in version 5') })
   })
 
-  test('without a version changes nothing where the person chooses none', async () => {
+  test('changes nothing if the user chooses no version', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'rollback'], { answers: [''] })
     expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('Nothing was changed.') })
     expect(admin.lines()).toEqual(['GET /versions'])
   })
 
-  test('without a version and without a terminal exits 2 and lists the versions', async () => {
+  test('exits 2 and lists the versions if none is given and there is no terminal', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'rollback', 'per-user', '--yes'])
     expect(ran.code).toBe(2)
@@ -241,7 +241,7 @@ As in version 5, now version 8.
     expect(ran.err).not.toContain('      7  ')
   })
 
-  test('without a version says so where there is no earlier one', async () => {
+  test('reports that there is no earlier version', async () => {
     const only = { versions: versions.slice(0, 1), next: null }
     const admin = await startAdmin({ ...routes, 'GET /rules/per-user/versions': answer(only) })
     const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: [] })
@@ -253,7 +253,7 @@ As in version 5, now version 8.
   })
 
   test.each([['0'], ['per-user', '1.5'], ['a', 'b', '3']])(
-    'of %j %j %j is misuse',
+    'rejects %j %j %j as misuse',
     async (...words) => {
       const admin = await startAdmin(routes)
       const ran = await admin.run(['rules', 'rollback', '-y', ...words])
@@ -263,7 +263,7 @@ As in version 5, now version 8.
   )
 })
 
-test('sluice rules adopt says what it means, and asks', async () => {
+test('sluice rules adopt explains its effect, and asks', async () => {
   const admin = await startAdmin({
     'GET /nodes': answer({ version: 7, problem: 'the store went back to version 5', nodes: [] }),
     'POST /adopt': answer({ version: 9 }),

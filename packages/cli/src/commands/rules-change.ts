@@ -1,4 +1,4 @@
-/** Single changes of one rule. */
+/** Commands that change a single rule. */
 import type { Command } from 'commander'
 import {
   type ConfirmFlags,

@@ -18,7 +18,7 @@ const routes = {
 }
 
 describe('sluice rules override', () => {
-  test('gives one caller limits, in short form and long', async () => {
+  test('sets limits for one caller, in short form and long', async () => {
     const admin = await startAdmin(routes)
     const until = '2027-01-01T00:00:00Z'
     const limits = ['50/second', '{ max: 1000, window: 1h, name: hourly }']
@@ -36,7 +36,7 @@ describe('sluice rules override', () => {
     })
   })
 
-  test('with an end that is past is told to hold for nobody', async () => {
+  test('says that an end in the past affects no call', async () => {
     const ended = { ...override, until: '2026-05-31T23:59:59Z' }
     const admin = await startAdmin({
       'POST /rules/per-user/overrides': answer(ended),
@@ -48,7 +48,7 @@ describe('sluice rules override', () => {
     expect((await admin.run([...words, '--list'])).out).toContain(`${ended.until} (past)`)
   })
 
-  test('none is no limit', async () => {
+  test('takes none for no limit', async () => {
     const admin = await startAdmin(routes)
     await admin.run(['rules', 'override', 'per-user', 'user=u1', 'none'])
     expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
@@ -57,7 +57,7 @@ describe('sluice rules override', () => {
     })
   })
 
-  test('--remove names the caller as the URL has it', async () => {
+  test('encodes the caller in the URL with --remove', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'override', 'per-user', 'user=a/b', '--remove'])
     expect(ran).toMatchObject({
@@ -66,13 +66,13 @@ describe('sluice rules override', () => {
     })
   })
 
-  test('--remove of what the rule does not count by is misuse', async () => {
+  test('rejects --remove of an attribute that the rule does not count by as misuse', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'override', 'per-user', 'ip=::1', '--remove'])
     expect(ran).toMatchObject({ code: 2, err: 'caller: found ip=::1; accepted: user=...\n' })
   })
 
-  test('--list shows them, escaped and in columns', async () => {
+  test('lists overrides with --list, escaped and in columns', async () => {
     const evil = { ...override, caller: { user: '\u001b]0;x\u0007' }, version: 11 }
     const admin = await startAdmin({
       'GET /rules/per-user/overrides': [
@@ -105,7 +105,7 @@ describe('sluice rules override', () => {
     [['user=u1', '--list']],
     [['user=u1', '--list', '--remove']],
     [['user=u1', '5/second', '--remove']],
-  ])('%j is misuse, and nothing is sent', async (words) => {
+  ])('rejects %j as misuse, and sends nothing', async (words) => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'override', 'per-user', ...words])
     expect(ran).toMatchObject({ code: 2, out: '' })

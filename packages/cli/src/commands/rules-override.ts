@@ -1,4 +1,4 @@
-/** Other limits for one caller of one rule. */
+/** `sluice rules override`: other limits for one caller of one rule. */
 import { callerId, type OverrideView } from '@sluice/client'
 import { parseData } from '@sluice/core'
 import type { Command } from 'commander'
@@ -157,7 +157,7 @@ async function list(
   return OK
 }
 
-/** Callers come as name=value; every other word is a limit. */
+/** Callers are given as name=value; every other word is a limit. */
 function readWords(words: readonly string[]) {
   const isLimit = (word: string) => word.startsWith('{') || !word.includes('=')
   const limits = words.filter(isLimit)
@@ -171,7 +171,7 @@ function readWords(words: readonly string[]) {
   return { caller, limits: limits.map(readLimit) }
 }
 
-/** The long form as YAML or JSON; whether it is a good limit is for the server to say. */
+/** Parses the long form as YAML or JSON; the server validates the limit. */
 function readLimit(word: string): unknown {
   if (!word.startsWith('{')) return word
   const { value, problems } = parseData(word)

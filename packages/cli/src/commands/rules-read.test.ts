@@ -31,7 +31,7 @@ const rules = [
 const page = { version: 7, routes: [], strictPaths: false }
 
 describe('sluice rules list', () => {
-  test('has a line for each rule, of all pages', async () => {
+  test('prints one line for each rule, from all pages', async () => {
     const admin = await startAdmin({
       'GET /rules': [
         answer({ ...page, rules: rules.slice(0, 1), next: 'per-user' }),
@@ -64,14 +64,14 @@ describe('sluice rules list', () => {
     ])
   })
 
-  test('is cut to the width of a terminal', async () => {
+  test('cuts lines to the width of a terminal', async () => {
     const admin = await startAdmin({ 'GET /rules': answer({ ...page, rules, next: null }) })
     const { out } = await admin.run(['rules', 'list'], { columns: 80 })
     for (const line of out.split('\n')) expect(line.length).toBeLessThanOrEqual(80)
     expect(out).toContain('…')
   })
 
-  test('--json is the whole set, and nothing in it acts on a terminal', async () => {
+  test('prints the whole set with --json, escaped for a terminal', async () => {
     const odd = { ...rules[0], description: '\u001b[2J\u009b1m\u202e' }
     const admin = await startAdmin({ 'GET /rules': answer({ ...page, rules: [odd], next: null }) })
     const { out } = await admin.run(['rules', 'list', '--json'])
@@ -79,7 +79,7 @@ describe('sluice rules list', () => {
     expect(out.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u202e]/u)
   })
 
-  test('says what no rules mean', async () => {
+  test('explains what an empty set means', async () => {
     const admin = await startAdmin({ 'GET /rules': answer({ ...page, rules: [], next: null }) })
     expect((await admin.run(['rules', 'list'])).out).toBe(
       'No rules: every call is allowed, since version 7.\n',
@@ -90,7 +90,7 @@ describe('sluice rules list', () => {
   })
 })
 
-test('sluice rules get is YAML that can be edited, with what is no part of the rule above it', async () => {
+test('sluice rules get prints YAML that can be edited, below other facts about the rule as comments', async () => {
   const admin = await startAdmin({ 'GET /rules/login': answer(rules[1]) })
   const { out } = await admin.run(['rules', 'get', 'login'])
   expect(out.split('\n').slice(0, 3)).toEqual(['# version 3, 0 overrides', 'id: login', 'match:'])
@@ -122,7 +122,7 @@ describe('sluice rules history', () => {
     },
   ]
 
-  test('tells who changed what, when and why', async () => {
+  test('prints who changed what, when and why', async () => {
     const admin = await startAdmin({ 'GET /versions': answer({ versions, next: 8 }) })
     const { out } = await admin.run(['rules', 'history', '--limit', '2'])
     expect(out).toBe(
@@ -136,7 +136,7 @@ describe('sluice rules history', () => {
     expect(admin.requests.map(({ query }) => query)).toEqual([{ limit: '2' }])
   })
 
-  test('of one rule asks for its own', async () => {
+  test('requests the history of one rule', async () => {
     const admin = await startAdmin({
       'GET /rules/per-user/versions': answer({ versions: [], next: null }),
     })
@@ -149,7 +149,7 @@ describe('sluice rules history', () => {
 describe('sluice rules export', () => {
   const text = "rules:\n  - id: a\n    description: '\u009b'\n"
 
-  test('is the text of the server, to a program or a file', async () => {
+  test('prints the text of the server unchanged to a program or a file', async () => {
     const admin = await startAdmin({ 'GET /export': answer(text) })
     expect((await admin.run(['rules', 'export'])).out).toBe(text)
     const file = tempFile('rules.yaml', '')
@@ -158,7 +158,7 @@ describe('sluice rules export', () => {
     expect(readFileSync(file, 'utf8')).toBe(text)
   })
 
-  test('is escaped on a terminal', async () => {
+  test('escapes the text on a terminal', async () => {
     const admin = await startAdmin({ 'GET /export': answer(text) })
     expect((await admin.run(['rules', 'export'], { columns: 80 })).out).toContain("'\\u009b'")
   })

@@ -1,4 +1,4 @@
-/** Rules as they are, and how they came to be. */
+/** `sluice rules list`, `get`, `history` and `export`. */
 import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/client'
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
@@ -98,15 +98,15 @@ async function listRules({ io, client, print }: CommandContext): Promise<undefin
   return undefined
 }
 
-/** The version is that of the last change to the set: there is none before somebody makes one. */
+/** The version of the last change to the set; there is none before the first change. */
 function noRulesText(version: number): string {
   const since = version === 0 ? '' : `, since version ${version}`
   return `No rules: every call is allowed${since}.\n`
 }
 
-/** Protection that is off must not go unseen. */
+/** Warns that rules are in shadow, because missing protection must not go unnoticed. */
 function shadowNote({ shadowUntil }: RulesPage): string {
-  // An older server tells nothing of it.
+  // An older server does not report this.
   if (shadowUntil === null || shadowUntil === undefined) return ''
   return `All enforced rules are in shadow until ${instantText(shadowUntil)}.\n\n`
 }
@@ -120,7 +120,7 @@ function modeText({ mode, candidate, shadowUntil }: RuleView): string {
   return candidate === undefined || candidate === null ? own : `${own} +candidate`
 }
 
-/** Page by page: a set has up to 10,000 rules. */
+/** Read page by page, because a set has up to 10,000 rules. */
 async function readAllRules(client: AdminClient): Promise<RulesPage> {
   const first = await client.listRules({ limit: PAGE })
   if (first.next === null) return first
@@ -150,7 +150,7 @@ async function showHistory(
     const page = { before: from, limit: max }
     const told =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
-    // A server of the release before this one keeps all, and does not say so.
+    // A server of the previous release keeps all versions, and does not report that.
     if (told.next === null && told.keptSince) end.keptSince = told.keptSince
     return { items: told.versions, next: told.next }
   })
@@ -184,7 +184,7 @@ async function exportRules(
     writeOutputFile(output, text)
     io.err(`Written to ${escapeTerminal(output)}.\n`)
   } else if (isJson) io.out(`${JSON.stringify({ yaml: text })}\n`)
-  // What goes to a file or a program is not touched.
+  // Output to a file or a program is not escaped.
   else io.out(io.columns === undefined ? text : escapeDocument(text))
   return undefined
 }

@@ -1,4 +1,4 @@
-/** `sluice rules rollback`: rules as they were, as a new version. */
+/** `sluice rules rollback`: restores earlier rules as a new version. */
 import { AdminError, type AppliedView, type VersionView } from '@sluice/client'
 import type { Command } from 'commander'
 import {
@@ -27,16 +27,16 @@ interface RollbackFlags extends ChangeFlags, ConfirmFlags {
   readonly confirmNoRules?: boolean
 }
 
-/** Pages of versions that are read to say what going back undoes, or where it may go. */
+/** Pages of history that are read to show what a rollback reverts, or which versions exist. */
 const PAGES_MAX = 10
 const PAGE = 100
 const UNDONE_SHOWN_MAX = 20
-/** What a rollback takes back. Keys and tokens have versions too, and stay. */
+/** The records that a rollback reverts. Keys and tokens have versions too, and stay unchanged. */
 const TAKEN_BACK: ReadonlySet<string> = new Set(['set', 'rule', 'candidate', 'override'])
 
-/** Versions that are offered where the command line names none. */
+/** The most versions offered if the command line names none. */
 const OFFERED_MAX = 20
-/** How often a person is asked for a version that is in the list. */
+/** How often the user is asked for a version that is in the list. */
 const TRIES_MAX = 3
 
 export function addRulesRollback(rules: Command, cli: Cli): void {
@@ -95,7 +95,7 @@ async function rollback(
   return OK
 }
 
-/** A single word is a version if it is a number, and the id of a rule otherwise. */
+/** A single word is a version if it is a number, and a rule id otherwise. */
 function readWords(words: readonly string[]) {
   if (words.length > 2) throw new UsageError('found more than two words; accepted: [id] [version]')
   const [first, second] = words
@@ -107,7 +107,7 @@ function readWords(words: readonly string[]) {
     : { id: first, given: undefined }
 }
 
-/** Lists the versions there are and asks for one; undefined: the person chose none of them. */
+/** Lists the versions and asks for one; undefined if the user chose none of them. */
 async function chooseVersion(
   context: CommandContext,
   id: string | undefined,
@@ -139,7 +139,7 @@ async function chooseVersion(
   return undefined
 }
 
-/** Undefined for a rule that was deleted: going back makes it anew. */
+/** Undefined for a deleted rule, which a rollback creates again. */
 async function presentVersion({ client }: CommandContext, id: string | undefined) {
   if (id === undefined) return (await client.listRules({ limit: 1 })).version
   try {
@@ -150,7 +150,7 @@ async function presentVersion({ client }: CommandContext, id: string | undefined
   }
 }
 
-/** Newest first; one more than is shown says that there are more. */
+/** Newest first; one more than is shown, to know whether there are more. */
 async function versionsAfter(
   { client }: CommandContext,
   id: string | undefined,

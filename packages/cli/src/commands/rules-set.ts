@@ -1,4 +1,4 @@
-/** `sluice rules set`: other limits, another mode or posture of one rule, in one command. */
+/** `sluice rules set`: changes limits, mode or posture of one rule in one command. */
 import type { RuleDiff, RuleView } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { type ConfirmFlags, confirm, requireTerminal, reportUnchanged } from '../confirm.js'
@@ -77,7 +77,7 @@ async function setRule(context: CommandContext, id: string, flags: SetFlags): Pr
   return OK
 }
 
-/** Who tightens a limit expects refusals. */
+/** Reminds that the rule is in shadow: an operator who tightens a limit expects refusals. */
 function shadowNote(until: string): string {
   const end = 'sluice rules enforce, with its id or --all, ends that'
   return `It refuses nothing before ${instantText(until)} because it is in shadow; ${end}.\n`
@@ -91,7 +91,7 @@ function patchOf(rule: RuleView, { limits, mode, posture }: SetFlags) {
   }
 }
 
-/** What the change leaves as it is: callers with limits of their own, and bursts. */
+/** What the change does not affect: overrides and bursts. */
 function notesOf(
   { tiers, overrideCount }: RuleView,
   patch: { readonly limits?: readonly unknown[] },
@@ -115,7 +115,7 @@ function burstNote(limit: unknown): readonly string[] {
 const RULES_NAMED_MAX = 5
 const ZERO_TEXT = /(?:^|[[,\s])0+\/|max: 0(?=[,\s}])/
 
-/** The question of a change, which says of a limit that becomes 0 what that means. */
+/** The question before a change; explains the effect of a limit that becomes 0. */
 export function questionOf({ rules }: RuleDiff, question: string): string {
   const refusing = rules
     .filter(({ fields }) => fields.some(becomesZero))
@@ -134,7 +134,7 @@ function becomesZero(change: RuleDiff['rules'][number]['fields'][number]): boole
   return isLimits && ZERO_TEXT.test(after) && !ZERO_TEXT.test(before)
 }
 
-/** The same of a candidate that is put into force. */
+/** The same question before a candidate is promoted. */
 export function promoteQuestion({ id, candidate, limits }: RuleView): string | undefined {
   if (!isRecord(candidate) || hasZeroLimit(limits) || !hasZeroLimit(candidate['limits'])) {
     return undefined

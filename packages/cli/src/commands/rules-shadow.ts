@@ -1,4 +1,7 @@
-/** `sluice rules shadow` and `enforce`: rules that count without refusing, for good or for a time. */
+/**
+ * `sluice rules shadow` and `enforce`: rules that count without refusing, permanently or for a
+ * time.
+ */
 import type { Command } from 'commander'
 import { UsageError, OK } from '../command-errors.js'
 import { instantText, timeText } from '../time-format.js'

@@ -17,7 +17,7 @@ export function addServe(program: Command, cli: Cli): void {
     .option('--check', 'check configuration and rules, print problems and exit')
     .addHelpText('after', SERVE_HELP)
     .action(async (options: ServeFlags) => {
-      // Only here: the other commands need not wait until a server is loaded.
+      // Imported here, so that other commands do not wait for the server to load.
       const { runServer } = await import('@sluice/server')
       cli.exitWith(await runServer({ ...options, write: cli.io.out }))
     })

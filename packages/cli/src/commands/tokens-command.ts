@@ -1,4 +1,4 @@
-/** `sluice tokens ...`: who may use the admin API. */
+/** `sluice tokens ...`: tokens of the admin API. */
 import type { Role, TokenInput } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../command-errors.js'

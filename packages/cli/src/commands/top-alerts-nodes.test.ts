@@ -38,7 +38,7 @@ const top = {
 }
 
 describe('sluice top', () => {
-  test('has a line for each caller', async () => {
+  test('prints one line for each caller', async () => {
     const admin = await startAdmin({ 'GET /top': answer(top) })
     const ran = await admin.run(['top'])
     expect(ran.code).toBe(0)
@@ -51,7 +51,7 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
     expect(admin.requests[0]?.query).toEqual({ by: 'refusals', limit: '20' })
   })
 
-  test('has the call that was refused last, and the hash of a caller that is not known by name', async () => {
+  test('prints the last refused call, and the hash of a caller without a known name', async () => {
     const callers = [
       { ...caller, isEverybody: false, lastRefusedCall: 'GET /v1/orders/:id' },
       { ...caller, isEverybody: false, caller: {}, plan: null, lastRefusedCall: null },
@@ -67,7 +67,7 @@ per-user  all callers  -          120  -                    30  for 7 min      3
 `)
   })
 
-  test('says who would have been refused, how often, and by what', async () => {
+  test('prints who would have been refused, how often, and by which rule', async () => {
     const quiet = { ...caller, refusals: 0, zeroSince: null, hoursAtLimit: 0 }
     const callers = [
       caller,
@@ -86,13 +86,13 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     expect(admin.requests[1]?.query).toEqual({ by: 'shadow', limit: '20' })
   })
 
-  test('of a server that does not tell of would-be refusals is as it was', async () => {
+  test('prints the same columns as before for a server that does not report would-be refusals', async () => {
     const { shadowRefusals: _shadow, candidateRefusals: _candidate, ...before } = caller
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [before] }) })
     expect((await admin.run(['top'])).out).toContain('REFUSALS  USE  AT ZERO')
   })
 
-  test('asks for another order, one rule, and fewer', async () => {
+  test('requests another order, one rule, and fewer callers', async () => {
     const admin = await startAdmin({ 'GET /top': answer({ ...top, by: 'zero', callers: [] }) })
     const ran = await admin.run(['top', '--by', 'zero', '--rule', 'a', '--limit', '5'])
     expect(admin.requests[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
@@ -101,13 +101,13 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     )
   })
 
-  test('tells by how much a figure may be too high, where one may', async () => {
+  test('prints how much a figure may be too high, if it may', async () => {
     const callers = [{ ...caller, error: 4 }]
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
     expect((await admin.run(['top'])).out).toContain('USE  ERROR  AT ZERO')
   })
 
-  test('says where it is not of all nodes', async () => {
+  test('says that the list does not cover all nodes', async () => {
     const admin = await startAdmin({ 'GET /top': answer({ ...top, nodes: 1, isWhole: false }) })
     expect((await admin.run(['top'])).out.split('\n')[0]).toBe(
       'most refusals; of the last 7 min, of this process alone: what the others saw cannot be ' +
@@ -115,14 +115,14 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     )
   })
 
-  test('--wide has the hash, by which alerts and logs name a caller', async () => {
+  test('prints the hash with --wide, which names a caller in alerts and logs', async () => {
     const admin = await startAdmin({ 'GET /top': answer(top) })
     const { out } = await admin.run(['top', '--wide'])
     expect(out).toContain('RULE      CALLER                     HASH  PLAN')
     expect(out).toContain('per-user  user=u1                    00ff  free')
   })
 
-  test('no time is told before it has passed', async () => {
+  test('prints no time before it has passed', async () => {
     const zeroSince = '2026-06-01T00:04:00.500Z'
     const callers = [{ ...caller, zeroSince, lastSeen: '2026-06-01T00:06:58.950Z' }]
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
@@ -131,7 +131,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     expect(out).toContain('1 s ago')
   })
 
-  test('names of callers cannot act on a terminal, nor make lines', async () => {
+  test('escapes caller names, which cannot control a terminal or add lines', async () => {
     const user = '\u001b[2Jx\ny\u202eevil'
     const evil = { ...caller, caller: { user }, plan: '\u0007', lastRefusedCall: `GET /${user}` }
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [evil] }) })
@@ -142,12 +142,12 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     expect((await admin.run(['top'])).out.split('\n')).toHaveLength(5)
   })
 
-  test('--json is what the server answered', async () => {
+  test("prints the server's answer with --json", async () => {
     const admin = await startAdmin({ 'GET /top': answer(top) })
     expect(JSON.parse((await admin.run(['top', '--json'])).out)).toEqual(top)
   })
 
-  test('--watch asks again and again, and on a terminal begins at its top', async () => {
+  test('polls with --watch, and clears a terminal each time', async () => {
     const admin = await startAdmin({ 'GET /top': answer(top) })
     const ran = await admin.run(['top', '--watch'], { waits: 2, columns: 100 })
     expect(admin.lines()).toEqual(['GET /top', 'GET /top', 'GET /top'])
@@ -157,15 +157,15 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     expect(plain.out.match(/most refusals/g)).toHaveLength(2)
   })
 
-  test('--watch ends with 0 when the reader of its output has gone', async () => {
+  test('--watch exits 0 when the reader of its output closes it', async () => {
     const admin = await startAdmin({ 'GET /top': answer(top) })
     const ran = await admin.run(['top', '--watch'], { waits: 9, writesRead: 1 })
     expect(ran).toMatchObject({ code: 0, err: '' })
-    // The second one met the closed output, and nothing was asked after that.
+    // The second one met the closed output, and nothing was requested after that.
     expect(admin.requests).toHaveLength(2)
   })
 
-  test('--watch outlives a moment without an answer, but not a token that ends', async () => {
+  test('--watch survives a moment without an answer, but not a revoked token', async () => {
     const admin = await startAdmin({
       'GET /top': [
         answer(top),
@@ -183,7 +183,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
   test.each([
     ['--by', 'name', 'Allowed choices are refusals, use, zero, hours'],
     ['--limit', '0', '--limit: found "0"; accepted: a whole number from 1'],
-  ])('%s %s is misuse', async (flag, value, message) => {
+  ])('rejects %s %s as misuse', async (flag, value, message) => {
     const admin = await startAdmin({})
     const ran = await admin.run(['top', flag, value])
     expect([ran.code, admin.requests]).toEqual([2, []])
@@ -205,12 +205,12 @@ const alert = {
 }
 
 describe('sluice alerts', () => {
-  test('exits 0 where none is active', async () => {
+  test('exits 0 if none is active', async () => {
     const admin = await startAdmin({ 'GET /alerts': answer({ active: [], recent: [] }) })
     expect(await admin.run(['alerts'])).toMatchObject({ code: 0, out: 'No alert is active.\n' })
   })
 
-  test('exits 1 where one is, and says what, since when and what to read', async () => {
+  test('exits 1 if one is active, and prints which, since when and what to read', async () => {
     const ended = { ...alert, resolvedAt: '2026-05-31T23:59:00.000Z' }
     const admin = await startAdmin({
       'GET /alerts': answer({ active: [alert], recent: [ended] }),
@@ -228,7 +228,7 @@ page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  
     expect([json.code, JSON.parse(json.out)]).toEqual([1, { active: [alert], recent: [ended] }])
   })
 
-  test('names the caller, whose hash alone is in the subject', async () => {
+  test("prints the caller's name, because the subject has only its hash", async () => {
     const about = {
       ...alert,
       alert: 'caller-exhausted',
@@ -247,7 +247,7 @@ page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  
     expect(out).toContain('10.0.0.5:6379  -                     2026')
   })
 
-  test('what stands in one cannot act on a terminal', async () => {
+  test('escapes text that could control a terminal', async () => {
     const hostile = { ...alert, subject: '\u001b[31m', summary: 'a\nb\u009b' }
     const admin = await startAdmin({ 'GET /alerts': answer({ active: [hostile], recent: [] }) })
     const { out } = await admin.run(['alerts'])
@@ -256,7 +256,7 @@ page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  
   })
 })
 
-test('sluice nodes has figures of those that tell', async () => {
+test('sluice nodes prints figures of nodes that report them', async () => {
   const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
   const seen = { ...node, rulesVersion: 4, seenMsAgo: 800 }
   const figures = { decisionsPerSecond: 12.34, refusalsPerSecond: 0, clockOffsetMs: 1.26 }

@@ -1,4 +1,4 @@
-/** `sluice top`: who is refused most or would be, uses most, or is at its limit for longest. */
+/** `sluice top`: callers by refusals, would-be refusals, usage, or time at their limit. */
 import { type TopCallerView, type TopOrder, type TopView, UnreachableError } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../command-errors.js'
@@ -34,7 +34,7 @@ const ORDERS: Readonly<Record<TopOrder, string>> = {
 }
 
 const WATCH_EVERY_MS = 2000
-/** To the upper left, and away with what is there. */
+/** Moves the cursor to the upper left and clears the screen. */
 const CLEAR = '\u001b[H\u001b[2J'
 
 export function addTop(program: Command, cli: Cli): void {
@@ -75,7 +75,7 @@ async function show(
   print(answer, () => before + topText(answer, wide === true, io))
 }
 
-/** A server that is away for a moment is no reason to stop looking. */
+/** A server that is away for a moment does not end `--watch`. */
 async function showAgain(context: CommandContext, flags: TopFlags): Promise<void> {
   const { io } = context
   try {
@@ -130,18 +130,18 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
   return `${head}\n${rows}`
 }
 
-/** By its hash where no node that was asked can name it; a server of release 0.1.0 tells less. */
+/** The hash if no node that answered knows the name; a server of release 0.1.0 sends less. */
 function callerCell({ caller, hash, isEverybody }: TopCallerView): string {
   const isUnnamed = isEverybody === false && Object.keys(caller).length === 0
   return isUnnamed ? `hash=${hash}` : callerText(caller)
 }
 
-/** Method, and route or path; undefined: not known. */
+/** Method, and route or path; undefined if not known. */
 function refusedCallOf({ lastRefusedCall }: TopCallerView): string | undefined {
   return lastRefusedCall ?? undefined
 }
 
-/** How many passed that would have been refused, and by what; undefined: none. */
+/** How many calls would have been refused, and by which rule; undefined if none. */
 function shadowText({ shadowRefusals, candidateRefusals }: TopCallerView): string | undefined {
   const counts = [
     shadowRefusals > 0 ? `${shadowRefusals} in shadow` : [],
@@ -150,7 +150,7 @@ function shadowText({ shadowRefusals, candidateRefusals }: TopCallerView): strin
   return counts.length === 0 ? undefined : counts.join(', ')
 }
 
-/** A list that looks whole and is not sends people the wrong way. */
+/** Says that the list is incomplete, which would otherwise mislead. */
 function coverageText({ isWhole, nodes }: TopView): string {
   if (!isWhole) {
     return 'of this process alone: what the others saw cannot be read while Redis does not answer'

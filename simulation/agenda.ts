@@ -1,4 +1,7 @@
-/** What is to happen, in the order of true time; at one time in the order in which it was added. */
+/**
+ * The event queue, ordered by true time; events at the same time keep the order in which they were
+ * added.
+ */
 
 interface Entry {
   readonly at: number
@@ -20,7 +23,7 @@ export class Agenda {
     return this.#nowUs
   }
 
-  /** Never before now. Returns what calls it off. */
+  /** Schedules an event, never before now. Returns a function that cancels it. */
   at(us: number, run: () => void): () => void {
     const entry = { at: Math.max(us, this.#nowUs), order: this.#order++, run }
     let isOff = false
@@ -34,7 +37,7 @@ export class Agenda {
     return this.at(this.#nowUs + us, run)
   }
 
-  /** Does the next thing, unless that is later than `untilUs`; then the time is that. */
+  /** Runs the next event, unless it is later than `untilUs`; then time advances to that. */
   step(untilUs: number): boolean {
     const next = this.#heap[0]
     if (next === undefined || next.at > untilUs) {

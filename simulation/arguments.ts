@@ -1,4 +1,4 @@
-/** How the command line is read. */
+/** Parses the command line. */
 import { parseArgs } from 'node:util'
 import { isMutation, MUTATIONS, type MutationName } from './mutations.js'
 

@@ -1,4 +1,4 @@
-/** A call from its coming to its decision, and what that took. */
+/** A call from its arrival to its decision, and the time that took. */
 import type { CompiledLimit, Decision } from '@sluice/core'
 import type { Account } from './ground-truth.js'
 
@@ -7,27 +7,27 @@ export interface CallRecord {
   readonly node: string
   readonly user: string
   readonly startedUs: number
-  /** When it came, by the store's clock. */
+  /** When it arrived, by the store's clock. */
   readonly startedStoreUs: number
   readonly takes: readonly (readonly TakeRecord[])[]
 }
 
 export interface TakeRecord {
   readonly account: Account
-  /** By the rules in force on its node when it came. */
+  /** By the rules active on its node when it arrived. */
   readonly compiled: CompiledLimit
   readonly amount: number
-  /** The name under which its would-be refusal is reported; undefined: it is enforced. */
+  /** The name under which its would-be refusal is reported; undefined if it is enforced. */
   readonly shadow: string | undefined
 }
 
 export interface DecisionRecord {
   readonly call: CallRecord
   readonly decision: Decision
-  /** What it admitted. */
+  /** The units it admitted. */
   readonly spent: readonly Spending[]
   readonly trueUs: number
-  /** By the store's own clock, and by what the node takes for it, which may be off by so much. */
+  /** By the store's own clock, and by the node's estimate of it, which may be off by this much. */
   readonly storeUs: number
   readonly nodeUs: number
   readonly uncertaintyUs: number
@@ -38,7 +38,9 @@ export interface Spending {
   readonly byPosture: boolean
 }
 
-/** What a decision admitted, rule by rule: a shadow rule too, unless it would have refused. */
+/**
+ * The units a decision admitted, rule by rule, including shadow rules that would not have refused.
+ */
 export function spendingsOf(call: CallRecord, decision: Decision): readonly Spending[] {
   if (!decision.allowed) return []
   return call.takes.flat().flatMap((take) => {

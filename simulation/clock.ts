@@ -1,4 +1,4 @@
-/** The one place that reads real time: for progress, never for a run. */
+/** The only module that reads real time: for progress output, never for a run. */
 
 export function nowMs(): number {
   return performance.now()

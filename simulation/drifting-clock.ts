@@ -1,4 +1,4 @@
-/** A clock that goes a little too fast or too slow, and may be made to jump or stand still. */
+/** A clock that runs a little too fast or too slow, and can be stepped or stopped. */
 
 export class DriftingClock {
   #trueUs: number
@@ -18,7 +18,7 @@ export class DriftingClock {
     return this.#us + (trueUs - this.#trueUs) * this.#rate
   }
 
-  /** How much true time passes while it moves by so much. */
+  /** How much true time passes while the clock advances by this much. */
   trueLength(us: number): number {
     return us / (1 + this.#driftPpm / 1e6)
   }

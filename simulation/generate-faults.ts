@@ -1,15 +1,15 @@
-/** What goes wrong: nothing in a share of the seeds, one kind alone in others, or all of it. */
+/** Faults of a scenario: none in a share of the seeds, one kind in others, or all kinds. */
 import { changeRules } from './generate-rules.js'
 import type { Random } from './random.js'
 import type { Fault, FaultKind, NodeSpec, RuleSpec, Settings } from './scenario.js'
 
-/** `slow`: a network that is often slower than the deadline; `join`: nodes that come later. */
+/** `slow`: a network that is often slower than the deadline; `join`: nodes that join later. */
 export type Profile = 'calm' | 'slow' | 'join' | 'all' | FaultKind
 
 const FAULTS_MAX = 5
-/** The end of a run is free of faults, or nothing could be told from what is left. */
+/** The end of a run is free of faults, so that its final state can be judged. */
 const FAULTS_END = 0.8
-/** A change of the rules is in force everywhere within so long. */
+/** A change of the rules is active everywhere within this time. */
 const SPREAD_MS_MAX = 1000
 
 const KINDS: readonly [FaultKind, ...FaultKind[]] = [
@@ -28,7 +28,7 @@ const KINDS: readonly [FaultKind, ...FaultKind[]] = [
   'change',
 ]
 
-/** Seeds take turns, so that any hundred of them have some of each. */
+/** Seeds take turns, so that any hundred of them include every kind. */
 const PROFILES: readonly Profile[] = [
   'calm',
   'all',

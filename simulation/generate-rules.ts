@@ -1,11 +1,11 @@
-/** Rules of every kind: each algorithm with each coordination that it can have. */
+/** Rules of every kind: each algorithm with each coordination mode that it supports. */
 import type { Random } from './random.js'
 import type { LimitText, RuleSpec } from './scenario.js'
 
 const RULES_MAX = 4
-/** Windows short enough that a run sees several. */
+/** Windows short enough that a run has several. */
 const WINDOWS_MS = [250, 500, 1000, 2000, 4000] as const
-/** A plan that some rules have other limits for. */
+/** A plan for which some rules have a tier. */
 export const PLAN = 'pro'
 
 type Coordination = RuleSpec['coordination']
@@ -16,7 +16,7 @@ export function generateRules(random: Random, nodes: number): RuleSpec[] {
   )
 }
 
-/** Some of the rules with other limits, or shared in another way; the counters go on. */
+/** Some of the rules with other limits or another coordination; their counters continue. */
 export function changeRules(random: Random, rules: readonly RuleSpec[]): readonly RuleSpec[] {
   const changed = rules.filter(() => random.chance(0.6))
   return (changed.length === 0 ? rules : changed).map((rule) => changeRule(random, rule))
@@ -91,12 +91,12 @@ function changeRule(random: Random, rule: RuleSpec): RuleSpec {
   }
 }
 
-/** The others promise something of every single call. */
+/** Leaky buckets and logs are exact for every single call, so nodes cannot share them. */
 function isShareable({ algorithm }: LimitText): boolean {
   return algorithm !== 'leaky-bucket' && algorithm !== 'sliding-window-log'
 }
 
-/** The same limit, raised or lowered: its counters go on. */
+/** The same limit, raised or lowered: its counters continue. */
 function resize(random: Random, limit: LimitText): LimitText {
   const factor = random.pick([0.1, 0.5, 0.9, 1.1, 2, 4])
   const scaled = (units: number) => Math.max(1, Math.round(units * factor))
@@ -124,7 +124,7 @@ function generateLimit(
         ])
       : random.pick(['token-bucket', 'gcra', 'fixed-window', 'sliding-window-counter'])
   const window = random.pick(WINDOWS_MS)
-  // A lease needs room for two units a node.
+  // A lease needs capacity for two units per node.
   const least = coordination === 'leased' && random.chance(0.8) ? 20 * nodes : 1
   const max = random.chance(0.02) ? 0 : random.int(least, least + random.pick([5, 40, 200]))
   const isBucket = algorithm === 'token-bucket' || algorithm === 'gcra'

@@ -1,4 +1,4 @@
-/** Calls: evenly spread, in hot spells of one caller, in bursts aimed at the edges of windows. */
+/** Calls: evenly spread, in hot phases of one caller, and in bursts at window edges. */
 import { PLAN } from './generate-rules.js'
 import type { Random } from './random.js'
 import type {
@@ -13,13 +13,13 @@ import type {
 
 const ARRIVALS_MAX = 700
 const USERS = ['ada', 'bob', 'cyd'] as const
-/** The one that has a plan: its tier counts with the same counters. */
+/** The caller with a plan: its tier uses the same counters. */
 const PAYING = 'bob'
-/** A burst arrives within so much of the edge, on both sides. */
+/** A burst arrives within this distance of the edge, on both sides. */
 const EDGE_MS = 30
-/** Before and after what happens to a node. */
+/** Before and after a fault of a node. */
 const AIMED_MS = 120
-/** In some runs this share of the calls is given back, soon or later. */
+/** In some runs this share of the calls is refunded, soon or later. */
 const REFUNDED = 0.15
 const REFUNDED_AFTER_MS = [0, 5, 60, 700] as const
 const RESETS_MAX = 3
@@ -71,7 +71,7 @@ function steady(random: Random, stage: Stage): CallSpec[] {
   return many(random.int(5, 80), () => arrival(random, stage, random.int(0, lengthMs), user))
 }
 
-/** One caller as fast as it can for a while, on one node or on all. */
+/** One caller as fast as possible for a while, on one node or on all. */
 function hot(random: Random, stage: Stage): CallSpec[] {
   const { lengthMs } = stage.settings
   const user = random.pick(USERS)
@@ -83,7 +83,7 @@ function hot(random: Random, stage: Stage): CallSpec[] {
   )
 }
 
-/** One caller on the node that something happens to: right before that, and when it is over. */
+/** One caller on the node that has a fault: right before the fault and right after it. */
 function aimed(random: Random, stage: Stage): CallSpec[] {
   const { faults, settings } = stage
   const fault = faults[random.int(0, faults.length - 1)]
@@ -98,7 +98,7 @@ function aimed(random: Random, stage: Stage): CallSpec[] {
   })
 }
 
-/** Around the edge of a window of one of the rules, by the store's clock. */
+/** Around a window edge of one of the rules, by the store's clock. */
 function edge(random: Random, stage: Stage): CallSpec[] {
   const { lengthMs, startUs, storeAheadMs } = stage.settings
   const limits = stage.rules.flatMap(({ limits: each }) => each)

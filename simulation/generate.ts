@@ -1,11 +1,11 @@
-/** A scenario from a seed. */
+/** Generates a scenario from a seed. */
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
 import { generateRules } from './generate-rules.js'
 import { generateTraffic } from './generate-traffic.js'
 import { Random } from './random.js'
 import type { NodeSpec, Scenario, Settings } from './scenario.js'
 
-/** 2026-01-01: any time would do. */
+/** 2026-01-01; any time would do. */
 const START_US = 1_767_225_600_000_000
 const DAY_US = 86_400_000_000
 const WALL_AHEAD_MS_MAX = 5000

@@ -1,6 +1,6 @@
 /**
- * What really happened, as nobody in the fleet can know it: every decision, and everything that the
- * store did, each at its true time. Invariants are checked against this.
+ * Records what really happened, which no node can know: every decision and every operation of the
+ * store, each at its true time. Invariants are checked against it.
  */
 import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
@@ -17,34 +17,34 @@ import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
 import type { Execution, SimServer } from './sim-server.js'
 
-/** What one node took of one counter, and what became of it. Units; all only grow. */
+/** The units that one node took from one counter, and their fate. All values only grow. */
 export interface Account {
   readonly node: string
   readonly counter: Counter
-  /** Taken from the store, whether the node heard of it or not. */
+  /** Taken from the store, whether or not the node received the answer. */
   granted: number
-  /** Of these, what the node never heard of. */
+  /** Of these, units whose answer the node never received. */
   unacknowledged: number
-  /** Of these, what a bucket has regained by itself before the lease is over. */
+  /** Of these, units that a bucket refilled before the lease ended. */
   regained: number
-  /** Admitted to calls otherwise than by posture. */
+  /** Admitted to calls, except by posture. */
   spent: number
-  /** Given back by receipts of earlier decisions, here or elsewhere. */
+  /** Refunded with receipts of earlier decisions, on any node. */
   refunded: number
-  /** Admitted by the rule's posture, while the store was silent. */
+  /** Admitted by the rule's posture while the store did not answer. */
   byPosture: number
-  /** Given back: perhaps done by the store, certainly done, and certainly not done when tried. */
+  /** Given back: possibly applied by the store, certainly applied, and certainly not applied. */
   givesTried: number
   givesDone: number
   givesFailed: number
-  /** Charged to the store afterwards: done by it, and of which the node heard nothing in time. */
+  /** Charged to the store afterwards: applied, and applied without an answer in time. */
   charged: number
   doubtful: number
-  /** Asked for by calls. */
+  /** Requested by calls. */
   offered: number
 }
 
-/** Units that a receipt returns on a node, to the time they were taken at. */
+/** Units that a receipt refunds on a node, with the time at which they were taken. */
 export interface Refund {
   readonly node: string
   readonly key: CounterKey
@@ -53,13 +53,13 @@ export interface Refund {
   readonly trueUs: number
 }
 
-/** Something that the bounds of the store allow for. */
+/** An event that relaxes the bounds of the store. */
 export interface StoreDisruption {
   readonly trueUs: number
   readonly kind: 'failover' | 'store-jump'
-  /** How far the store's clock was set forward; back where it is less than 0. */
+  /** How far the store's clock was stepped forward; negative for back. */
   readonly stepUs: number
-  /** What it granted and forgot, by the name of the counter. */
+  /** Units that it granted and lost, by the name of the counter. */
   readonly undone: ReadonlyMap<string, number>
 }
 
@@ -70,24 +70,26 @@ export class GroundTruth {
   readonly accounts = new Map<string, Account>()
   readonly pendingCalls = new Map<number, CallRecord>()
   readonly disruptions: StoreDisruption[] = []
-  /** Nodes that were killed: what they held is gone. */
+  /** Nodes that were killed, whose leases are lost. */
   readonly killedNodes = new Set<string>()
-  /** The fewest live nodes that each node ever believed in. */
+  /** The smallest number of live nodes that each node ever knew of. */
   readonly fewestNodes = new Map<string, number>()
-  /** When each node last returned something to a counter, in true time. */
+  /** When each node last returned units to a counter, in true time. */
   readonly lastReturnUs = new Map<string, Map<string, number>>()
-  /** The limit by which a counter was last charged: a bucket may owe more than its rule's own. */
+  /**
+   * The limit by which a counter was last charged: a bucket may owe more than its rule's own limit.
+   */
   readonly lastChargedLimit = new Map<string, Limit>()
   decisions = 0
 
-  /** The longest that a question and its answer are under way where nothing goes wrong. */
+  /** The longest round trip without a fault. */
   readonly reachMs: number
   /**
-   * Whether nothing goes wrong: then what is taken and what is spent are equal in the end. A call
-   * may have to wait for the end of one draw, for the next, and then for the store itself.
+   * Whether the run has no faults: then units taken and units spent are equal in the end. A call
+   * may have to wait for one draw, for the next, and then for the store itself.
    */
   readonly isCalm: boolean
-  /** Whether the store may be silent to a node at some time. */
+  /** Whether the store may fail to answer a node at some time. */
   readonly mayBeSilent: boolean
   /** Whether the fleet is the same from beginning to end. */
   readonly isSteady: boolean
@@ -97,7 +99,7 @@ export class GroundTruth {
     this.scenario = scenario
     this.server = server
     this.reachMs = 2 * (settings.delayMs + JITTER_MAX * settings.jitterMs)
-    // To load rules is nothing that goes wrong.
+    // Loading rules is not a fault.
     const isWell = faults.every(({ kind }) => kind === 'reload' || kind === 'change')
     const isFast = TRIPS_MAX * this.reachMs <= settings.deadlineMs
     this.isCalm = isWell && isFast
@@ -143,7 +145,7 @@ export class GroundTruth {
     this.decisions += 1
     this.pendingCalls.delete(call.id)
     for (const { take, byPosture } of spent) {
-      // What a shadow rule was charged while the store was silent is told nobody.
+      // Charges of a shadow rule while the store did not answer are not reported.
       if (byPosture || (take.account.counter.isShadow && !this.isCalm))
         take.account.byPosture += take.amount
       else take.account.spent += take.amount
@@ -182,7 +184,7 @@ export class GroundTruth {
     }
   }
 
-  /** What was counted by another limit may have regained more than this one would have given. */
+  /** Units counted by another limit may have refilled more than this limit would have allowed. */
   private recordTouch(
     node: string,
     { key, limit }: { readonly key: CounterKey; readonly limit: Limit },
@@ -190,7 +192,7 @@ export class GroundTruth {
   ): void {
     const counter = this.counters.get(nameOf(key))
     if (counter === undefined || !changeLimit(counter, limit, trueUs)) return
-    // The node itself takes no notice of it.
+    // The node itself ignores it.
     this.recordReturn(`${node} by another limit`, key, trueUs)
   }
 
@@ -207,7 +209,10 @@ export class GroundTruth {
     return this.wasStopped(node) || resetAfterMs <= Math.min(windowMs / 4, LEASE_MS_MAX) + lateMs
   }
 
-  /** A receipt is being paid out on a node: what the store has taken is taken no more. */
+  /**
+   * A receipt is being refunded on a node: units taken from the store are no longer counted as
+   * taken.
+   */
   recordRefund(node: string, key: CounterKey, amount: number): void {
     const counter = this.counters.get(nameOf(key))
     if (counter !== undefined) this.accountFor(node, counter).refunded += amount
@@ -218,7 +223,7 @@ export class GroundTruth {
     if (account !== undefined) account.givesTried += give.amount
   }
 
-  /** It certainly was not done. Leases try it again; what a call was granted is lost. */
+  /** It was certainly not applied. Leases retry; units granted to a call are lost. */
   recordGiveFailure(node: string, give: Give): void {
     const account = this.accountOf(node, give.key)
     if (account === undefined) return
@@ -226,7 +231,7 @@ export class GroundTruth {
     account.givesFailed += give.amount
   }
 
-  /** The node does not know whether it was done. */
+  /** The node does not know whether it was applied. */
   recordDoubt({ node, operation }: Request): void {
     const account =
       operation.verb === 'charge' ? this.accountOf(node, operation.charge.key) : undefined
@@ -234,7 +239,7 @@ export class GroundTruth {
       account.doubtful += operation.charge.amount
   }
 
-  /** The store did it, and the node will never hear of it. */
+  /** The store applied it, and the node will never receive the answer. */
   recordLostReply(request: Request, reply: Reply): void {
     for (const { take, granted } of grantsOf(request, reply)) {
       const account = this.accountOf(request.node, take.key)
@@ -246,7 +251,7 @@ export class GroundTruth {
     this.fewestNodes.set(node, Math.min(nodes, this.fewestNodes.get(node) ?? Infinity))
   }
 
-  /** Units that calls on a node want of a counter, and that may be theirs already. */
+  /** Units that calls on a node request from a counter, and may already have. */
   pendingUnits(node: string, counter: Counter): number {
     let units = 0
     for (const call of this.pendingCalls.values()) {
@@ -258,12 +263,12 @@ export class GroundTruth {
     return units
   }
 
-  /** Whether the node slept at some time: its clock that never steps then stood still. */
+  /** Whether the node slept at some time, which stops its monotonic clock. */
   wasSuspended(node: string): boolean {
     return this.scenario.faults.some((fault) => fault.kind === 'suspend' && fault.node === node)
   }
 
-  /** Whether the node was stopped at some time. */
+  /** Whether the node was paused at some time. */
   wasStopped(node: string): boolean {
     const { faults } = this.scenario
     return (
@@ -271,7 +276,7 @@ export class GroundTruth {
     )
   }
 
-  /** Whether another node gave back to a counter within so long, or this one just now. */
+  /** Whether another node gave back to a counter within this time, or this node just now. */
   wasReturnedWithin({ name }: Counter, call: CallRecord, nowUs: number, withinUs: number): boolean {
     for (const [node, us] of this.lastReturnUs.get(name) ?? []) {
       const mostUs = node === call.node ? nowUs - call.startedUs + this.reachMs * 1000 : withinUs
@@ -280,13 +285,13 @@ export class GroundTruth {
     return false
   }
 
-  /** Whether the store's clock or counters changed by themselves within so long. */
+  /** Whether the store's clock or counters changed within this time without a request. */
   isDisrupted(nowUs: number, withinUs: number): boolean {
     return this.disruptions.some(({ trueUs }) => nowUs - trueUs <= withinUs)
   }
 }
 
-/** In these the store may not answer in time. */
+/** Faults during which the store may not answer in time. */
 const SILENCING: ReadonlySet<FaultKind> = new Set([
   'pause',
   'suspend',
@@ -299,10 +304,10 @@ const SILENCING: ReadonlySet<FaultKind> = new Set([
 ])
 const TRIPS_MAX = 3
 const LEASE_MS_MAX = 2000
-/** Leases that are over are looked for so often, and a little more. */
+/** The interval at which expired leases are collected, plus a margin. */
 const SWEEP_MS = 60
 
-/** The network is never slower than so many times its mean. */
+/** The largest latency of the network, as a multiple of its mean. */
 export const JITTER_MAX = 4
 
 export interface Grant {

@@ -4,15 +4,15 @@ import { runScenario } from './sim-world.js'
 
 const NODES = 5
 const MAX = 6
-/** Two windows and a bit: a bucket that owes a burst has paid it, and is full again. */
+/** Two windows and a little: a bucket that owes a burst has paid it and is full again. */
 const APART_MS = 520
 const TIMES = 5
-/** Such calls keep the caller known to a node; else the store would be asked. */
+/** These calls keep the caller known to a node; otherwise the node would call the store. */
 const IDLE_MS = 40
 
 const NAMES = Array.from({ length: NODES }, (_, i) => `n${i}`)
 
-/** All nodes are asked for the whole limit in the same moment, again and again. */
+/** All nodes get calls for the whole limit at the same moment, repeatedly. */
 function crossingAgain(limit: Pick<LimitText, 'algorithm' | 'burst'>): Scenario {
   const calls = (cost: number, apartMs: number): CallSpec[] =>
     Array.from({ length: (TIMES * APART_MS) / apartMs }, (_, i) =>
@@ -64,7 +64,7 @@ function later(call: CallSpec): CallSpec {
   return { ...call, atMs: call.atMs + 1.5 * IDLE_MS }
 }
 
-describe('nodes that are asked for a whole limit at once admit it each, and may', () => {
+describe('nodes that get calls for a whole limit at once may each admit it', () => {
   test.each([
     ['in every window', { algorithm: 'fixed-window' }],
     ['in every window', { algorithm: 'sliding-window-counter' }],

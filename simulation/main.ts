@@ -1,4 +1,4 @@
-/** `npm run simulate`: seeds by the thousand, or one of them with all that happens in it. */
+/** `npm run simulate`: runs thousands of seeds, or one seed with all its events. */
 import { HELP, readArguments } from './arguments.js'
 import { nowMs } from './clock.js'
 import type { MutationName } from './mutations.js'
@@ -7,7 +7,7 @@ import { type SeedRun, runSeed, search, shrinkSeedRun } from './seed-search.js'
 
 const VIOLATED = 1
 const MISUSE = 2
-/** A line at most so often. */
+/** The shortest time between two progress lines. */
 const PROGRESS_MS = 1000
 
 const print = (line: string) => process.stdout.write(`${line}\n`)
@@ -78,7 +78,7 @@ async function explain(seedRun: SeedRun, mutation: MutationName | undefined): Pr
   print(`replay: npm run simulate -- --seed ${seedRun.seed}${bug}`)
 }
 
-/** One JSON object a line: settings, and then everything in its order. */
+/** One JSON object per line: the settings, and then every event in order. */
 function linesOf({ seed, settings, rules, nodes, traffic, faults }: Scenario): readonly string[] {
   const lines = [
     { seed, settings },

@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest'
 import { MUTATIONS, type MutationName } from './mutations.js'
 import { runSeed, search, shrinkSeedRun } from './seed-search.js'
 
-/** Each mistake must be found within so many seeds. */
+/** Each mutation must be found within this many seeds. */
 const SEEDS_MAX = 1000
 
 const NAMES = Object.keys(MUTATIONS) as MutationName[]
 
-/** What each of them breaks. */
+/** The invariants that each mutation breaks. */
 const BROKEN: Record<MutationName, string> = {
   'lost-give-back': 'what is charged is what was admitted',
   'late-lease': 'a lease is not spent after its end',
@@ -22,14 +22,14 @@ const BROKEN: Record<MutationName, string> = {
 }
 
 describe('a mutation of the engine', () => {
-  test.each(NAMES)('%s is found, and is none of the engine itself', async (mutation) => {
+  test.each(NAMES)('%s is found, and the unchanged engine passes', async (mutation) => {
     const found = await search({ from: 0, seeds: SEEDS_MAX, mutation, only: BROKEN[mutation] })
     expect(found?.run.violation?.invariant).toBe(BROKEN[mutation])
     const { run } = await runSeed(found?.seed ?? -1)
     expect(run.violation).toBeUndefined()
   })
 
-  test('is found by what is admitted alone, if that is too much', async () => {
+  test('is found by the admissions alone if it admits too much', async () => {
     const only = 'no more is admitted than the limit and its leases'
     for (const mutation of ['late-lease', 'doubled-give-back'] as const) {
       const found = await search({ from: 0, seeds: SEEDS_MAX, mutation, only })
@@ -37,7 +37,7 @@ describe('a mutation of the engine', () => {
     }
   })
 
-  test('is taken out again', async () => {
+  test('is removed after the run', async () => {
     const before = await runSeed(0)
     for (const mutation of NAMES) await runSeed(0, mutation)
     expect((await runSeed(0)).run).toEqual(before.run)

@@ -1,21 +1,21 @@
 /**
- * Mistakes put into the real engine for the length of a run: the simulation must find each of them,
+ * Bugs put into the real engine for the duration of a run: the simulation must find each of them,
  * or it proves nothing.
  */
 import { Holdings, Lease, UnreportedUsage } from '@sluice/limiter/internal'
 
-/** Puts a mistake in, and returns what takes it out again. */
+/** Applies a mutation, and returns a function that removes it. */
 type Mutation = () => () => void
 
 export const MUTATIONS = {
-  /** What a lease did not spend is not given back. */
+  /** Unspent units of a lease are not given back. */
   'lost-give-back': () =>
     replace(Holdings.prototype, 'giveBack', () => (lease, units) => {
       lease.counter.stats.held -= units
     }),
   /** A lease is spent after its end. */
   'late-lease': () => replace(Lease.prototype, 'isOver', () => () => false),
-  /** A machine that slept spends its leases on: only the clock that stood still is asked. */
+  /** A machine that slept continues to spend its leases: only the stopped clock is checked. */
   'sleeping-lease': () =>
     replace(
       Lease.prototype,
@@ -25,14 +25,14 @@ export const MUTATIONS = {
           return monotonicMs >= this.endMs
         },
     ),
-  /** What a call took of a lease, and was refused elsewhere, is not put back. */
+  /** Units that a call took from a lease are not returned when another limit refuses it. */
   'lost-put-back': () =>
     replace(Holdings.prototype, 'putBack', () => (lease, units) => {
       lease.counter.stats.held -= units
     }),
-  /** A counter that is reset is forgotten in the store, but its leases are spent on. */
+  /** A reset counter is deleted in the store, but its leases are still spent. */
   'unforgotten-lease': () => replace(Holdings.prototype, 'forgetAll', () => () => {}),
-  /** A node holds as much as all of them may together. */
+  /** A node holds as much as all nodes together may. */
   'greedy-lease': () =>
     replace(
       Holdings.prototype,
@@ -41,7 +41,7 @@ export const MUTATIONS = {
         ({ maxStranded, immediate }) =>
           Math.floor(maxStranded * immediate.capacity),
     ),
-  /** What is given back is given back twice. */
+  /** Units are given back twice. */
   'doubled-give-back': () =>
     replace(
       Holdings.prototype,
@@ -52,7 +52,7 @@ export const MUTATIONS = {
           giveBack.call(this, lease, units)
         },
     ),
-  /** Counts are reported in every second round only. */
+  /** Counts are reported only in every second round. */
   'late-report': () => {
     const rounds = new WeakMap<UnreportedUsage, number>()
     return replace(
@@ -66,7 +66,7 @@ export const MUTATIONS = {
         },
     )
   },
-  /** Of what was counted, half is reported. */
+  /** Only half of the counts is reported. */
   'half-report': () =>
     replace(
       UnreportedUsage.prototype,
@@ -76,7 +76,7 @@ export const MUTATIONS = {
           return drain.call(this).map(({ amount, at }) => ({ amount: Math.ceil(amount / 2), at }))
         },
     ),
-  /** What was spent in one window is charged to the next. */
+  /** Usage of one window is charged to the next. */
   'wrong-window': () =>
     replace(
       UnreportedUsage.prototype,
@@ -94,7 +94,7 @@ export function isMutation(name: string): name is MutationName {
   return Object.hasOwn(MUTATIONS, name)
 }
 
-/** Runs with a mistake in the engine; without a name, with the engine as it is. */
+/** Runs with a mutation of the engine, or without a name with the unchanged engine. */
 export async function withMutation<Result>(
   name: MutationName | undefined,
   run: () => Promise<Result>,

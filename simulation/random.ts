@@ -1,4 +1,4 @@
-/** Numbers that look random and follow from one seed: a run is the same run whenever it is made. */
+/** Pseudorandom numbers from a seed, so that every run can be repeated. */
 
 export class Random {
   #a: number
@@ -18,7 +18,7 @@ export class Random {
     return this.word() / 2 ** 32
   }
 
-  /** A whole number, both ends among them. */
+  /** A whole number, both ends included. */
   int(least: number, most: number): number {
     return least + Math.floor(this.next() * (most - least + 1))
   }
@@ -31,12 +31,14 @@ export class Random {
     return items[this.int(0, items.length - 1)] ?? items[0]
   }
 
-  /** Small ones often, large ones seldom; so many on average. */
+  /** Exponentially distributed with this mean: small values often, large ones seldom. */
   spread(mean: number): number {
     return -Math.log(1 - this.next()) * mean
   }
 
-  /** The small fast counter of Chris Doty-Humphrey: 32 bits a step, no short cycles. */
+  /**
+   * The small fast counting generator of Chris Doty-Humphrey: 32 bits per step, no short cycles.
+   */
   private word(): number {
     const sum = (((this.#a + this.#b) | 0) + this.#count) | 0
     this.#count = (this.#count + 1) | 0

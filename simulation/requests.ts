@@ -1,4 +1,4 @@
-/** What travels between a node and the store. */
+/** The messages between a node and the store. */
 import type { CounterKey, Take } from '@sluice/core'
 import type { Answer, Charge, Give, Groups, PeekOutcome } from '@sluice/limiter'
 
@@ -16,7 +16,7 @@ export interface Request {
   readonly operation: Operation
   /** True time of sending. */
   readonly sentUs: number
-  /** The store's time after which nothing of it is done; 0: none. */
+  /** The store's time after which nothing of it is applied; 0 for none. */
   readonly notAfter: number
 }
 
@@ -26,7 +26,7 @@ export interface Beat {
   readonly place: number
 }
 
-/** `late`: nothing was done, because it came after its time. */
+/** `late`: nothing was applied, because it arrived after its deadline. */
 export interface Reply {
   readonly storeUs: number
   readonly late: boolean
@@ -35,5 +35,5 @@ export interface Reply {
   readonly beat?: Beat
 }
 
-/** `lost`: the connection ended, and nobody knows. */
+/** `lost`: the connection ended, and the outcome is unknown. */
 export type LinkOutcome = Reply | 'lost'

@@ -1,4 +1,4 @@
-/** The rules of a run: those at its start, and as each change leaves them. */
+/** The rules of a run: those at its start, and after each change. */
 import { type CompiledLimit, compileRules, parseRules, sipKey, type Snapshot } from '@sluice/core'
 import type { Fault, RuleSpec, Scenario } from './scenario.js'
 

@@ -1,6 +1,6 @@
 /**
- * All that happens to a fleet from outside, as plain data: it follows from a seed, can be printed,
- * and can be made smaller part by part. Times are milliseconds of true time from the start.
+ * Everything that happens to a fleet from outside, as plain data: it is generated from a seed, can
+ * be printed, and can be shrunk part by part. Times are milliseconds of true time from the start.
  */
 
 export interface Scenario {
@@ -13,13 +13,15 @@ export interface Scenario {
 }
 
 export interface Settings {
-  /** True time at the start, in microseconds: windows begin at other places each time. */
+  /**
+   * True time at the start, in microseconds, so that windows begin at different places in each run.
+   */
   readonly startUs: number
-  /** Until the traffic ends; what is under way then is waited for. */
+  /** Until the traffic ends; calls in flight are then completed. */
   readonly lengthMs: number
   readonly denyCacheMs: number
   readonly deadlineMs: number
-  /** One way through the network: at least so long, and so much longer on average. */
+  /** Latency of one direction: the minimum, and the mean of what is added. */
   readonly delayMs: number
   readonly jitterMs: number
   /** How far the store's clock is ahead of true time at the start. */
@@ -39,7 +41,7 @@ export interface RuleSpec {
   readonly posture: 'open' | 'closed' | 'local' | { readonly local: number }
   /** Other limits for callers of a plan. */
   readonly tiers?: { readonly plan: Readonly<Record<string, readonly LimitText[]>> }
-  /** Other limits in shadow, beside those in force. */
+  /** Other limits in shadow, beside the active ones. */
   readonly candidate?: { readonly limits: readonly LimitText[] }
 }
 
@@ -69,11 +71,11 @@ export interface CallSpec {
   readonly user: string
   readonly plan?: string
   readonly cost: number
-  /** What it took is given back, on this node or another, once or by mistake twice. */
+  /** Refunds a call, on this node or another, once or by mistake twice. */
   readonly refund?: { readonly afterMs: number; readonly node: string; readonly twice: boolean }
 }
 
-/** The counters of a caller are forgotten; of everybody's only those of a rule that is named. */
+/** Resets the counters of a caller; shared counters only if their rule is named. */
 export interface ResetSpec {
   readonly kind: 'reset'
   readonly atMs: number
@@ -83,37 +85,37 @@ export interface ResetSpec {
 }
 
 export type Fault =
-  /** SIGSTOP: nothing runs, and both clocks go on. */
+  /** SIGSTOP: nothing runs, and both clocks continue. */
   | { readonly kind: 'pause'; readonly atMs: number; readonly node: string; readonly forMs: number }
-  /** The machine sleeps: the monotonic clock stands still, the wall clock does not. */
+  /** The machine sleeps: the monotonic clock stops, the wall clock does not. */
   | {
       readonly kind: 'suspend'
       readonly atMs: number
       readonly node: string
       readonly forMs: number
     }
-  /** Gone at once, with all that it held. */
+  /** Killed, with all that it held. */
   | { readonly kind: 'kill'; readonly atMs: number; readonly node: string }
-  /** Shut down in order. */
+  /** Shut down gracefully. */
   | { readonly kind: 'stop'; readonly atMs: number; readonly node: string }
-  /** The same rules are loaded once more: whatever it holds of them goes back. */
+  /** The same rules are loaded again: the node gives back everything it holds of them. */
   | { readonly kind: 'reload'; readonly atMs: number; readonly node: string }
-  /** These take the place of the rules with their ids: on each node some time within the spread. */
+  /** Replaces the rules with these ids, on each node at some time within the spread. */
   | {
       readonly kind: 'change'
       readonly atMs: number
       readonly spreadMs: number
       readonly rules: readonly RuleSpec[]
     }
-  /** The connection ends, and the node knows; what was under way is lost. */
+  /** The connection ends with an error for the node; messages in flight are lost. */
   | { readonly kind: 'reset'; readonly atMs: number; readonly node: string; readonly forMs: number }
-  /** Nothing arrives in either direction, and nobody is told. */
+  /** Nothing arrives in either direction, without an error. */
   | { readonly kind: 'cut'; readonly atMs: number; readonly node: string; readonly forMs: number }
-  /** Everything arrives, but only at the end of it. */
+  /** Everything arrives, but only at the end. */
   | { readonly kind: 'stall'; readonly atMs: number; readonly node: string; readonly forMs: number }
-  /** The store stands still, and then does all that has arrived. */
+  /** The store is paused, and then applies everything that has arrived. */
   | { readonly kind: 'store-pause'; readonly atMs: number; readonly forMs: number }
-  /** A replica takes over that is so far behind, with a clock of its own. */
+  /** A replica that lags this far behind takes over, with a clock of its own. */
   | {
       readonly kind: 'failover'
       readonly atMs: number

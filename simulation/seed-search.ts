@@ -9,9 +9,9 @@ export interface SearchOptions {
   readonly from: number
   readonly seeds: number
   readonly mutation?: MutationName | undefined
-  /** The name of the only invariant to be checked. */
+  /** The only invariant to check. */
   readonly only?: string | undefined
-  /** Called after each seed that holds. */
+  /** Called after each seed that passes. */
   readonly onSeed?: ((seed: number, run: Run) => void) | undefined
 }
 

@@ -1,16 +1,16 @@
 /**
- * Makes a failing scenario smaller while it still fails in the same way: fewer faults, calls, nodes
- * and rules. A part is left out by halves, then by ever smaller pieces, as long as that goes.
+ * Shrinks a failing scenario while it still fails in the same way: fewer faults, calls, nodes and
+ * rules. It removes halves, then ever smaller pieces.
  */
 import type { Scenario } from './scenario.js'
 import { type Run, runScenario } from './sim-world.js'
 
-/** Runs that are spent on it; what is left then is small enough to read, or nearly. */
+/** The most runs to spend; the result is then small enough to read, or nearly. */
 const TRIES_MAX = 600
 
 type Dimension = 'faults' | 'traffic' | 'nodes' | 'rules'
 
-/** The largest parts last: what is gone before makes each of their runs shorter. */
+/** The largest parts last: removing others first makes each of their runs shorter. */
 const DIMENSIONS: readonly Dimension[] = ['faults', 'rules', 'nodes', 'traffic']
 
 export interface ShrunkRun {
@@ -18,7 +18,7 @@ export interface ShrunkRun {
   readonly run: Run
 }
 
-/** `run` is what the scenario came to, and has a violation. */
+/** `run` is the result of the scenario, with a violation. */
 export async function shrink(scenario: Scenario, run: Run): Promise<ShrunkRun> {
   const shrinker = new Shrinker({ scenario, run })
   return shrinker.shrink()

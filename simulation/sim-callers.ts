@@ -1,4 +1,4 @@
-/** Those who call: their calls on nodes, what they give back of them, and resets. */
+/** The callers: their calls on nodes, refunds and resets. */
 import { type Decision, matchRules, planCall, readReceipt, sipKey } from '@sluice/core'
 import type { Agenda } from './agenda.js'
 import { type CallRecord, type DecisionRecord, spendingsOf } from './call-log.js'
@@ -38,7 +38,7 @@ export class SimCallers {
     })
   }
 
-  /** A node that is gone or shuts down gets nothing; one that is paused gets it when it goes on. */
+  /** A node that is dead or shutting down gets nothing; a paused one gets it when it resumes. */
   private deliverTo(name: string, run: (node: SimNode) => void): void {
     const node = this.#options.nodeOf(name)
     if (node?.isAlive === true) node.deliver(() => (node.isClosing ? undefined : run(node)))
@@ -109,7 +109,7 @@ export class SimCallers {
   ): void {
     const { agenda, truth } = this.#options
     agenda.after(afterMs * 1000, () => this.refund(receipt, node))
-    // Where the store may be silent the first may not be paid, and the second is.
+    // If the store may not answer, the first may fail and the second succeed.
     if (!twice || !truth.isCalm) return
     agenda.after((afterMs + REFUNDED_AGAIN_MS) * 1000, () => this.refund(receipt, node))
   }
@@ -125,7 +125,7 @@ export class SimCallers {
       const isPaid = this.#refunded.has(receipt)
       this.#refunded.add(receipt)
       for (const { rule, key, amount, at } of isPaid ? [] : entries) {
-        // Of a split the store hears nothing.
+        // The store receives nothing about a split.
         const { coordination } = node.version.snapshot.byId.get(rule)?.rule ?? {}
         if (coordination !== 'split') truth.recordRefund(name, key, amount)
         onRefund({ node: name, key, amount, at, trueUs: agenda.nowUs })
@@ -144,12 +144,12 @@ export class SimCallers {
       .catch((error: unknown) => this.reportUnlessSilent('reset', error))
   }
 
-  /** Only a store that is silent is a reason. */
+  /** Only an unreachable store is a valid reason. */
   private reportUnlessSilent(verb: string, error: unknown): void {
     const { truth, onFailed } = this.#options
     if (truth.isCalm) onFailed(`every ${verb} is done`, String(error))
   }
 }
 
-/** After the first is certainly paid. */
+/** After the first has certainly been refunded. */
 const REFUNDED_AGAIN_MS = 200

@@ -1,23 +1,23 @@
-/** One counter of the store, and all that is known of it from outside. */
+/** One counter of the store, and everything known about it from outside. */
 import type { CompiledLimit, CounterKey, Limit } from '@sluice/core'
 
 /** A limit of a rule for one caller: of its tier, and of each version of the rule. */
 export interface Counter {
   readonly name: string
   readonly key: CounterKey
-  /** For people. */
+  /** A readable name. */
   readonly label: string
-  /** The rule it is of. */
+  /** Its rule. */
   readonly rule: string
-  /** Of a rule in shadow, or of a candidate. */
+  /** Whether it belongs to a rule in shadow, or to a candidate. */
   readonly isShadow: boolean
-  /** The limits that calls have met it by, each once; one, unless rules change or have tiers. */
+  /** The distinct limits by which calls have used it: one, unless rules change or have tiers. */
   readonly variants: CompiledLimit[]
-  /** When the store forgot it, in true time. */
+  /** When the store reset it, in true time. */
   readonly resetsUs: number[]
-  /** What the store forgave when it was counted by another limit than before. */
+  /** Units that the store forgave when another limit took over. */
   readonly forgiven: { readonly us: number; readonly units: number }[]
-  /** What was given back, when, and when it had been taken; in true time. */
+  /** Units given back, when, and when they had been taken; in true time. */
   readonly returned: { readonly takenUs: number; readonly us: number; readonly units: number }[]
   /** The limit by which the store last changed it. */
   lastLimit: Limit | undefined
@@ -39,9 +39,9 @@ export function nameOf({ hi, lo }: CounterKey): string {
 }
 
 /**
- * The store changes it by a limit. Where that is another than before, what a bucket has in use is
- * cut to what the new one holds, and the fraction of a unit may be read as another; a queue is as
- * long as before in time, not in calls. Returns whether it is another.
+ * The store changes the counter by a limit. If that is another limit than before, usage of a bucket
+ * is cut to what the new one holds, and the fraction of a unit may be read differently; a queue
+ * stays as long in time, not in calls. Returns whether it is another limit.
  */
 export function changeLimit(counter: Counter, limit: Limit, us: number): boolean {
   const last = counter.lastLimit
@@ -54,7 +54,7 @@ export function changeLimit(counter: Counter, limit: Limit, us: number): boolean
   return true
 }
 
-/** Whether it was counted by one limit only, and never reset: some bounds are stated for that. */
+/** Whether it was counted by one limit only and never reset, as some bounds require. */
 export function hasOneLimit({ variants, resetsUs }: Counter): boolean {
   return variants.length === 1 && resetsUs.length === 0
 }
@@ -63,17 +63,17 @@ export function isEver({ variants }: Counter, coordination: CompiledLimit['coord
   return variants.some((compiled) => compiled.coordination === coordination)
 }
 
-/** Takes in a limit that it was not met by before. */
+/** Adds a limit by which it was not used before. */
 export function addVariant({ variants }: Counter, compiled: CompiledLimit): void {
   if (!variants.some((other) => isSame(other, compiled))) variants.push(compiled)
 }
 
-/** The most that any of its limits has of something. */
+/** The largest value of a property among its limits. */
 export function mostOf({ variants }: Counter, units: (limit: Limit) => number): number {
   return variants.reduce((most, { limit }) => Math.max(most, units(limit)), 0)
 }
 
-/** What nodes together may hold of it without having spent it, if each is one of so many. */
+/** The most unspent units that nodes may hold together, if each is one of this many. */
 export function maxHeld({ variants }: Counter, nodes: Iterable<number>): number {
   let most = 0
   for (const { coordination, maxStranded, limit } of variants) {

@@ -1,8 +1,7 @@
 /**
- * The connection of one node to the store. It is TCP: within a connection nothing is doubled and
- * nothing overtakes; what is on its way when the connection ends is lost, and nobody knows how much
- * of it arrived. So a message is doubled nowhere; only what a node itself may send again (its beat)
- * can be done twice.
+ * The connection of one node to the store. Like TCP it neither duplicates nor reorders messages;
+ * when it ends, messages in flight are lost, and neither side knows how many arrived. Only messages
+ * that a node itself may repeat (its heartbeat) can be applied twice.
  */
 import type { Agenda } from './agenda.js'
 import type { Random } from './random.js'
@@ -16,9 +15,9 @@ export interface SimLinkOptions {
   readonly server: SimServer
   readonly delayUs: number
   readonly jitterUs: number
-  /** Brings what arrives to the node, which may be paused. */
+  /** Delivers to the node, which may be paused. */
   readonly deliver: (run: () => void) => void
-  /** The store did it, and the node will not hear of it. */
+  /** The store applied it, and the node will not receive the answer. */
   readonly onLost: (request: Request, reply: Reply) => void
 }
 
@@ -30,7 +29,7 @@ export class SimLink {
   readonly #options: SimLinkOptions
   readonly #toServer: Direction = { lastUs: 0 }
   readonly #toNode: Direction = { lastUs: 0 }
-  /** Each connection has a number: what travels on an earlier one is lost. */
+  /** Each connection has a number: messages of an earlier one are lost. */
   #connection = 0
   #pending = new Set<(outcome: LinkOutcome) => void>()
   #brokenUntilUs = 0
@@ -45,7 +44,7 @@ export class SimLink {
     return this.#options.agenda.nowUs >= this.#brokenUntilUs
   }
 
-  /** False: there is no connection, so nothing was sent. */
+  /** Returns false without a connection, so nothing was sent. */
   send(request: Request, onOutcome: (outcome: LinkOutcome) => void): boolean {
     if (!this.isUp) return false
     const connection = this.#connection
@@ -55,7 +54,7 @@ export class SimLink {
     return true
   }
 
-  /** The connection ends, the node hears of it, and there is none for so long. */
+  /** The connection ends with an error for the node, and cannot be opened for this long. */
   reset(forUs: number): void {
     this.#connection += 1
     this.#brokenUntilUs = Math.max(this.#brokenUntilUs, this.#options.agenda.nowUs + forUs)
@@ -64,13 +63,13 @@ export class SimLink {
     for (const onOutcome of pending) this.#options.deliver(() => onOutcome('lost'))
   }
 
-  /** Nothing arrives for so long, and nobody is told. */
+  /** Nothing arrives for this long, without an error. */
   cut(forUs: number): void {
     this.#connection += 1
     this.#cutUntilUs = Math.max(this.#cutUntilUs, this.#options.agenda.nowUs + forUs)
   }
 
-  /** What is sent in the meantime arrives at the end of it. */
+  /** Messages sent meanwhile arrive at the end of it. */
   stall(forUs: number): void {
     this.#stalledUntilUs = Math.max(this.#stalledUntilUs, this.#options.agenda.nowUs + forUs)
   }

@@ -1,4 +1,4 @@
-/** One node of the fleet: the real limiter, on clocks and timers of its own, over a connection. */
+/** One node of the fleet: the real limiter, with its own clocks, timers and connection. */
 import type { CounterKey } from '@sluice/core'
 import { createLimiter, type Give, type Limiter } from '@sluice/limiter'
 import type { Scheduler } from '@sluice/limiter/internal'
@@ -12,7 +12,7 @@ import type { NodeSpec, Settings } from './scenario.js'
 import type { SimServer } from './sim-server.js'
 import { SimStore } from './sim-store.js'
 
-/** Counters of a posture that a node keeps; scenarios have few callers. */
+/** The most posture counters that a node keeps; scenarios have few callers. */
 const LOCAL_COUNTERS = 256
 
 export interface SimNodeOptions {
@@ -24,9 +24,9 @@ export interface SimNodeOptions {
   readonly random: Random
   readonly fleetSize: number
   readonly onGive: (give: Give) => void
-  /** It certainly was not done. */
+  /** It was certainly not applied. */
   readonly onNotGiven: (give: Give) => void
-  /** It has heard that the store forgot a counter. */
+  /** It received the answer that the store has reset a counter. */
   readonly onReset: (key: CounterKey) => void
   readonly onDoubt: (request: Request) => void
   readonly onLost: (request: Request, reply: Reply) => void
@@ -44,9 +44,9 @@ export class SimNode {
   #stops = 0
   #sleeps = 0
   #isDead = false
-  /** The rules in force on it. */
+  /** Its active rules. */
   version: RuleVersion
-  /** Shut down in order: what it has begun it ends, but no call comes to it. */
+  /** Shut down gracefully: it completes its work, but gets no calls. */
   isClosing = false
 
   constructor(options: SimNodeOptions) {
@@ -99,14 +99,14 @@ export class SimNode {
     return this.#monotonic.read(this.#agenda.nowUs) / 1000
   }
 
-  /** What it takes for the store's time; before it knows better, its wall clock. */
+  /** Its estimate of the store's time; at first, its wall clock. */
   storeTime(): { readonly nodeUs: number; readonly uncertaintyUs: number } {
     const us = this.store.remote.time()
     const nodeUs = Number.isFinite(us) ? us : this.#wall.read(this.#agenda.nowUs)
     return { nodeUs, uncertaintyUs: this.store.clock.uncertaintyUs() }
   }
 
-  /** Rules are loaded, perhaps the same once more. */
+  /** Loads rules, perhaps the same again. */
   use(version: RuleVersion): void {
     if (this.isClosing || version.number < this.version.number) return
     this.version = version
@@ -133,7 +133,7 @@ export class SimNode {
     this.#wall.jump(this.#agenda.nowUs, byUs)
   }
 
-  /** Runs it now, or when the node goes on. */
+  /** Runs it now, or when the node resumes. */
   deliver(run: () => void): void {
     if (this.#isDead) return
     if (this.#stops > 0) this.#waiting.push(run)
@@ -150,7 +150,7 @@ export class SimNode {
         if (leftMs > 0) wait(leftMs)
         else run()
       }
-      // At least a microsecond: what is left may be smaller than true time can tell.
+      // At least a microsecond: the remainder may be smaller than true time can express.
       const wait = (leftMs: number) => {
         const us = Math.max(1, Math.ceil(this.#monotonic.trueLength(leftMs * 1000)))
         this.#agenda.after(us, () => this.deliver(ring))
@@ -162,7 +162,7 @@ export class SimNode {
     },
   }
 
-  /** What waited goes on one by one, each in a turn of its own. */
+  /** Waiting work resumes one by one, each in its own turn. */
   private resume(): void {
     this.#stops -= 1
     if (this.#stops > 0) return

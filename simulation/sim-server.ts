@@ -1,6 +1,6 @@
 /**
- * The one store of a fleet: the real counters of the memory store, by a clock of its own. What it
- * did is kept, so that a replica that lags behind can be made of it.
+ * The store of a fleet: the real counters of the memory store, with its own clock. It records its
+ * operations, so that a lagging replica can be made from them.
  */
 import type { Outcome, Take } from '@sluice/core'
 import { type Answer, type Groups, type MemoryStore, memoryStore } from '@sluice/limiter'
@@ -11,7 +11,7 @@ import type { Operation, Beat, Reply, Request } from './requests.js'
 /** More than any scenario has. */
 const COUNTERS_MAX = 4096
 
-/** What the store did, and what came of it. */
+/** An operation of the store, and its result. */
 export interface Execution {
   readonly request: Request
   readonly trueUs: number
@@ -31,7 +31,7 @@ export class SimServer {
   readonly #agenda: Agenda
   #clock: DriftingClock
   #store: MemoryStore
-  /** Set while what was done is done again on a replica. */
+  /** Set while operations are replayed on a replica. */
   #replayedUs: number | undefined
   #executions: Execution[] = []
   #fleet = new Map<string, number>()
@@ -54,7 +54,7 @@ export class SimServer {
     return this.#store
   }
 
-  /** When a request that arrives now is looked at. */
+  /** When a request that arrives now is processed. */
   get readyUs(): number {
     return Math.max(this.#agenda.nowUs, this.#pausedUntilUs)
   }
@@ -78,7 +78,7 @@ export class SimServer {
     this.#clock.jump(this.#agenda.nowUs, byUs)
   }
 
-  /** A replica takes over that has seen all but the last `lagUs`. Says what is undone by that. */
+  /** A replica takes over that has all but the last `lagUs`. Returns what is lost by that. */
   failOver(lagUs: number, clockUs: number): readonly Execution[] {
     const { nowUs } = this.#agenda
     const replicated = this.#executions.filter(({ trueUs }) => trueUs <= nowUs - lagUs)
@@ -114,7 +114,10 @@ export class SimServer {
     return {}
   }
 
-  /** States are told as Redis tells them: where the limit refused, or where they were asked for. */
+  /**
+   * States are returned as Redis returns them: where the limit refused, or where they were
+   * requested.
+   */
   private take(groups: Groups<Take>, states: boolean): Groups<Answer> {
     const outcomes = this.#store.sync.take(groups)
     const includesState = (outcome: Outcome, { limit }: Take) =>
@@ -140,7 +143,7 @@ export class SimServer {
   }
 }
 
-/** What the algorithm keeps to itself does not travel. */
+/** Internal fields of an algorithm are not sent. */
 function wireOutcome({
   granted,
   remaining,

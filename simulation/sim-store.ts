@@ -1,6 +1,6 @@
 /**
- * The store as a node sees it: the contract of the Redis store over a simulated connection. Its
- * parts that decide something (the clock bounds, the breaker, the fleet) are the real ones.
+ * The store as a node uses it: the contract of the Redis store over a simulated connection. Its
+ * parts that decide something (clock bounds, breaker, fleet) are the real ones.
  */
 import { type CounterKey, SluiceError, type Take } from '@sluice/core'
 import type {
@@ -26,7 +26,7 @@ import type { SimLink } from './sim-link.js'
 import type { Random } from './random.js'
 import type { Operation, LinkOutcome, Reply, Request } from './requests.js'
 
-/** As the Redis store does it: a node that hears nothing asks for the time so often. */
+/** As in the Redis store: a node without answers requests the time at this interval. */
 const TIME_EVERY_MS = 1000
 const DOUBLED_BEATS = 0.05
 
@@ -44,7 +44,7 @@ export interface SimStoreOptions {
   readonly onGive: (give: Give) => void
   readonly onNotGiven: (give: Give) => void
   readonly onReset: (key: CounterKey) => void
-  /** Whether it was done is not known. */
+  /** Whether it was applied is unknown. */
   readonly onDoubt: (request: Request) => void
 }
 
@@ -56,7 +56,7 @@ export class SimStore implements Store {
   readonly #breaker: Breaker
   readonly #timePoll: PeriodicTask
   readonly #listeners: (() => void)[] = []
-  /** Whether it has said something since the connection stands. */
+  /** Whether the store has answered since the connection was opened. */
   #hasReply = true
   #isClosed = false
 
@@ -85,7 +85,7 @@ export class SimStore implements Store {
     }
   }
 
-  /** As the Redis store: one that has not spoken since it was reached is not asked yet. */
+  /** As in the Redis store: it gets no calls before its first answer on a new connection. */
   private get isAnswering(): boolean {
     return this.#hasReply && !this.#breaker.isOpen
   }
@@ -144,14 +144,14 @@ export class SimStore implements Store {
     await this.fleet.leave()
   }
 
-  /** A connection stands again, perhaps to another server. */
+  /** The connection is open again, perhaps to another server. */
   onReconnect(): void {
     this.clock.forget()
     this.#hasReply = false
     void this.pollTime()
   }
 
-  /** Now and then one is sent twice, as a client may do with what does no harm. */
+  /** Some heartbeats are sent twice, as a client may do with idempotent requests. */
   private async beat(lifeMs: number): Promise<HeartbeatReply> {
     if (this.#options.random.chance(DOUBLED_BEATS)) {
       void this.execute({ verb: 'beat', lifeMs }).catch(() => {})
@@ -253,7 +253,7 @@ export class SimStore implements Store {
     try {
       await this.execute({ verb: 'time' })
     } catch {
-      // It is asked again.
+      // It is requested again.
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
  * One run of one scenario: real limiters over a simulated network and store, in virtual time. The
- * same scenario is the same run, event for event.
+ * same scenario always gives the same run, event for event.
  */
 import type { CounterKey } from '@sluice/core'
 import { Agenda } from './agenda.js'
@@ -16,7 +16,7 @@ import { type Execution, SimServer } from './sim-server.js'
 import { SimNode } from './sim-node.js'
 import { grantsOf, type Refund, GroundTruth } from './ground-truth.js'
 
-/** What was found, and when. */
+/** The violation, and when it was found. */
 interface Violation {
   readonly invariant: string
   readonly message: string
@@ -27,21 +27,21 @@ export interface Run {
   readonly violation: Violation | undefined
   readonly decisions: number
   readonly admitted: number
-  /** The same for the same events in the same order. */
+  /** A hash of the events in their order. */
   readonly hash: string
 }
 
 type Log = (line: string) => void
 
-/** After a failover a node finds its new primary after so long, and up to as much again. */
+/** After a failover a node finds its new primary after this time, or up to twice as long. */
 const FAILOVER_US = 50_000
-/** What goes on by itself after the traffic ends is over by then: leases, idleness, deny cache. */
+/** By then all background work after the traffic is done: leases, idleness, deny cache. */
 const REST_US = 4_000_000
 
 export interface RunOptions {
-  /** Gets everything that happens, a line each. */
+  /** Receives every event, one line each. */
   readonly log?: Log | undefined
-  /** The name of the only invariant to be checked; else all are. */
+  /** The only invariant to check; undefined for all. */
   readonly only?: string | undefined
 }
 
@@ -61,7 +61,7 @@ class SimWorld {
   readonly #invariants: readonly Invariant[]
   readonly #log: Log | undefined
   #violation: Violation | undefined
-  /** The newest rules: those of nodes that join. */
+  /** The newest rules, which joining nodes use. */
   #version: RuleVersion
   #hash = 0x811c9dc5
 
@@ -200,7 +200,7 @@ class SimWorld {
     })
   }
 
-  /** One node after the other, as each hears of it. */
+  /** One node after the other, as each receives it. */
   private change(version: RuleVersion, spreadMs: number): void {
     this.#version = version
     const nodes = [...this.#nodes.values()]
@@ -246,7 +246,7 @@ class SimWorld {
       let counters = 0
       for (const ruleStats of stats?.coordination.values() ?? []) {
         held += ruleStats.held
-        // A closed limiter counts nothing any more, whatever it remembers.
+        // A closed limiter counts nothing any more.
         if (!node.isClosing) counters += ruleStats.counters
       }
       nodes.push({ name: node.name, held, counters, reportsWaiting: stats?.reportsWaiting ?? 0 })
@@ -254,7 +254,7 @@ class SimWorld {
     for (const { name, atEnd } of this.#invariants) this.check(name, atEnd?.(nodes))
   }
 
-  /** The first counts: what comes after may follow from it. */
+  /** The first violation counts: later ones may follow from it. */
   private check(invariant: string, message: string | undefined): void {
     if (message === undefined || this.#violation !== undefined) return
     const atMs = (this.#agenda.nowUs - this.#scenario.settings.startUs) / 1000
@@ -295,7 +295,7 @@ class SimWorld {
 
 type NodeFault = Extract<Fault, { readonly node: string }>
 
-/** Whatever follows without waiting from what has happened, does. */
+/** Runs everything that follows from the event without waiting. */
 function flushImmediates(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)

@@ -4,25 +4,25 @@ import { runSeed, search } from './seed-search.js'
 
 /** `npm run test:long` multiplies the seeds by this; `npm run simulate` runs any number. */
 const SEEDS = 500 * Number(process.env['SLUICE_RUNS'] ?? 1)
-/** Seeds of one test, so that one does not run into its time limit. */
+/** Seeds of one test, so that none reaches its timeout. */
 const CHUNK = 50
 
 const firsts = Array.from({ length: Math.ceil(SEEDS / CHUNK) }, (_, i) => i * CHUNK)
 
-describe('a fleet in the simulation', () => {
-  test.each(firsts)('keeps what must hold, from seed %i on', async (from) => {
+describe('a simulated fleet', () => {
+  test.each(firsts)('keeps all invariants, from seed %i on', async (from) => {
     const found = await search({ from, seeds: Math.min(CHUNK, SEEDS - from) })
     const replay = `npm run simulate -- --seed ${found?.seed}`
     expect(found && { replay, ...found.run.violation }).toBeUndefined()
   })
 
-  test('may admit too much in every window, if syncEvery is as long (seed 7560)', async () => {
+  test('may exceed its limit in every window if syncEvery is as long as the window (seed 7560)', async () => {
     expect((await runSeed(7560)).run.violation).toBeUndefined()
   })
 })
 
 describe('a seed', () => {
-  test.each([0, 1, 7, 11])('%i is the same run each time, event for event', async (seed) => {
+  test.each([0, 1, 7, 11])('%i gives the same run each time, event for event', async (seed) => {
     const lines: string[][] = [[], []]
     const runs = []
     for (const log of lines)
@@ -32,13 +32,13 @@ describe('a seed', () => {
     expect(lines[0]?.length).toBeGreaterThan(100)
   })
 
-  test('is another run than the next', async () => {
+  test('gives another run than the next seed', async () => {
     const hashes = new Set<string>()
     for (let seed = 0; seed < 10; seed++) hashes.add((await runSeed(seed)).run.hash)
     expect(hashes.size).toBe(10)
   })
 
-  test('is plain data that can be written down and read again', () => {
+  test('gives plain data that can be serialized', () => {
     for (let seed = 0; seed < 50; seed++) {
       const scenario = generateScenario(seed)
       expect(JSON.parse(JSON.stringify(scenario))).toEqual(scenario)
@@ -46,10 +46,10 @@ describe('a seed', () => {
   })
 })
 
-describe('what the seeds have', () => {
+describe('the seeds together', () => {
   const scenarios = Array.from({ length: 300 }, (_, seed) => generateScenario(seed))
 
-  test('every coordination, algorithm and fault is among them', () => {
+  test('cover every coordination mode, algorithm and fault', () => {
     const rules = scenarios.flatMap((each) => each.rules)
     const limits = rules.flatMap((rule) => rule.limits)
     const faults = scenarios.flatMap((each) => each.faults)
@@ -58,7 +58,7 @@ describe('what the seeds have', () => {
     expect(new Set(faults.map(({ kind }) => kind)).size).toBe(13)
   })
 
-  test('rules of different coordination and mode meet, with tiers and candidates', () => {
+  test('cover rules of different coordination and mode in one call, with tiers and candidates', () => {
     const rules = scenarios.flatMap((each) => each.rules)
     const ways = scenarios.map((each) => new Set(each.rules.map((rule) => rule.coordination)).size)
     expect(ways.filter((count) => count > 2).length).toBeGreaterThan(20)
@@ -68,7 +68,7 @@ describe('what the seeds have', () => {
     expect(rules.filter(({ limits }) => limits.length > 1).length).toBeGreaterThan(50)
   })
 
-  test('calls cost nothing, one and more, are refunded, and their counters are reset', () => {
+  test('cover calls that cost nothing, one and more, refunds, and resets', () => {
     const traffic = scenarios.flatMap((each) => each.traffic)
     const calls = traffic.flatMap((arrival) => (arrival.kind === 'call' ? arrival : []))
     expect(new Set(calls.map(({ cost }) => cost)).size).toBe(7)
@@ -76,7 +76,7 @@ describe('what the seeds have', () => {
     expect(traffic.length - calls.length).toBeGreaterThan(50)
   })
 
-  test('rules are raised, lowered and shared in another way while they are used', () => {
+  test('cover rules that are raised, lowered and shared in another way while in use', () => {
     const changed = scenarios.flatMap(({ rules, faults }) =>
       faults.flatMap((fault) => {
         if (fault.kind !== 'change') return []
@@ -97,7 +97,7 @@ describe('what the seeds have', () => {
     expect(moved.length).toBeGreaterThan(10)
   })
 
-  test('a share is without any fault, a share with one kind alone, a share with several', () => {
+  test('include runs without faults, with one kind alone, and with several', () => {
     const kinds = scenarios.map(({ faults }) => new Set(faults.map(({ kind }) => kind)).size)
     expect(kinds.filter((count) => count === 0).length).toBeGreaterThan(50)
     expect(kinds.filter((count) => count === 1).length).toBeGreaterThan(100)

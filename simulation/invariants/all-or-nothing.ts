@@ -1,6 +1,6 @@
 /**
- * A refused group is charged nothing. What the store refused it granted nothing of, in any of the
- * group's counters; and a group beside the first is charged only if the first was.
+ * A refused group is charged nothing: none of its counters has a grant. A group beside the first is
+ * charged only if the first was.
  */
 import { passes } from '@sluice/core'
 import type { Answer } from '@sluice/limiter'

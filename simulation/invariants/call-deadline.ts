@@ -1,6 +1,6 @@
 /**
- * Every call is decided within its deadline and 25 ms, in true time, under every fault. Time in
- * which its node stands still or sleeps does not count; a dead node never answers.
+ * Every call is decided within its deadline plus 25 ms of true time, under every fault. Time in
+ * which its node is paused or asleep does not count, and a dead node never answers.
  */
 import type { CallRecord } from '../call-log.js'
 import type { GroundTruth } from '../ground-truth.js'
@@ -27,7 +27,7 @@ export const callDeadline: MakeInvariant = (truth) => {
   }
 }
 
-/** How long its node stood still meanwhile; twice at once counts as one after the other. */
+/** How long its node was paused meanwhile; overlapping pauses are added up. */
 function stoppedUs(
   { node, startedUs }: CallRecord,
   nowUs: number,

@@ -41,7 +41,7 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
   const admitted = spent - account.refunded + byPosture
   const regained = isEver(counter, 'leased') ? account.regained : 0
   const dead = truth.killedNodes.has(node) ? lostWithNode(account, truth) : 0
-  // What a bucket has regained by itself is not returned where it is counted locally.
+  // Units that a bucket has refilled are not returned where it is counted locally.
   const unreturned = isEver(counter, 'local') ? account.refunded : 0
   const missed = account.givesFailed + returnedTooLate(account, truth) + unreturned
   const lost = account.doubtful + regained + dead + missed
@@ -52,8 +52,8 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
 }
 
 /**
- * While the store is silent, what a node holds waits to go back, and may not any more when its
- * window is over, by either clock; then it is in the next one anew.
+ * While the store does not answer, the units of a node wait to be given back. They can no longer be
+ * once their window is over by either clock; then they are in the next one.
  */
 function returnedTooLate({ node, counter, refunded }: Account, truth: GroundTruth): number {
   const { faults, settings } = truth.scenario

@@ -1,8 +1,7 @@
 /**
- * Everything expires: when all is over and so long ago that no limit remembers it, every counter of
- * the store is as new, and no node holds or counts anything. What was spent while the store was
- * silent may wait for the next call that the store answers; by then it is too old to be charged. So
- * may what was to go back to it.
+ * Everything expires: long after a run, when no limit remembers it, every counter of the store is
+ * as new, and no node holds or counts anything. Usage without the store, and units to give back,
+ * may wait for the next call that the store answers; by then they are too old to be charged.
  */
 import type { MakeInvariant } from './invariant.js'
 
@@ -10,12 +9,12 @@ export const expiry: MakeInvariant = (truth) => ({
   name: 'everything expires',
   atEnd: (nodes) => {
     for (const { key, rule, variants } of truth.counters.values()) {
-      // By the one that regains fastest: it need not be the last.
+      // By the limit that refills fastest, which need not be the last one.
       const [limit] = variants.map((compiled) => compiled.limit).sort((a, b) => b.max - a.max)
       if (limit === undefined) continue
       const [[peeked] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
       if (peeked === undefined || peeked.remaining === limit.capacity) continue
-      // A clock that was set back far remembers for as long.
+      // A clock that was set far back remembers for that much longer.
       if (truth.disruptions.some(({ kind }) => kind === 'store-jump')) continue
       return `${rule} has ${peeked.remaining} of ${limit.capacity} left`
     }

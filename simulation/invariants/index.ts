@@ -1,4 +1,4 @@
-/** All that must hold. */
+/** All invariants. */
 import { admissions } from './admissions.js'
 import { allOrNothing } from './all-or-nothing.js'
 import { callDeadline } from './call-deadline.js'

@@ -1,4 +1,7 @@
-/** What must hold whatever happens. Each says what is wrong; undefined: nothing. */
+/**
+ * A property that must hold whatever happens. Its functions return a description of the violation,
+ * or undefined.
+ */
 import type { CounterKey } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'
 import type { Execution } from '../sim-server.js'
@@ -6,21 +9,21 @@ import type { Refund, GroundTruth } from '../ground-truth.js'
 
 export interface Invariant {
   readonly name: string
-  /** The store did something. */
+  /** The store applied an operation. */
   readonly onExecution?: (execution: Execution) => string | undefined
-  /** A call was decided; what it spent is in its accounts already. */
+  /** A call was decided; its usage is already in its accounts. */
   readonly onDecision?: (record: DecisionRecord) => string | undefined
-  /** A receipt is being paid out. */
+  /** A receipt is being refunded. */
   readonly onRefund?: (refund: Refund) => string | undefined
-  /** A node has heard that the store forgot a counter, as it had asked it to. */
+  /** A node received the answer that the store has reset a counter. */
   readonly onReset?: (node: string, key: CounterKey, nowUs: number) => string | undefined
-  /** Something happened, and everything that follows from it at once. */
+  /** After an event and everything that follows from it synchronously. */
   readonly onStep?: (nowUs: number) => string | undefined
-  /** Traffic and faults are over, and so long ago that nothing of them may be left. */
+  /** Traffic and faults ended so long ago that no trace of them may be left. */
   readonly atEnd?: (nodes: readonly NodeAtEnd[]) => string | undefined
 }
 
-/** What a live node still has when everything is over. */
+/** What a live node still holds at the end. */
 export interface NodeAtEnd {
   readonly name: string
   readonly held: number

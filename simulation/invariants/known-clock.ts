@@ -1,7 +1,7 @@
 /**
- * A node knows the store's clock as well as it says: what it takes for the store's time is off by
- * no more than the uncertainty it tells, and a millisecond for what drifts between two answers. A
- * machine that sleeps, or a store whose clock steps, makes that wrong until the next answer.
+ * A node's estimate of the store's time is off by at most the uncertainty it reports, plus a
+ * millisecond for drift between two answers. A sleep of the machine or a step of the store's clock
+ * breaks that until the next answer.
  */
 import type { MakeInvariant } from './invariant.js'
 

@@ -1,8 +1,8 @@
 /**
  * A node holds at most q units of a counter beyond what its calls need: floor(maxStranded *
- * capacity / n) for the n nodes it knows of, so that all together strand at most `maxStranded` of
- * the limit. What a bucket has regained meanwhile is held by nobody. Checked after every event,
- * where the network is as fast as it should be.
+ * capacity / n) for the n nodes it knows of, so that all nodes together strand at most
+ * `maxStranded` of the limit. Units that a bucket has refilled meanwhile do not count. Checked
+ * after every event in runs with a normal network.
  */
 import { isEver, maxHeld } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
@@ -13,7 +13,7 @@ export const leaseShare: MakeInvariant = (truth) => ({
     if (!truth.isCalm) return undefined
     for (const account of truth.accounts.values()) {
       const { node, counter, granted, spent, refunded, givesTried, regained } = account
-      // What is held of a counter that is reset is dropped.
+      // Leases of a counter that is reset are dropped.
       if (!isEver(counter, 'leased') || counter.resetsUs.length > 0) continue
       const most = maxHeld(counter, [truth.fewestNodes.get(node) ?? 1])
       const used = spent - refunded + truth.pendingUnits(node, counter)

@@ -16,7 +16,7 @@ import { grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const LEASE_US_MAX = 2_000_000
-/** Of both clocks together, and of what is rounded to milliseconds. */
+/** Drift of both clocks together, and rounding to milliseconds. */
 const DRIFT = 1 / 1000
 const ROUNDING_US = 2000
 
@@ -55,7 +55,7 @@ export const leaseTime: MakeInvariant = (truth) => {
       for (const { take, byPosture } of spent) {
         const { counter } = take.account
         if (byPosture || take.compiled.coordination !== 'leased') continue
-        // Where the store is silent a shadow rule passes without any lease.
+        // Without an answer of the store a shadow rule passes without a lease.
         if (counter.isShadow && !truth.isCalm) continue
         const id = `${call.node} ${counter.name}`
         const resetUs = resetsUs.get(id) ?? -Infinity
@@ -71,7 +71,7 @@ export const leaseTime: MakeInvariant = (truth) => {
   }
 }
 
-/** Takes from what ends first; returns what is not covered. */
+/** Takes from the draw that ends first; returns the units that are not covered. */
 function spend(
   draws: readonly Draw[],
   take: TakeRecord,
@@ -111,7 +111,7 @@ function windowEnd(at: number, { algorithm, windowUs }: Limit): number {
   return isWindow ? at - (at % windowUs) + windowUs : Infinity
 }
 
-/** Nodes that slept, and whose wall clock was set meanwhile. */
+/** Nodes that slept while their wall clock was set. */
 export function confusedNodes({ scenario }: GroundTruth): ReadonlySet<string> {
   const nodesOf = (kind: string) =>
     scenario.faults.flatMap((fault) => (fault.kind === kind && 'node' in fault ? fault.node : []))

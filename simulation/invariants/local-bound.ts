@@ -30,7 +30,7 @@ import { atOnce, Meter, perUs } from './meter.js'
 
 const ROUNDS_PER_INTERVAL = 2
 const WAYS = 3
-/** Of the clocks that rounds go by, and of what is rounded to milliseconds. */
+/** Drift of the clocks that time the rounds, and rounding to milliseconds. */
 const DRIFT = 1 / 1000
 const ROUNDING_US = 1000
 
@@ -39,7 +39,7 @@ interface Units {
   readonly units: number
 }
 
-/** By the store's clock: when it was decided, and when the call came. */
+/** By the store's clock: when it was decided, and when the call arrived. */
 interface LocalAdmission extends Units {
   readonly cameUs: number
 }
@@ -48,11 +48,11 @@ interface History {
   readonly counter: Counter
   readonly offered: Units[]
   readonly admitted: LocalAdmission[]
-  /** What the store granted itself. */
+  /** Units granted by the store itself. */
   readonly granted: Units[]
-  /** That and what nodes reported, by the store's clock. */
+  /** Those and the units that nodes reported, by the store's clock. */
   readonly counted: Units[]
-  /** By when it had been admitted. */
+  /** By the time of admission. */
   readonly refunded: Units[]
 }
 
@@ -137,7 +137,7 @@ function worst(history: History, compiled: CompiledLimit, truth: GroundTruth): n
   )
 }
 
-/** The most that any interval is above its bound. What is forgiven has not passed. */
+/** The largest excess of any interval over its bound. Forgiven units do not count. */
 function worstInterval({ admitted }: History, meter: Meter, forgiven: readonly Units[]): number {
   let most = 0
   let next = 0
@@ -183,7 +183,7 @@ function forgivenOf(
   })
 }
 
-/** How long a unit spent on one node may be unknown on another. */
+/** How long a unit spent on one node may be unknown to another. */
 export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: GroundTruth): number {
   const roundMs = syncEveryMs / ROUNDS_PER_INTERVAL
   const apartMs = roundMs * Math.max(1, Math.ceil(reachMs / roundMs))
@@ -192,8 +192,8 @@ export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: GroundTru
 }
 
 /**
- * In one window by the store's clock, without what receipts returned to it. A call so near to an
- * edge that it may be of either window is of none here.
+ * Units in one window by the store's clock, without refunds to it. A call so close to an edge that
+ * it may belong to either window is not counted.
  */
 function mostInWindow(
   { admitted, refunded }: History,

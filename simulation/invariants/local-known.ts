@@ -20,12 +20,12 @@ const ROUNDING_US = 1000
 /** What a bucket has in use and owes, in bursts: it may owe more, but never has to. */
 const OWED_MAX = 2
 
-/** What was admitted, by when it was decided. */
+/** Admitted units, by the time of their decision. */
 interface KnownAdmission {
   readonly us: number
   readonly storeUs: number
   readonly units: number
-  /** What a bucket has in use after it, at least. */
+  /** The least that a bucket has in use after it. */
   readonly level: number
 }
 
@@ -78,7 +78,7 @@ function excessOf(
   return last.level - regained + amount - limit.capacity - 1
 }
 
-/** Undefined so near to an edge that nodes may take it for either side. */
+/** Undefined so close to an edge that nodes may place it on either side. */
 function windowOf(us: number, { windowUs }: Limit, { reachMs }: GroundTruth): number | undefined {
   const nearUs = reachMs * 1000 + ROUNDING_US
   const window = Math.floor((us - nearUs) / windowUs)

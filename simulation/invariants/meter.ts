@@ -1,10 +1,11 @@
 /**
- * Whether what passed stays within `capacity + rate * t` in every interval t: a bucket that leaks
- * at the rate holds, at every moment, the most that any interval ending now has above `rate * t`.
+ * Checks that units passed stay within `capacity + rate * t` in every interval t: a bucket that
+ * leaks at the rate holds, at every moment, the largest excess over `rate * t` of any interval
+ * ending now.
  */
 import type { Limit } from '@sluice/core'
 
-/** Sums of fractions are not exact. */
+/** Tolerance, because sums of fractions are not exact. */
 const ROUNDING = 1e-6
 
 export class Meter {
@@ -19,8 +20,8 @@ export class Meter {
   }
 
   /**
-   * Returns by how much the bound is exceeded; 0 or less: it is not. A step back takes no time; one
-   * of more than `memoryUs` is forgotten.
+   * Returns by how much the bound is exceeded, 0 or less if it is not. A step back of the clock
+   * takes no time; one of more than `memoryUs` clears the history.
    */
   add(units: number, atUs: number, memoryUs = Infinity): number {
     if (this.#atUs - atUs > memoryUs) this.#atUs = atUs
@@ -33,13 +34,13 @@ export class Meter {
     return this.#level - this.#capacity - ROUNDING
   }
 
-  /** From now on the bound is larger. */
+  /** Raises the bound from now on. */
   widen(capacity: number, rate: number): void {
     this.#capacity = capacity
     this.#perUs = rate
   }
 
-  /** Units that came back never passed. */
+  /** Subtracts units that were returned and so never passed. */
   take(units: number): void {
     this.#level = Math.max(0, this.#level - units)
   }
@@ -49,16 +50,16 @@ export function perUs({ max, windowUs }: Limit): number {
   return max / windowUs
 }
 
-/** What an algorithm admits in an interval of so long at most. */
+/** The most that an algorithm admits in an interval of this length. */
 export function mostIn(limit: Limit, us: number): number {
   if (limit.algorithm !== 'sliding-window-log') return atOnce(limit) + perUs(limit) * us
   return limit.max * (Math.floor(us / limit.windowUs) + 1)
 }
 
 /**
- * What an algorithm admits at once, beside its rate. A fixed window lets its limit pass twice
- * around an edge; a leaky bucket one beside its queue; where time is cut to milliseconds, what
- * comes in within one more.
+ * The most that an algorithm admits at once, beside its rate. A fixed window admits its limit twice
+ * around an edge, a leaky bucket one call beside its queue; where time is truncated to
+ * milliseconds, one more unit of that time.
  */
 export function atOnce(limit: Limit): number {
   const { algorithm, capacity, max } = limit

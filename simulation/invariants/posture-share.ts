@@ -25,12 +25,12 @@ export const postureShare: MakeInvariant = (truth) => {
         if (posture === 'open' || isUnknowable(truth, call.node)) continue
         const { account } = take
         if (!hasOneLimit(account.counter)) continue
-        // Fewer nodes have larger shares, which begin anew.
+        // Fewer nodes have larger shares, which start again.
         const id = `${call.node} ${account.counter.name} ${truth.fewestNodes.get(call.node)}`
         const meter = meters.get(id) ?? meterFor(take, truth)
         meters.set(id, meter)
         const { granted, unacknowledged, givesTried } = account
-        // What is spent of local counts was not granted.
+        // Usage of local counts was not granted.
         const isLocal = take.compiled.coordination === 'local'
         const spentOfIt = isLocal ? 0 : account.spent - account.refunded
         const struck = Math.max(0, granted - unacknowledged - spentOfIt - givesTried)

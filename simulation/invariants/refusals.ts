@@ -20,7 +20,7 @@ import { type Counter, isSameLimit } from '../sim-counter.js'
 import type { GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
-/** How far a node may be off in placing the present. */
+/** How far a node's estimate of the present may be off. */
 const CLOCK_US = 3000
 const DISRUPTION_US = 6_000_000
 
@@ -87,7 +87,7 @@ function refusedWrongly(
   return `call ${call.id} on ${call.node} was refused by ${compiled.rule}, and the store has room for ${needed}`
 }
 
-/** Whether the store would have had room when the call came: nodes know its clock no better. */
+/** Whether the store had capacity when the call arrived, because nodes know its clock no better. */
 function hasRoom(
   truth: GroundTruth,
   { key, name }: Counter,
@@ -100,7 +100,7 @@ function hasRoom(
   const limit = owing !== undefined && isSameLimit(owing, callLimit) ? owing : callLimit
   const [[peeked] = []] = server.counters.sync.peek([[{ key, limit, amount: 0 }]])
   const before = server.nowUs() - CLOCK_US - waitedUs
-  // Of a window that has ended since nothing is known any more.
+  // Nothing is known any more about a window that has ended since.
   const edgeUs = server.nowUs() - (server.nowUs() % limit.windowUs)
   if (before < edgeUs) return false
   return algorithmOf(limit).peek(peeked?.state, limit, amount, before).retryAfterMs === 0

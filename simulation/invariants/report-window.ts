@@ -23,13 +23,13 @@ export const reportWindow: MakeInvariant = (truth) => {
     onDecision: (record) => {
       const { call, decision } = record
       const [fromUs, mostUs] = spentWithin(record)
-      // What a node takes for the store's time may step back a little. A counter that is in a later
-      // window already stays there.
+      // The node's estimate of the store's time may step back a little. A counter that is already
+      // in a later window stays there.
       const toUs = Math.max(mostUs, latest.get(call.node) ?? 0)
       latest.set(call.node, toUs)
       const admitted = record.spent.map(({ take }) => take)
-      // A call that waited for its other limits and was refused has spent what was counted here
-      // until it was put back; if that was reported meanwhile, it is given back.
+      // A call that waited for its other limits and was refused counts as spent until it is
+      // returned; if it was reported meanwhile, it is given back.
       const waited = record.trueUs > call.startedUs && !decision.allowed
       for (const take of waited ? call.takes.flat() : admitted) {
         const { name } = take.account.counter
@@ -44,7 +44,7 @@ export const reportWindow: MakeInvariant = (truth) => {
     onExecution: ({ request, reply }) => {
       const { operation, node } = request
       if (reply.late) return undefined
-      // What a refused call had spent here, and was reported in between, is given back.
+      // Usage of a refused call that was reported meanwhile is given back.
       if (operation.verb === 'give' && isWindow(operation.give.limit)) {
         const { key, limit, at = 0, amount } = operation.give
         add(charged, `${node} ${nameOf(key)} ${windowOf(at, limit)}`, -amount)
@@ -61,7 +61,7 @@ export const reportWindow: MakeInvariant = (truth) => {
   }
 }
 
-/** It was spent somewhere between coming and being decided, by a clock that may be off. */
+/** It was spent between arrival and decision, by a clock that may be off. */
 function spentWithin({
   call,
   trueUs,

@@ -28,7 +28,7 @@ export const spentOnce: MakeInvariant = (truth) => ({
 function overspent(account: Account): string | undefined {
   const { node, counter, spent, refunded, givesTried, granted } = account
   if (isEver(counter, 'local') || isEver(counter, 'split')) return undefined
-  // A refund gives back what was spent, perhaps of another node.
+  // A refund returns spent units, perhaps of another node.
   if (spent - refunded + givesTried <= granted) return undefined
   return `${node} spent ${spent} and gave back ${givesTried} (${refunded} by receipts) of ${granted} granted (${counter.rule})`
 }

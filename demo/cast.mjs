@@ -1,9 +1,8 @@
 /**
- * Who calls in the demonstration, and what each has in mind. Everybody is made up; addresses are
- * those reserved for documentation.
+ * The callers of the demo. All names are invented; addresses are those reserved for documentation.
  */
 
-/** Users with a key, their plan, and how many calls a second they make on a usual day. */
+/** Users with a key, their plan, and their usual rate in calls per second. */
 export const USERS = [
   ['birch-bakery', 'free', 1.5],
   ['canal-cycles', 'free', 2],
@@ -20,19 +19,19 @@ export const USERS = [
   ['north-networks', 'partner', 18],
 ].map(([user, plan, rate]) => ({ user, plan, rate, key: `demo-key-${user}-0123456789` }))
 
-/** A program that tries again at once when it is refused: the caller that is at zero. */
+/** A program that retries immediately when it is refused, and so is always at its limit. */
 export const LOOPING = {
   user: 'loop-logistics',
   plan: 'free',
   key: 'demo-key-loop-logistics-0123456789',
 }
-/** Imports its whole catalogue in one go, now and then. */
+/** Imports its whole catalogue in one burst, at intervals. */
 export const IMPORTING = {
   user: 'bulk-books',
   plan: 'pro',
   key: 'demo-key-bulk-books-0123456789',
 }
-/** A name that is no name, to see that pages show it as text. */
+/** A user name that contains markup, to check that pages show it as text. */
 export const ODD = {
   user: '<img src=x onerror=alert(1)>',
   plan: 'free',
@@ -42,7 +41,7 @@ export const ODD = {
 export const KNOWN = [...USERS, LOOPING, IMPORTING, ODD]
 
 export const SCRAPER = '203.0.113.66'
-/** The addresses of a run of stolen passwords. */
+/** The addresses of a credential stuffing attack. */
 export const ATTACKERS = Array.from({ length: 24 }, (_, index) => `198.51.100.${index + 10}`)
 /** Visitors without a key. */
 export const VISITORS = Array.from({ length: 40 }, (_, index) => `192.0.2.${index + 20}`)

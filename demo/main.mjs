@@ -1,7 +1,8 @@
 /**
- * `npm run demo`: Sluice with made-up traffic, so that the dashboard has something to tell. A shop
- * with steady users, an importer that comes in bursts, a scraper, a run of stolen passwords and a
- * program that retries for ever. Everything is on this machine and in a folder that is removed.
+ * `npm run demo`: Sluice with generated traffic, so that the dashboard has data to show. A shop
+ * with steady users, an importer that calls in bursts, a scraper, a credential stuffing attack and
+ * a program that retries forever. Everything runs on this machine, in a folder that is removed at
+ * the end.
  */
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
@@ -30,7 +31,7 @@ Runs Sluice with made-up traffic and prints where the dashboard is.
 `
 
 const SEED = 20_240_229
-/** Calls under way at one time: more are left out, as the demonstration must not be a load test. */
+/** The most calls in flight: more are skipped, because the demo is not a load test. */
 const UNDER_WAY_MAX = 200
 /** Slices of a tenth of a second. */
 const CAUGHT_UP_MAX = 20
@@ -39,7 +40,7 @@ const RULES = new URL('./rules.yaml', import.meta.url)
 
 const options = readOptions()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
-/** @type {(() => unknown)[]} The last that was opened is closed first. */
+/** @type {(() => unknown)[]} Closed in reverse order. */
 const closers = [() => rmSync(folder, { recursive: true, force: true })]
 let hasEnded = false
 
@@ -116,7 +117,7 @@ function readNumber(name, text, least, most, isWhole) {
   throw new Error(`${name}: found ${text}; accepted: ${kind} from ${least} to ${most}`)
 }
 
-/** Before anything is started: a server that cannot listen says so, but not which option helps. */
+/** Checked before anything starts, because the server's own message does not name the option. */
 async function requireFree(port) {
   if (port === 0) return
   const isTaken = await new Promise((resolve) => {
@@ -128,7 +129,7 @@ async function requireFree(port) {
   if (isTaken) throw new Error(`port ${port} is in use; choose another with --port`)
 }
 
-/** Where alerts are posted to, as a pager would take them. */
+/** Receives alerts, as a pager would. */
 async function startReceiver() {
   const receiver = createServer((message, answer) => {
     const chunks = []
@@ -221,7 +222,7 @@ function startTraffic(gateway) {
   }
   const beganMs = performance.now()
   const timer = setInterval(() => {
-    // A machine that is busy is late: what is missing is made up for, but not a long sleep.
+    // On a busy machine missed slices are made up for, but not those of a long sleep.
     const due = Math.floor((performance.now() - beganMs) / (SLICE_S * 1000))
     for (slice = Math.max(slice, due - CAUGHT_UP_MAX); slice < due; slice++) {
       for (const call of callsOf(slice * SLICE_S, random, options.scale)) send(call)

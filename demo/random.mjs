@@ -1,4 +1,4 @@
-/** Numbers that look drawn, the same in every run: a demonstration that can be repeated. */
+/** Pseudorandom numbers, the same in every run, so that the demo can be repeated. */
 
 /** @param {number} seed @returns {() => number} from 0 up to, not including, 1 */
 export function seeded(seed) {

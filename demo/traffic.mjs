@@ -1,4 +1,4 @@
-/** The calls of the demonstration: who makes how many of which in each tenth of a second. */
+/** The calls of the demo: who makes how many of which in each tenth of a second. */
 import { ATTACKERS, IMPORTING, LOOPING, ODD, SCRAPER, USERS, VISITORS } from './cast.mjs'
 
 /**
@@ -40,7 +40,7 @@ function callFrom(method, path, ip) {
   return { method, path, ip }
 }
 
-/** What a user of the shop does: mostly reads. */
+/** The calls of a shop user, mostly reads. */
 function everyday({ key }, random) {
   const place = random()
   const ip = '192.0.2.10'
@@ -57,26 +57,26 @@ function visit(ip, random) {
   return callFrom('GET', `/v1/products/${Math.floor(random() * 500)}`, ip)
 }
 
-/** Days are short here: each user has a wave of its own of about two minutes. */
+/** A day is short here: the rate of each user varies in a cycle of about two minutes. */
 function wave(second, phase) {
   return 1 + 0.35 * Math.sin((second / 110) * 2 * Math.PI + phase)
 }
 
 /**
- * Stolen passwords: a run of forty seconds in every two minutes. The first is there from the start,
- * and the later ones are far larger, which an alert tells of.
+ * Credential stuffing: forty seconds in every two minutes. The first run is there from the start;
+ * later ones are far larger, which raises an alert.
  */
 function attack(second) {
   if (second % (2 * MINUTE_S) >= 40) return 0
   return second < 2 * MINUTE_S ? 15 : 110
 }
 
-/** Three seconds of everything at once, every forty. */
+/** The importer sends everything at once for three seconds, every forty seconds. */
 function imports(second) {
   return second % 40 < 3 ? 130 : 2
 }
 
-/** A whole number of events of this mean: what is left over is drawn. */
+/** A whole number of events with this mean: the fraction is drawn at random. */
 function drawn(mean, random) {
   const whole = Math.floor(mean)
   return whole + (random() < mean - whole ? 1 : 0)

@@ -131,11 +131,11 @@ test('every page has a screenshot', { timeout: 240_000 }, async () => {
 
   const client = createAdminClient({ url: admin, token })
   const change = (limits: readonly object[], why: string) =>
-    client.patchRule('search-everybody', { limits }, { why })
+    client.patchRule('search-total', { limits }, { why })
   const limit = { algorithm: 'leaky-bucket', window: '1s', queue: 30, maxWait: '500ms' }
   await change([{ ...limit, max: 80 }], 'the new index is faster')
   await change([{ ...limit, max: 50 }], 'one of three indexes is down')
-  await goTo(page, '/rules/search-everybody?tab=history', 'one of three indexes is down')
+  await goTo(page, '/rules/search-total?tab=history', 'one of three indexes is down')
   await page.getByText('Changes in version').first().click()
   await shoot(page, 'rule-history')
   await page.getByRole('button', { name: 'Log out' }).click()

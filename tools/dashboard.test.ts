@@ -12,19 +12,19 @@ const files = readdirSync(DIST, { recursive: true, withFileTypes: true })
   .map((entry) => join(entry.parentPath, entry.name))
 const textOf = (file: string) => readFileSync(file, 'utf8')
 
-/** Names of what an image is written in, which nobody loads. */
+/** Names of XML namespaces in images, which are not loaded. */
 const NAMESPACE = /^http:\/\/www\.w3\.org\//
 
 /** What the page has in its texts: an example of an address, and where people may read on. */
 const TOLD = /^https?:\/\/(127\.0\.0\.1|localhost|api\.example\.com)\b/
 
-describe('the page as it is built', () => {
-  test('takes less than 100 KB on its way to a browser', () => {
+describe('the built dashboard page', () => {
+  test('is smaller than 100 KB when compressed', () => {
     const sizes = files.map((file) => gzipSync(readFileSync(file), { level: 9 }).length)
     expect(sizes.reduce((total, size) => total + size, 0)).toBeLessThan(GZIP_BYTES_MAX)
   })
 
-  test('loads nothing from elsewhere', () => {
+  test('loads nothing from other hosts', () => {
     const addresses = files.flatMap(
       (file) => textOf(file).match(/https?:\/\/[\w.-]+[^\s"'`)]*/g) ?? [],
     )
@@ -35,7 +35,7 @@ describe('the page as it is built', () => {
     expect(loads.filter((one) => !/^url\(["']?(#|data:|\/assets\/)/.test(one))).toEqual([])
   })
 
-  test('has no script and no style in its markup, as the policy of the server asks', () => {
+  test('has no inline script or style, as the content security policy requires', () => {
     const html = textOf(join(DIST, 'index.html'))
     expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|javascript:/i)
     for (const [, inside = ''] of html.matchAll(/<script\b[^>]*>([\s\S]*?)<\/script>/g)) {
@@ -46,7 +46,7 @@ describe('the page as it is built', () => {
     }
   })
 
-  test('has the runbook beside it, with a section for each alert, and no way out', () => {
+  test('includes the runbook with a section for each alert and without external links', () => {
     const html = textOf(join(DIST, 'runbook.html'))
     for (const name of ALERT_NAMES) expect(html).toContain(`<h2 id="${name}">`)
     expect(html).not.toMatch(/<script|<style|\sstyle=|\son\w+=|javascript:/i)

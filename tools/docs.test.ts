@@ -86,7 +86,7 @@ describe('docs/reference/errors.md', () => {
   })
 
   test.each(Object.entries(ERROR_CODES))(
-    'the section of %s tells its status',
+    'the section of %s states its status',
     (code, { status }) => {
       expect(sectionOf(doc, code)).toContain(`\nStatus ${status}.`)
     },
@@ -101,19 +101,22 @@ describe('docs/reference/rules.md', () => {
   })
 })
 
-describe('rules in documents', () => {
+describe('rules in documentation', () => {
   const messagesOf = ({ text }: Block) =>
     parseRules(text, { file: 'rules.yaml' }).errors.map(({ message }) => `${message}\n`)
 
-  test.each(blocksWith('yaml'))('%s are good', (_place, block) => {
+  test.each(blocksWith('yaml'))('are valid in %s', (_place, block) => {
     expect(messagesOf(block)).toEqual([])
   })
 
-  test.each(blocksWith('yaml bad'))('%s are bad, as is said below them', (_place, block) => {
-    const messages = messagesOf(block)
-    expect(messages).not.toEqual([])
-    if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
-  })
+  test.each(blocksWith('yaml bad'))(
+    'are invalid where marked so in %s, with the documented messages',
+    (_place, block) => {
+      const messages = messagesOf(block)
+      expect(messages).not.toEqual([])
+      if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
+    },
+  )
 
   test('are written as yaml, or as yaml bad; configurations as yaml config', () => {
     const known = ['yaml', 'yaml bad', 'yaml config', 'yaml config bad']
@@ -122,22 +125,25 @@ describe('rules in documents', () => {
   })
 })
 
-describe('configurations in documents', () => {
+describe('configurations in documentation', () => {
   const messagesOf = ({ text }: Block) => {
     const readFile = (path: string) => `a-token-for-documents-${path.length}`
     const { errors } = parseConfig(text, { file: 'sluice.yaml', env: {}, readFile })
     return errors.map(({ message }) => `${message}\n`)
   }
 
-  test.each(blocksWith('yaml config'))('%s are good', (_place, block) => {
+  test.each(blocksWith('yaml config'))('are valid in %s', (_place, block) => {
     expect(messagesOf(block)).toEqual([])
   })
 
-  test.each(blocksWith('yaml config bad'))('%s are bad, as is said below', (_place, block) => {
-    const messages = messagesOf(block)
-    expect(messages).not.toEqual([])
-    if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
-  })
+  test.each(blocksWith('yaml config bad'))(
+    'are invalid where marked so in %s, with the documented messages',
+    (_place, block) => {
+      const messages = messagesOf(block)
+      expect(messages).not.toEqual([])
+      if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
+    },
+  )
 
   test('every variable has a line in the table, and no line lacks a variable', () => {
     const section = sectionOf(readDoc('docs/reference/configuration.md'), 'Variables')
@@ -146,7 +152,7 @@ describe('configurations in documents', () => {
   })
 })
 
-describe('programs in documents', () => {
+describe('programs in documentation', () => {
   const run = promisify(execFile)
   let folder = ''
 
@@ -157,7 +163,7 @@ describe('programs in documents', () => {
   afterAll(() => rmSync(folder, { recursive: true }))
 
   test.each(blocksWith('js'))(
-    '%s runs, and prints what is said below it',
+    'run in %s and print the documented output',
     async (_place, block) => {
       const file = join(folder, `${block.place.replaceAll(/[^\w-]/g, '-')}.mjs`)
       writeFileSync(file, block.text)
@@ -167,8 +173,8 @@ describe('programs in documents', () => {
   )
 })
 
-describe('links in documents', () => {
-  /** The document without what is code: brackets there are no links, nor are `#` headings. */
+describe('links in documentation', () => {
+  /** The document without code: brackets in code are not links, and `#` is no heading. */
   const proseOf = (path: string) =>
     readDoc(path)
       .replaceAll(FENCED, '')
@@ -200,7 +206,7 @@ describe('links in documents', () => {
     return anchorsOf(name).has(anchor) ? undefined : `${link}: ${name} has no such heading`
   }
 
-  test.each(allDocs)('%s: every link within the repository resolves', (from) => {
+  test.each(allDocs)('resolve in %s if they point into the repository', (from) => {
     const links = [...proseOf(from).matchAll(/\]\(<?([^\s)>]+)>?(?: "[^"]*")?\)/g)]
     const named = [...proseOf(from).matchAll(/^ *\[[^\]]+\]: +<?([^\s>]+)/gm)]
     const problems = [...links, ...named].map(([, link = '']) => findLinkProblem(from, link))

@@ -70,7 +70,7 @@ describe('the layout check fails on', () => {
   })
 })
 
-describe('the layout check lets pass', () => {
+describe('the layout check accepts', () => {
   test('comments and texts that name a clock', () => {
     const text = "/** Date.now is not read here. */\nconst what = 'Date.now()'\n"
     expect(checkPurity('packages/core/src/x.ts', text)).toEqual([])
@@ -91,7 +91,7 @@ describe('the files of the tree', () => {
   })
   afterEach(() => rmSync(folder, { recursive: true }))
 
-  test.each(['git', 'no-such-git'])('are found where %s knows nothing of them', (git) => {
+  test.each(['git', 'no-such-git'])('are found even if the git command is %s', (git) => {
     const own = ['a.ts', 'packages/core/src/b.ts', 'tools/c.mjs']
     const others = ['node_modules/d.ts', 'packages/core/dist/e.ts', '.git/f.ts', '.sluice/g.ts']
     for (const file of [...own, ...others]) {

@@ -99,7 +99,7 @@ const TARGET_LABELS = ['job', 'instance']
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 const METRIC = /(?<![\w:])((?:\w+:)?sluice_\w+(?::\w+)?)(?:\{([^}]*)\})?/g
 
-/** What an expression names that no node tells. */
+/** Names in an expression that no node exports. */
 function unknownIn(expr: string): readonly string[] {
   return [...expr.matchAll(METRIC)].flatMap(([, name = '', selector = '']) => {
     if (recorded.has(name)) return []
@@ -113,15 +113,15 @@ function unknownIn(expr: string): readonly string[] {
 }
 
 describe(RULES, () => {
-  test('promtool finds nothing wrong', () => {
+  test('promtool reports no problem', () => {
     expect(promtool('check', 'rules', RULES)).toContain('SUCCESS')
   })
 
-  test('every alert fires and ends as its tests say', () => {
+  test('every alert fires and resolves as its tests say', () => {
     expect(promtool('test', 'rules', RULES_TEST)).toContain('SUCCESS')
   })
 
-  test.each(alerts)('%s has a test in which it fires and one in which it is over', (alert) => {
+  test.each(alerts)('%s has a test in which it fires and one in which it resolves', (alert) => {
     const { tests } = readYaml(RULES_TEST) as {
       tests: readonly {
         alert_rule_test: readonly { alertname: string; exp_alerts: readonly unknown[] }[]
@@ -135,7 +135,7 @@ describe(RULES, () => {
     expect(fired.lastIndexOf(false)).toBeGreaterThan(fired.indexOf(true))
   })
 
-  test.each(alerts)('%s says how urgent it is and what to do', (_alert, rule) => {
+  test.each(alerts)('%s states its severity and what to do', (_alert, rule) => {
     expect(['page', 'ticket']).toContain(rule.labels?.['severity'])
     expect(rule.annotations).toMatchObject({
       summary: expect.stringMatching(/\.$/),
@@ -146,7 +146,7 @@ describe(RULES, () => {
 
   const anchors = alerts.map(([, rule]) => rule.annotations?.['runbook_url']?.split('#')[1] ?? '')
 
-  test('every alert that a server tells is one of Prometheus too', () => {
+  test('every alert of the server has a Prometheus alert', () => {
     expect(ALERT_NAMES.filter((name) => !anchors.includes(name))).toEqual([])
   })
 
@@ -161,7 +161,7 @@ describe(RULES, () => {
     expect(anchors.filter((anchor) => !sections.includes(anchor))).toEqual([])
   })
 
-  test('every metric it names is in the reference, with the labels that are asked for', () => {
+  test('every metric it names is in the reference, with the labels that it uses', () => {
     expect(rules.flatMap(({ expr }) => unknownIn(expr))).toEqual([])
   })
 })
@@ -173,7 +173,7 @@ describe(DASHBOARD, () => {
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  test('promtool can read every expression', () => {
+  test('promtool can parse every expression', () => {
     const asked = queries.map(([, expr], place) => ({
       record: `query:${place}`,
       expr: fillIn(expr),
@@ -184,25 +184,25 @@ describe(DASHBOARD, () => {
     expect(promtool('check', 'rules', file)).toContain(`SUCCESS: ${queries.length} rules`)
   })
 
-  test('every variable in an expression is one that Grafana fills in', () => {
+  test('every variable in an expression is one that Grafana defines', () => {
     expect(queries.filter(([, expr]) => fillIn(expr).includes('$'))).toEqual([])
     const names = dashboard.templating.list.map(({ name }) => name)
     expect(names).toEqual(['datasource', 'job', 'instance', 'rule'])
   })
 
-  test('every metric it names is in the reference, with the labels that are asked for', () => {
+  test('every metric it names is in the reference, with the labels that it uses', () => {
     const definitions = dashboard.templating.list.map(({ definition }) => definition ?? '')
     const asked = [...queries.map(([, expr]) => fillIn(expr)), ...definitions.map(fillIn)]
     expect(asked.flatMap(unknownIn)).toEqual([])
   })
 
-  test('every metric of the reference is drawn', () => {
+  test('every metric of the reference has a panel', () => {
     const all = queries.map(([, expr]) => expr).join('\n')
     const names = [...documented.keys()].map((name) => name.replace(/_(?:bucket|sum|count)$/, ''))
     expect([...new Set(names)].filter((name) => !all.includes(name))).toEqual([])
   })
 
-  test('every panel has a number of its own, a place of its own, a text, and the chosen data', () => {
+  test('every panel has a unique id, its own position, a description, and the chosen data source', () => {
     expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length)
     const chosen = { type: 'prometheus', uid: '${datasource}' }
     const cells = new Set<string>()

@@ -29,7 +29,7 @@ const PACKAGES = {
 const SERVER_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin']
 const INSTALL_MS_MAX = 10 * 60_000
 
-/** Installs what is missing, if it can, and returns the commands that are missing after that. */
+/** Installs missing packages if it can, and returns the commands that are still missing. */
 export function installServices() {
   const missing = findMissing()
   if (missing.length === 0) return []
@@ -82,7 +82,7 @@ function isExecutable(path) {
 const POLICY_FILE = '/usr/sbin/policy-rc.d'
 const POLICY = '#!/bin/sh\nexit 101\n'
 
-/** Logs a failure and goes on: only the tests that need what is missing fail. */
+/** Logs a failure and continues: only the tests that need the missing service fail. */
 function install(packages) {
   console.log(`Installing ${packages.join(', ')} for the tests. This takes a minute or two, once.`)
   const ownPolicy = !existsSync(POLICY_FILE)

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { findService, installAll } from './services.mjs'
 
-/** An apt-get that knows all packages but these; it installs all it is asked for, or none. */
+/** A stub of apt-get that knows all packages but these, and installs all requested ones or none. */
 function aptGetWithout(...unknown: readonly string[]) {
   const installed: string[] = []
   const install = vi.fn((packages: readonly string[]) => {
@@ -20,7 +20,7 @@ describe('packages for the tests', () => {
     expect(install).toHaveBeenCalledTimes(1)
   })
 
-  test('that are unknown lose no others', () => {
+  test('are installed even if another one is unknown', () => {
     const { install, installed } = aptGetWithout('caddy')
     expect(installAll(['nginx-light', 'caddy', 'curl'], install)).toEqual([
       'Could not install caddy: Error: Unable to locate package caddy',
@@ -28,14 +28,14 @@ describe('packages for the tests', () => {
     expect(installed).toEqual(['nginx-light', 'curl'])
   })
 
-  test('are tried once where there is one', () => {
+  test('are tried only once if there is a single one', () => {
     const { install } = aptGetWithout('caddy')
     expect(installAll(['caddy'], install)).toHaveLength(1)
     expect(install).toHaveBeenCalledTimes(1)
   })
 })
 
-test('a service that is not there is named with its package', () => {
+test('a missing service is reported with its package', () => {
   vi.stubEnv('PATH', '/nonexistent')
   try {
     expect(() => findService('curl')).toThrow(

@@ -18,27 +18,27 @@ describe('every test file', () => {
     expect(inTiers.toSorted()).toEqual(files.toSorted())
   })
 
-  test('of the list of long tests is there', () => {
+  test('in the list of long tests exists', () => {
     expect(tiers.full.toSorted()).toEqual(FULL.toSorted())
   })
 })
 
-describe('a test file is', () => {
+describe('the tier of a test file', () => {
   const never = () => false
   const always = () => true
 
-  test('end to end by its folder', () => {
+  test('is e2e or full by its folder', () => {
     expect(tierOf('e2e/serve.test.ts', always)).toBe('e2e')
     expect(tierOf(String(FULL[0]), always)).toBe('full')
   })
 
-  test('one with services by what it imports', () => {
+  test('is services if it imports them', () => {
     expect(tierOf('packages/limiter/src/a.test.ts', always)).toBe('services')
     expect(tierOf('packages/limiter/src/a.test.ts', never)).toBe('unit')
     expect(tiers.services).toContain('tools/redis/server.test.ts')
   })
 
-  test('one with services where a helper of it imports them', () => {
+  test('is services if one of its helpers imports them', () => {
     expect(tiers.services).toContain(
       'packages/server/src/entrypoints/http/http-listener-tls.test.ts',
     )

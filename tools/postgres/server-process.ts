@@ -16,7 +16,7 @@ interface Owner {
   readonly gid: number
 }
 
-/** Undefined: this process is not root, and servers run as whoever runs it. */
+/** Undefined if this process is not root: servers then run as the current user. */
 export function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined
   for (const user of USERS) {
@@ -108,7 +108,7 @@ export class ServerProcess {
     const child = spawn(command, args, {
       cwd: folder,
       ...findOwner(),
-      // A file, not a pipe: nobody needs to read along, and nothing keeps this process waiting.
+      // A file, not a pipe: it needs no reader, and never blocks the server.
       stdio: ['ignore', log, log],
     })
     closeSync(log)

@@ -10,19 +10,19 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => server.stop())
 
-describe('a server', () => {
-  test('answers on the loopback, and says what went wrong', async () => {
+describe('a Postgres test server', () => {
+  test('answers on the loopback, and reports errors', async () => {
     expect(await server.psql("select 'a', 2")).toBe('a|2')
     await expect(server.psql('select nothing')).rejects.toThrow('column "nothing" does not exist')
   })
 
-  test('makes databases that know nothing of each other', async () => {
+  test('creates independent databases', async () => {
     const [one, other] = [await server.createDatabase(), await server.createDatabase()]
     await server.psql('create table here (a int)', one)
     expect(await server.psql("select to_regclass('here') is null", other)).toBe('t')
   })
 
-  test('keeps what was committed over a crash, on the same port', async () => {
+  test('keeps committed data over a crash, on the same port', async () => {
     const url = await server.createDatabase()
     await server.psql('create table kept (a int); insert into kept values (7)', url)
     const { port, pid } = server
@@ -31,7 +31,7 @@ describe('a server', () => {
     expect([server.port, server.pid === pid]).toEqual([port, false])
   })
 
-  test('answers nobody while it is paused, open connections neither', async () => {
+  test('answers no connection while it is paused, not even open ones', async () => {
     // Time for the connection to be made, and to be seen in the middle of something.
     const SLEEP_S = 4
     let isAnswered = false
@@ -47,7 +47,7 @@ describe('a server', () => {
     await answer
   })
 
-  test('is killed also while it is paused', async () => {
+  test('can be killed while it is paused', async () => {
     server.pause()
     await server.kill()
     expect(server.isRunning).toBe(false)
@@ -55,14 +55,14 @@ describe('a server', () => {
     expect(await server.psql('select 1')).toBe('1')
   })
 
-  test('leaves no folder', async () => {
+  test('leaves no folder behind', async () => {
     const other = await startPostgres()
     await other.stop()
     expect(existsSync(other.socketFolder)).toBe(false)
   })
 })
 
-test('PgBouncer lends a connection for one transaction, so what a session keeps is lost', async () => {
+test('PgBouncer assigns a connection for one transaction, so session state is lost', async () => {
   const bouncer = await startPgBouncer(server)
   const url = bouncer.urlOf(server.url)
   expect(new URL(url).port).toBe(String(bouncer.port))

@@ -29,7 +29,7 @@ const PSQL_OUTPUT_MAX = 64 * 1024 * 1024
 const DEBIAN_FOLDER = '/usr/lib/postgresql'
 
 export interface PostgresOptions {
-  /** Whether what is committed outlives a crash of the machine, not only of Postgres. */
+  /** Whether committed data survives a crash of the machine, not only of Postgres. */
   readonly fsync?: boolean
   /** More settings, `name=value`. */
   readonly config?: readonly string[]
@@ -235,7 +235,7 @@ class Server implements PostgresServer {
   }
 }
 
-/** As /proc has it: one that has ended stays a zombie until somebody asks for its exit code. */
+/** From /proc: a process that has exited stays a zombie until its exit code is read. */
 const STOPPED = 'T'
 const ENDED = 'Z'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCluster, type RedisCluster } from './cluster.js'
 
-describe('a cluster', () => {
+describe('a test cluster', () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster()
@@ -21,7 +21,7 @@ describe('a cluster', () => {
     expect(cluster.url).toBe(`redis+cluster://${cluster.nodes.map((n) => n.address).join(',')}`)
   })
 
-  test('answers ASK for a key that moved with its slot half way, MOVED after', async () => {
+  test('answers ASK for a moved key while its slot is being moved, and MOVED afterwards', async () => {
     const slot = await cluster.slotOf('{t}')
     const from = await cluster.primaryOf(slot)
     const to = cluster.nodes.slice(0, 3).find((node) => node !== from)
@@ -51,7 +51,7 @@ describe('a cluster', () => {
     expect(await from.call('CLUSTER', 'COUNTKEYSINSLOT', '0')).toBe(0)
   })
 
-  test('gives the slots of a killed primary to its replica, with what it had', async () => {
+  test('gives the slots of a killed primary to its replica, with their keys', async () => {
     const slot = await cluster.slotOf('kept')
     const primary = await cluster.primaryOf(slot)
     await primary.cli('SET', 'kept', 'yes')

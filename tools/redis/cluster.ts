@@ -34,7 +34,7 @@ export interface RedisCluster {
   waitForNewPrimary(slot: number, old: RedisServer): Promise<RedisServer>
   /** Moves as many slots, and the keys in them, from one primary to another; returns which. */
   moveSlots(count: number, from: RedisServer, to: RedisServer): Promise<readonly number[]>
-  /** Begins to move a slot: until it is finished, the old primary answers ASK for what is gone. */
+  /** Begins to move a slot: until it is finished, the old primary answers ASK for moved keys. */
   startSlotMove(slot: number, to: RedisServer): Promise<SlotMove>
   stop(): Promise<void>
 }
@@ -57,7 +57,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<RedisC
 function configOf(bus: number, { nodeTimeoutMs = 2000, config = [] }: ClusterOptions) {
   const enabled = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)]
   const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)]
-  // Redis waits 5 s for more replicas before it sends its data; here nobody else comes.
+  // Redis waits 5 s for more replicas before it sends its data; here there are no others.
   return [...enabled, ...timeout, '--repl-diskless-sync-delay', '0', ...config]
 }
 

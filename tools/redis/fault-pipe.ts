@@ -13,7 +13,7 @@ export interface Faults {
   /** Bytes vanish, and so does the end of the connection. */
   isLost?: boolean
   replace?: (bytes: Buffer) => Buffer
-  /** After so many, the connection is reset. */
+  /** The connection is reset after this many bytes. */
   bytesMax?: number
 }
 
@@ -103,7 +103,7 @@ export class FaultPipe {
     this.#source.resume()
   }
 
-  /** Delivers what is due, and comes back for the rest. */
+  /** Delivers what is due, and schedules the rest. */
   private pump(): void {
     clearTimeout(this.#timer)
     for (;;) {

@@ -71,7 +71,7 @@ const until = (what: string, isSo: () => boolean) => waitFor(what, async () => i
 const untilReceived = (client: Client, words: string) =>
   until(`"${words}" received`, () => client.received() === words)
 
-test('without a fault bytes pass both ways, and so do ends', async () => {
+test('without a fault bytes and connection ends pass both ways', async () => {
   const client = await dial()
   client.say('hello')
   await untilReceived(client, 'hello')
@@ -81,7 +81,7 @@ test('without a fault bytes pass both ways, and so do ends', async () => {
   await until('an end', () => client.ended() === 'end')
 })
 
-test('under delay bytes come later, in order, also on connections that were open', async () => {
+test('delay delivers bytes later and in order, also on connections that were already open', async () => {
   const client = await dial()
   proxy.delay(30, 20)
   const start = performance.now()
@@ -94,7 +94,7 @@ test('under delay bytes come later, in order, also on connections that were open
   expect(performance.now() - start).toBeGreaterThanOrEqual(60)
 })
 
-test('heal brings at once what was delayed', async () => {
+test('heal delivers delayed bytes immediately', async () => {
   const client = await dial()
   proxy.delay(3_600_000)
   client.say('hello')
@@ -104,7 +104,7 @@ test('heal brings at once what was delayed', async () => {
   await untilReceived(client, 'hello')
 })
 
-test('slow bytes trickle', async () => {
+test('slow delivers bytes in small pieces', async () => {
   const client = await dial()
   proxy.slow(1, 5)
   const start = performance.now()
@@ -118,7 +118,7 @@ test('slow bytes trickle', async () => {
   expect(performance.now() - start).toBeGreaterThanOrEqual(45)
 })
 
-test('cut resets what is open, and lets new connections through', async () => {
+test('cut resets open connections, and accepts new ones', async () => {
   const client = await dial()
   client.say('a')
   await untilReceived(client, 'a')
@@ -129,7 +129,7 @@ test('cut resets what is open, and lets new connections through', async () => {
   await untilReceived(next, 'b')
 })
 
-test('refuse turns new connections away and leaves open ones, until heal', async () => {
+test('refuse rejects new connections and keeps open ones, until heal', async () => {
   const client = await dial()
   proxy.refuse()
   await expect(dial()).rejects.toMatchObject({ code: 'ECONNREFUSED' })
@@ -141,7 +141,7 @@ test('refuse turns new connections away and leaves open ones, until heal', async
   await untilReceived(next, 'b')
 })
 
-test('a black hole accepts and swallows without an end; heal resets who lost bytes', async () => {
+test('a black hole accepts connections and drops all bytes; heal resets connections that lost bytes', async () => {
   const [open, idle] = [await dial(), await dial()]
   proxy.blackhole()
   const fresh = await dial()
@@ -160,7 +160,7 @@ test('a black hole accepts and swallows without an end; heal resets who lost byt
   }
 })
 
-test('what is forgotten is a black hole, and what is new is not', async () => {
+test('forget makes open connections a black hole, and new ones work', async () => {
   const open = await dial()
   proxy.forget()
   open.say('lost')
@@ -184,7 +184,7 @@ test('a black hole for replies alone lets commands through', async () => {
   expect([client.received(), client.ended()]).toEqual(['', undefined])
 })
 
-test('what was held arrives after heal, late and whole', async () => {
+test('held bytes arrive after heal, late and complete', async () => {
   const client = await dial()
   proxy.hold('to-server')
   client.say('late ')
@@ -207,7 +207,7 @@ test('garbage replaces replies, not commands', async () => {
   await until('a chosen reply', () => client.received().endsWith('-3'))
 })
 
-test('a limit passes so many bytes of replies and cuts, each connection anew', async () => {
+test('a limit passes this many bytes of replies and then resets, for each new connection again', async () => {
   const client = await dial()
   client.say('before')
   await untilReceived(client, 'before')
@@ -218,7 +218,7 @@ test('a limit passes so many bytes of replies and cuts, each connection anew', a
   expect([client.received(), fresh.received()]).toEqual(['before0123', '0123'])
 })
 
-test('faults add up', async () => {
+test('faults can be combined', async () => {
   const client = await dial()
   proxy.delay(20)
   proxy.limitData(4)
@@ -230,7 +230,7 @@ test('faults add up', async () => {
   expect(performance.now() - start).toBeGreaterThanOrEqual(40)
 })
 
-test('a server that is down is a reset, and much data passes whole', async () => {
+test('a server that is down gives a reset, and large data passes complete', async () => {
   const client = await dial()
   const much = 'x'.repeat(20_000_000)
   client.say(much)

@@ -24,7 +24,7 @@ export interface FaultProxy {
   readonly url: string
   /** Bytes arrive so much later, each way, plus a random part of the jitter. */
   delay(ms: number, jitterMs?: number): void
-  /** Bytes trickle: so many at once, each way, with a gap between. */
+  /** Bytes pass slowly: this many at once in each direction, with a gap between. */
   slow(bytes: number, gapMs: number): void
   /** Bytes wait, as in a network that is cut for a while; `heal` brings them, late. */
   hold(direction?: Direction): void
@@ -35,7 +35,7 @@ export interface FaultProxy {
   blackhole(direction?: Direction): void
   /** The same for connections that are open now, and for them alone: new ones are fine. */
   forget(): void
-  /** Replies are replaced, by random bytes of the same length unless told. */
+  /** Replies are replaced, by default with random bytes of the same length. */
   garbage(replace?: (reply: Buffer) => Buffer): void
   /**
    * Every connection is reset after so many more bytes of replies, counted from now. A reset right

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startSentinel, type RedisSentinelSet } from './sentinel.js'
 
-describe('a sentinel set', () => {
+describe('a Sentinel test set', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
     set = await startSentinel({ replicas: 2 })
@@ -18,7 +18,7 @@ describe('a sentinel set', () => {
     )
   })
 
-  test('replaces a killed primary with a replica that has what it had', async () => {
+  test('replaces a killed primary with a replica that has its keys', async () => {
     const primary = await set.primary()
     const [, copies] = await primary.pipeline([
       ['SET', 'kept', 'yes'],
@@ -33,7 +33,7 @@ describe('a sentinel set', () => {
     expect(await set.primary()).toBe(next)
   })
 
-  test('replaces a primary that lives when it is told to', async () => {
+  test('replaces a live primary on request', async () => {
     const old = await set.primary()
     const next = await set.failOver()
     expect(next).not.toBe(old)

@@ -43,7 +43,7 @@ export interface RedisSentinelSet {
 /** Settles once every sentinel knows the others and the replicas, which have their data. */
 export async function startSentinel(options: SentinelOptions = {}): Promise<RedisSentinelSet> {
   const { replicas = 1, sentinels: sentinelCount = 3, config = [] } = options
-  // Redis waits 5 s for more replicas before it sends its data; here nobody else comes.
+  // Redis waits 5 s for more replicas before it sends its data; here there are no others.
   const ready = ['--repl-diskless-sync-delay', '0', ...config]
   const secret = options.password === undefined ? {} : { password: options.password }
   if (options.password !== undefined) ready.push('--masterauth', options.password)

@@ -87,7 +87,7 @@ class Server {
     const child = spawn(command, this.args(), {
       cwd: this.folder,
       env: { ...process.env, ...env },
-      // A file, not a pipe: nobody needs to read along, and nothing keeps this process waiting.
+      // A file, not a pipe: it needs no reader, and never blocks the server.
       stdio: ['ignore', log, log],
     })
     closeSync(log)

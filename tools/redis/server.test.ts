@@ -5,7 +5,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { scanWithoutTtl, startRedis, type RedisServer } from './server.mjs'
 import { waitFor } from './wait-for.js'
 
-/** One that has ended stays listed until its parent, or whoever took its place, asks how. */
+/**
+ * A process that has exited stays listed until its parent, or the process that adopted it, reads
+ * its exit code.
+ */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -14,20 +17,20 @@ function isAlive(pid: number): boolean {
   }
 }
 
-describe('a server', () => {
+describe('a Redis test server', () => {
   let server: RedisServer
   beforeAll(async () => {
     server = await startRedis()
   })
   afterAll(() => server.stop())
 
-  test('answers on the loopback, outside the ports of outgoing connections', async () => {
+  test('listens on the loopback, outside the range of outgoing ports', async () => {
     expect(server.url).toBe(`redis://127.0.0.1:${server.port}`)
     expect(server.port).toBeLessThan(32_768)
     expect(await server.cli('CONFIG', 'GET', 'bind')).toBe('bind\n127.0.0.1')
   })
 
-  test('replies in the shapes of its commands', async () => {
+  test('returns replies in the types of their commands', async () => {
     expect(await server.call('SET', 'text', 'ä')).toBe('OK')
     expect(await server.call('GET', 'text')).toBe('ä')
     expect(await server.call('GET', 'none')).toBe(null)
@@ -50,7 +53,7 @@ describe('a server', () => {
     expect(isAlive(pid)).toBe(false)
   })
 
-  test('tells what it spent', async () => {
+  test('reports its CPU time and memory', async () => {
     const [cpuMs, memory] = [server.cpuMs(), await server.memory()]
     await server.cli('EVAL', 'for i = 1, 5000 do redis.call("SET", i, i, "PX", 60000) end', '0')
     await server.cli('EVAL', 'local x = 0 for i = 1, 1e7 do x = x + i end', '0')
@@ -59,7 +62,7 @@ describe('a server', () => {
     await server.cli('FLUSHALL')
   })
 
-  test('names the keys that would stay for ever', async () => {
+  test('lists the keys without expiry', async () => {
     const keys = Array.from({ length: 3000 }, (_, n) => `key:${n}`)
     await server.pipeline(keys.map((key) => ['SET', key, 'x', 'PX', '60000']))
     expect(await scanWithoutTtl(server)).toEqual([])
@@ -70,7 +73,7 @@ describe('a server', () => {
     expect((await scanWithoutTtl(server)).toSorted()).toEqual(['key:7', 'other'])
   })
 
-  test('keeps its connections while paused, answers after, and can be killed meanwhile', async () => {
+  test('keeps its connections while paused, answers afterwards, and can be killed meanwhile', async () => {
     server.pause()
     let isAnswered = false
     const answer = server.cli('PING').finally(() => {
@@ -88,7 +91,7 @@ describe('a server', () => {
   })
 })
 
-test('with persistence asked for, keys outlive a crash', async () => {
+test('with persistence keys survive a crash', async () => {
   const server = await startRedis({ config: ['--appendonly', 'yes'] })
   await server.cli('SET', 'key', 'kept')
   await server.restart()
@@ -97,14 +100,14 @@ test('with persistence asked for, keys outlive a crash', async () => {
   expect(existsSync(server.folder)).toBe(false)
 })
 
-test('a password stands in the address and is sent', async () => {
+test('a password is part of the URL and is sent', async () => {
   const server = await startRedis({ password: 'a b' })
   expect(server.url).toBe(`redis://:a%20b@${server.address}`)
   expect(await server.cli('PING')).toBe('PONG')
   await server.stop()
 })
 
-test('a start that fails says why, also where another server has the port', async () => {
+test('a failed start reports the reason, even if another server has the port', async () => {
   await expect(startRedis({ config: ['--no-such', 'x'] })).rejects.toThrow('Bad directive')
   await expect(startRedis({ command: 'no-such' })).rejects.toThrow('apt-get install redis-server')
   const server = await startRedis()
@@ -112,7 +115,7 @@ test('a start that fails says why, also where another server has the port', asyn
   await server.stop()
 })
 
-/** A process that starts one, tells of it, and then does something. */
+/** A process that starts a server, prints its address, and then does something. */
 function startOther(then: string) {
   const script = `import { startRedis } from ${JSON.stringify(new URL('server.mjs', import.meta.url))}
     const server = await startRedis()
@@ -128,7 +131,7 @@ test.each([
   ['fails', "throw new Error('x')"],
   ['is killed', "process.kill(process.pid, 'SIGKILL')"],
   ['is interrupted', "process.kill(process.pid, 'SIGINT')"],
-])('nothing is left of a process that %s', async (_, then) => {
+])('no server or folder is left after a process that %s', async (_, then) => {
   const other = startOther(then)
   const [[said]] = await Promise.all([once(other.stdout, 'data'), once(other, 'exit')])
   const { pid, folder } = JSON.parse(String(said))

@@ -22,14 +22,17 @@ async function aheadMs(ask: () => Promise<string>): Promise<readonly [number, nu
 test.each([
   ['TIME', () => server.cli('TIME')],
   ['TIME in a script', () => server.cli('EVAL', "return redis.call('TIME')", '0')],
-])('%s moves live, forth and back, by so many milliseconds', async (_, ask) => {
-  for (const ms of [0, HOUR_MS, 250, -HOUR_MS, -1.5, 0]) {
-    server.shiftClock(ms)
-    const [least, most] = await aheadMs(ask)
-    expect(least).toBeLessThanOrEqual(ms)
-    expect(most).toBeGreaterThanOrEqual(ms)
-  }
-})
+])(
+  '%s can be shifted while the server runs, forward and back, by the given milliseconds',
+  async (_, ask) => {
+    for (const ms of [0, HOUR_MS, 250, -HOUR_MS, -1.5, 0]) {
+      server.shiftClock(ms)
+      const [least, most] = await aheadMs(ask)
+      expect(least).toBeLessThanOrEqual(ms)
+      expect(most).toBeGreaterThanOrEqual(ms)
+    }
+  },
+)
 
 test('keys expire by the shifted clock', async () => {
   await server.cli('SET', 'key', 'x', 'PX', String(HOUR_MS))
@@ -40,7 +43,7 @@ test('keys expire by the shifted clock', async () => {
   server.shiftClock(0)
 })
 
-test('the shift outlives a restart, and is one server alone', async () => {
+test('the shift survives a restart, and affects one server only', async () => {
   server.shiftClock(-HOUR_MS)
   await server.restart()
   const other = await startShiftedRedis()

@@ -8,7 +8,7 @@ export interface SlotMove {
   readonly slot: number
   readonly from: RedisServer
   readonly to: RedisServer
-  /** Moves some keys, all unless told; returns how many there were to move. */
+  /** Moves some keys, by default all; returns how many there were to move. */
   moveKeys(count?: number): Promise<number>
   /** Moves the keys that are left, and gives the slot to its new primary. */
   finish(): Promise<void>
@@ -49,7 +49,7 @@ export async function startSlotMove(
     moveKeys,
     async finish() {
       await moveKeys()
-      // The new one first again: nobody may be without the slot in between.
+      // The new one first again, so that the slot always has an owner.
       const others = primaries.filter((node) => node !== from && node !== to)
       for (const node of [to, from, ...others]) await setSlot(node, 'NODE', toId ?? '')
     },

@@ -44,7 +44,7 @@ export function sweepServer(pid) {
   send('server', pid)
 }
 
-/** Its id may be somebody else's soon. */
+/** Its id may soon belong to another process. */
 export function serverEnded(pid) {
   send('ended', pid)
 }

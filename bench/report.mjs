@@ -1,4 +1,4 @@
-/** What every benchmark prints: the machine, medians, and one table. */
+/** The output of every benchmark: the machine, medians, and one table. */
 import { readFileSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
 
@@ -18,7 +18,7 @@ export function median(numbers) {
   return sorted[Math.floor(sorted.length / 2)]
 }
 
-/** Rows of text in columns; the first column to the left, the others to the right. */
+/** Rows of text in columns; the first is aligned left, the others right. */
 export function printTable(header, rows) {
   const all = [header, ...rows].map((row) => row.map(String))
   const widths = header.map((_, column) => Math.max(...all.map((row) => row[column].length)))

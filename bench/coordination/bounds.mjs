@@ -1,4 +1,4 @@
-/** What each coordination promises, and whether a fleet that was measured kept it. */
+/** The bound of each coordination mode, and whether a measured fleet stayed within it. */
 import { excessOf, besideExact, mostWithin } from './excess.mjs'
 import { MAX_STRANDED, SYNC_EVERY_MS } from './fleet.mjs'
 
@@ -10,37 +10,38 @@ export function leaseOf({ max }, nodes) {
   return Math.floor((MAX_STRANDED * max) / nodes)
 }
 
-/** The most that may be admitted beyond what the algorithm itself allows. */
+/** The largest admissible excess over what the algorithm itself allows. */
 function excessBound({ coordination, ...limit }, nodes, { asked, roundTripMs, lateMs }) {
   if (coordination === 'leased') {
     return limit.algorithm === 'fixed-window' ? 0 : nodes * leaseOf(limit, nodes)
   }
-  // What timers and round trips took at their longest, not what they should; and what was offered
-  // in the busiest interval of that length, not what was meant to be: a busy machine bunches calls.
+  // The longest measured timers and round trips, not the nominal ones; and the calls in the busiest
+  // interval of that length, because a busy machine bunches calls.
   const mergedMs = SYNC_EVERY_MS + lateMs + MERGE_TRIPS * roundTripMs
   const offered = mostWithin(asked, mergedMs * 1000)
   return Math.min((nodes - 1) * limit.max, offered)
 }
 
 /**
- * The bound of `local` is for one crossing of the limit, so for one window. A bucket owes what it
- * was too much; of a sliding counter that is not avenged, and comes again in the next window.
+ * The bound of `local` is for one crossing of the limit, so for one window. A bucket owes the
+ * excess; a sliding counter does not, so it may exceed again in the next window.
  */
 function spanOf({ coordination, algorithm, windowMs }) {
   const isPerWindow = coordination === 'local' && algorithm === 'sliding-window-counter'
   return isPerWindow ? windowMs * 1000 : Infinity
 }
 
-/** Undefined: nothing is promised. Where bursts cross edges, much is on its way back. */
+/**
+ * Undefined if there is no bound. When bursts cross window edges, many units are on their way back.
+ */
 function strandedBound({ coordination, isAimed, ...limit }, nodes) {
   if (isAimed) return undefined
   return coordination === 'leased' ? (nodes * leaseOf(limit, nodes)) / limit.max : 0
 }
 
 /**
- * What to look at where a window has too many: admissions that were asked for in a later window
- * than the store granted them in, and those whose window is not certain, because it ended between
- * asking and answering.
+ * Details for a window with too many admissions: those requested in a later window than the one in
+ * which the store granted them, and those whose window ended between request and answer.
  */
 function edgesOf({ windowMs }, calls) {
   const windowOf = (time) => Math.floor(time / (windowMs * 1000))
@@ -51,7 +52,7 @@ function edgesOf({ windowMs }, calls) {
   }
 }
 
-/** One row of figures, and what is wrong with it. */
+/** One row of figures, and its violations. */
 export function judge(cell, nodes, played) {
   const { max } = cell
   const { calls, admitted, scripts, byPosture, leastFleet, stats } = played
@@ -79,8 +80,8 @@ export function judge(cell, nodes, played) {
 }
 
 /**
- * At the worst moment. Units of a window that is over are nobody's: they are on their way back for
- * a round trip after its edge, or as long as timers are late.
+ * The maximum at any moment. Units of a window that is over do not count: they are being given back
+ * for a round trip after its edge, or as long as timers are late.
  */
 function mostHeld({ algorithm, windowMs }, { held, roundTripMs, lateMs }) {
   const isWindow = algorithm !== 'token-bucket'

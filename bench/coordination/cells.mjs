@@ -1,7 +1,7 @@
 /**
- * One cell of a table: one rule, one fleet, one way of calling. It is measured again where the
- * machine was too busy for it to be about coordination: the store was silent, so that a posture
- * decided, or heartbeats were so late that nodes took each other for dead.
+ * One cell of a table: one rule, one fleet, one pattern of calls. It is measured again if the
+ * machine was too busy to measure coordination: a posture decided because the store was late, or
+ * heartbeats were so late that nodes took each other for dead.
  */
 import { judge } from './bounds.mjs'
 import { startFleet } from './fleet.mjs'
@@ -9,7 +9,7 @@ import { startFleet } from './fleet.mjs'
 const TRIES_MAX = 4
 const WARM_UP = { rate: 4000, ms: 1000, max: 1000, windowMs: 1000 }
 
-/** A fleet with a rule for each time that a cell may be measured, whose code is compiled. */
+/** A fleet with a rule for each time that a cell may be measured, after a warm-up. */
 export async function startWarmFleet({ cells, ...options }) {
   const warmUps = warmUpsOf(cells)
   const attempts = cells.flatMap((cell) =>
@@ -37,10 +37,10 @@ function warmUpsOf(cells) {
   )
 }
 
-/** Each time with a counter that nobody knows. */
+/** Each time with a new counter. */
 const attempt = (cell, i) => ({ ...cell, id: `${cell.id}-${i}` })
 
-/** `startOf` says when to begin, in milliseconds since 1970; undefined: at once. */
+/** `startOf` returns when to begin, in milliseconds since 1970; undefined begins immediately. */
 export async function measureCell(fleet, cell, { duesOf, startOf }) {
   for (let i = 0; ; i++) {
     await fleet.meet()

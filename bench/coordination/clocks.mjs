@@ -1,4 +1,4 @@
-/** Nodes whose wall clocks are apart, and bursts aimed at the edges of windows. */
+/** Nodes with different wall clocks, and bursts at window edges. */
 import { evenly, measureCell, startWarmFleet } from './cells.mjs'
 
 const quick = process.argv.includes('--quick')

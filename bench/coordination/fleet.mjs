@@ -1,26 +1,26 @@
-/** A fleet of node processes over one Redis, and what all of them together did. */
+/** A fleet of node processes on one Redis, and their combined results. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { pin, readStore, startStore } from '../redis/processes.mjs'
 
-/** What every rule of these measurements has, and what is written on the page. */
+/** The settings of every rule in these measurements, as the page states them. */
 export const MAX_STRANDED = 0.05
 export const SYNC_EVERY_MS = 100
-/** So long that the posture has no part in this, even where ten processes share two cores. */
+/** Long enough that no posture decides, even if ten processes share two cores. */
 const DEADLINE_MS = 1000
 
 const NODE = fileURLToPath(new URL('./node.mjs', import.meta.url))
 const MEET_MS_MAX = 10_000
 const LOOK_EVERY_MS = 50
-/** Until the last order is sent, every node is told to begin by then. */
+/** Every node begins at this time, by which the last order has been sent. */
 const BEGIN_AFTER_MS = 100
 const REST_MS = 2000
 const POSTURE = 4
 
 const children = new Set()
-// However the benchmark ends, it leaves nothing behind.
+// Nothing is left behind, however the benchmark ends.
 process.once('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
@@ -89,14 +89,14 @@ class Fleet {
     return Promise.all(this.#nodes.map((node, i) => node.order(orderOf(i))))
   }
 
-  /** What heartbeats and the like ask of Redis in a second: no decision is to blame for them. */
+  /** The requests per second of heartbeats and similar, which belong to no decision. */
   async rest() {
     this.#restScripts = 0
     const { scripts } = await this.watch(() => sleep(REST_MS))
     this.#restScripts = scripts / REST_MS
   }
 
-  /** What Redis was asked because of what was done, and what all of it cost. */
+  /** The requests to Redis caused by the calls, and their total cost. */
   async watch(run) {
     const before = await readStore(this.#server)
     const startedMs = performance.now()
@@ -168,9 +168,9 @@ class Fleet {
 
 async function startNode(options, isPinned) {
   const env = { ...process.env, NODE_ENV: 'production' }
-  // For a look into a node: `BENCH_NODE_FLAGS=--cpu-prof`.
+  // To profile a node: `BENCH_NODE_FLAGS=--cpu-prof`.
   const execArgv = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
-  // Typed arrays go over as they are.
+  // Typed arrays are transferred unchanged.
   const serialization = 'advanced'
   const child = fork(NODE, [JSON.stringify(options)], { env, execArgv, serialization })
   children.add(child)
@@ -205,7 +205,7 @@ function answerOf(child) {
 
 const sorted = (times) => Float64Array.from(times).sort()
 
-/** Units that all nodes held together, at each of the moments that were looked at. */
+/** The units that all nodes held together, at each sampled moment. */
 function heldTogether(seen) {
   const looks = seen
     .flatMap((samples, node) => samples.map(([time, held]) => ({ time, node, held })))

@@ -1,22 +1,22 @@
-/** One caller on four processes: what each coordination asks of Redis, and how fast it decides. */
+/** One caller on four processes: the Redis requests and throughput of each coordination mode. */
 import { median } from '../report.mjs'
 import { evenly, startWarmFleet } from './cells.mjs'
 
 const quick = process.argv.includes('--quick')
 const NODES = 4
 const COORDINATIONS = ['exact', 'leased', 'split']
-/** How V8 compiles a process is a matter of luck, so there are several fleets of them. */
+/** V8's compilation varies from process to process, so several fleets are measured. */
 const FLEETS = quick ? 1 : 3
 const ROUNDS = 3
 const ROUND_MS = quick ? 600 : 1200
 const PACED_ROUNDS = quick ? 1 : 2
-/** Leases begin small: the longer, the less that matters. */
+/** Leases begin small; a longer run makes that matter less. */
 const PACED_MS = quick ? 4000 : 10_000
-/** Calls that wait at any time, on each node. */
+/** Concurrent calls on each node. */
 const WAITING = quick ? [64] : [1, 64]
-/** Benchmarks ask how fast, not how soon: nobody gives up. */
+/** A long deadline: the benchmark measures throughput, so no call times out. */
 const DEADLINE_MS = 10_000
-/** 1,000 for each node, the least that something is promised for; and more than anybody asks. */
+/** 1,000 for each node, the least for which there is a target; and more than any caller uses. */
 const SMALL = 4000
 const LARGE = 4_000_000
 const CROWD_RATE = 20_000
@@ -54,7 +54,7 @@ function cellOf(name, coordination, max) {
   }
 }
 
-/** As fast as they can, by turns, in the same processes. */
+/** At full speed, alternating, in the same processes. */
 async function hammerByTurns(fleet, waiting, rounds) {
   const hammer = (coordination) =>
     fleet.hammer({ rule: `large-${coordination}-0`, waiting, ms: ROUND_MS })
@@ -124,7 +124,7 @@ function leaseSums(found) {
   return { draws, drawn, spent }
 }
 
-/** What is wrong, whatever the machine: more spent than drawn. */
+/** An error on any machine: more spent than drawn. */
 export function problemsOfHotKey({ large, crowd, calm }) {
   return [...large, ...crowd, ...calm].flatMap(({ coordination, drawn, spent }) =>
     spent > drawn ? [`${coordination}: ${spent} units spent, but only ${drawn} drawn`] : [],

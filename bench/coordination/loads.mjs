@@ -1,4 +1,4 @@
-/** Fleets of 2, 5 and 10 nodes, offered from half the limit to ten times as much. */
+/** Fleets of 2, 5 and 10 nodes, with loads from half the limit to ten times the limit. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { evenly, measureCell, startWarmFleet } from './cells.mjs'
 
@@ -69,7 +69,7 @@ function cellsOf() {
   )
 }
 
-/** So that all of it is played within one window, and what is extra is extra once. */
+/** All calls fall into one window, so that the excess occurs once. */
 async function withinWindow() {
   const { windowMs } = TEXTBOOK
   const sinceMs = (Date.now() + BEGIN_AFTER_MS) % windowMs

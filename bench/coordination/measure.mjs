@@ -50,7 +50,7 @@ function describeMachine() {
   return `${cpus().length} x ${cpu?.model.trim()}, Node ${process.version}; hot keys ${describePlaces()}`
 }
 
-/** Every row that is not as promised, with what is wrong. */
+/** Every row that violates a bound, with the violation. */
 function problemsOf({ loads, textbook, clocks, hotKey }) {
   const rows = [...loads, textbook, ...clocks].flatMap(({ problems: found, ...row }) =>
     found.map((problem) => `NOT within the bound: ${problem}: ${JSON.stringify(row)}`),

@@ -14,15 +14,17 @@ import { redisStore } from '../../packages/limiter/dist/redis/index.js'
 const TICK_MS = 2
 const LOOK_EVERY_MS = 10
 const CLOCK_TICKS = 10
-/** Decisions that were made at once before whatever else there is gets its turn. */
+/** Synchronous decisions before other work gets a turn. */
 const DECIDED_PER_TURN = 32
 const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture']
 
 const { url, rules, fleetSize, deadlineMs, clockOffsetMs = 0 } = JSON.parse(process.argv[2])
-// The same for all nodes, and known here, so that receipts can be read.
+// The same for all nodes, and known here, so that receipts can be decoded.
 const secret = new Uint8Array(16).fill(7)
 const key = sipKey(secret)
-/** The longest that Redis took to answer, and this process to read it, since it was last asked. */
+/**
+ * The longest time that Redis took to answer, and this process to read it, since the last query.
+ */
 let roundTripMs = 0
 const observer = {
   batch: (_address, seconds) => {
@@ -137,7 +139,7 @@ function watch(rule, nowUs) {
   }
 }
 
-/** So many callers, each of which asks again as soon as it is answered. */
+/** This many callers, each of which calls again as soon as it is answered. */
 async function hammer({ rule, waiting, ms }) {
   const call = { attributes: { cell: rule, user: 'u1' } }
   const cpu = process.cpuUsage()

@@ -1,4 +1,4 @@
-/** Puts what was measured onto the page: tables between markers, plots beside it, all numbers. */
+/** Writes the results to the page: tables between markers, plots beside it, and all numbers. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { excessPlot, strandedPlot } from './plots.mjs'
@@ -28,7 +28,7 @@ export function writePage(measured) {
   writeFileSync(PAGE, replace(page, 'machine', `${measured.machine}.`))
 }
 
-/** What stands between `<!-- measured: name -->` and `<!-- end -->`. */
+/** The text between `<!-- measured: name -->` and `<!-- end -->`. */
 function replace(page, name, content) {
   const begin = `<!-- measured: ${name} -->\n`
   const from = page.indexOf(begin)
@@ -37,7 +37,7 @@ function replace(page, name, content) {
   return `${page.slice(0, from + begin.length)}\n${content}\n\n${page.slice(to)}`
 }
 
-/** Columns of numbers to the right, as they are printed. */
+/** Columns of numbers are aligned right, as printed. */
 function markdownOf({ header, rows }) {
   const all = [header, ...rows]
   const widths = header.map((_, i) => Math.max(3, ...all.map((row) => row[i].length)))

@@ -1,9 +1,9 @@
-/** What was measured beside what is promised, as panels: one for each algorithm. */
+/** Measurements beside their bounds, as panels: one for each algorithm. */
 import { image, line, point, text } from './svg.mjs'
 
 const PANEL = { width: 260, height: 200, left: 52, top: 74, gap: 24 }
 const FOOT = 44
-/** Of a share axis in powers of ten; below it lies the row of those that are 0. */
+/** A logarithmic axis of shares; below it is a row for those that are 0. */
 const LEAST = 0.001
 const ZERO_ROW = 22
 
@@ -98,7 +98,7 @@ function frame({ left, algorithm, axis, loads, hasLabels }) {
   ]
 }
 
-/** 0.1 %, 10 %: no more digits than there are. */
+/** 0.1 %, 10 %: only significant digits. */
 function percent(part) {
   return `${Number((part * 100).toPrecision(2))} %`
 }

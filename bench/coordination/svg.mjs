@@ -1,6 +1,6 @@
 /**
- * Just enough SVG for a few panels of points. It brings its own ground, so that it is readable on
- * any page, also where nobody asks for the scheme.
+ * Minimal SVG for a few panels of points. It has its own background, so that it is readable on any
+ * page, even without support for colour schemes.
  */
 
 const STYLE = `
@@ -36,7 +36,7 @@ export function line(x1, y1, x2, y2, kind) {
   return `<line x1="${at(x1)}" y1="${at(y1)}" x2="${at(x2)}" y2="${at(y2)}" class="${kind}"/>`
 }
 
-/** Shapes differ as colours do, for whoever does not see those. */
+/** Shapes differ as colours do, for readers who cannot distinguish the colours. */
 export function point(x, y, series, label) {
   const shapes = [
     `<circle cx="${at(x)}" cy="${at(y)}" r="4.5"`,

@@ -1,4 +1,4 @@
-/** What was measured, as tables: the same ones for the terminal and for the page. */
+/** The results as tables: the same ones for the terminal and for the page. */
 import { TARGETS } from './hot-key.mjs'
 
 const count = (number) => Math.round(number).toLocaleString('en-US')
@@ -7,7 +7,7 @@ const perDecision = (calls) => (calls < 0.1 ? calls.toFixed(4) : calls.toFixed(2
 const times = (load) => `${load} x`
 const beside = (measured, bound) => `${measured} of ${bound}`
 
-/** Distinct values in the order in which they come. */
+/** Distinct values in order of appearance. */
 const distinct = (rows, field) => [...new Set(rows.map((row) => row[field]))]
 
 /** Every table by its name: a title, a header, and rows of text. */
@@ -135,9 +135,9 @@ function pacedTable({ nodes, crowd, calm, limits }) {
   }
 }
 
-/** What was promised of hot keys. A target that is missed fails nothing. */
+/** Targets for hot keys. A missed target fails nothing. */
 export function targetsTable({ large, crowd, calm }) {
-  // The last has the most waiting, where `exact` does best.
+  // The last has the most concurrent calls, where `exact` does best.
   const leased = (rows) => rows.findLast(({ coordination }) => coordination === 'leased')
   const verdict = (isReached) => (isReached ? 'reached' : 'NOT reached')
   const { ratio } = leased(large)

@@ -1,4 +1,4 @@
-/** The least that a decision API can do: read a body, parse it, answer. */
+/** The minimal decision API: reads a body, parses it, answers. */
 import { createServer } from 'node:http'
 import { listen } from './listen.mjs'
 

@@ -1,9 +1,9 @@
-/** The calls that are measured: a hundred callers with a key each, who read an order in turn. */
+/** The measured calls: a hundred callers with a key each, which read an order in turn. */
 const CALLERS = 100
 const ADDRESS = '203.0.113.7'
 
 export const KEY_HEADER = 'x-api-key'
-/** What the peers allow a caller in an hour: never reached, as none of our limits is. */
+/** The limit of the peers per caller and hour: never reached, like our own limits. */
 export const PEER_MAX = 1_000_000_000
 export const PEER_WINDOW_MS = 3_600_000
 
@@ -15,14 +15,14 @@ export const callers = Array.from({ length: CALLERS }, (_, i) => ({
 
 const path = (i) => `/v1/orders/${1000 + i}`
 
-/** What goes through a gateway. */
+/** Calls through a gateway. */
 export const forwarded = callers.map(({ key }, i) => ({
   method: 'GET',
   path: path(i),
   headers: { [KEY_HEADER]: key, accept: 'application/json', 'user-agent': 'bench/1.0' },
 }))
 
-/** The same calls as a program asks about them. */
+/** The same calls as requests to the decision API. */
 export const decisionCalls = callers.map(({ key, user, plan }, i) => ({
   method: 'POST',
   path: '/v1/check',

@@ -1,4 +1,4 @@
-/** `POST /v1/check` against a handler that does no more than parse the same JSON. */
+/** `POST /v1/check` against a handler that only parses the same JSON. */
 import { decisionCalls } from './calls.mjs'
 import { AMOUNT, measureAll, printRatios, printSubjects, ROUNDS, ratioOf } from './measure.mjs'
 import { describePlaces, startLoad, startServer, stopAll } from './processes.mjs'
@@ -26,7 +26,7 @@ function report(subjects) {
   printSubjects(subjects)
   const goal = { target: `at least ${SHARE_LEAST}`, isReached: (ratio) => ratio >= SHARE_LEAST }
   printRatios('Sluice of bare, ratio of each pair', [
-    // The other way round: what takes half the CPU answers twice as many with it.
+    // The inverse: half the CPU per call means twice the throughput.
     { what: 'requests per second of CPU', ratio: ratioOf(bare, sluice, 'cpu'), ...goal },
     { what: 'requests per second, as sent', ratio: ratioOf(sluice, bare, 'rate') },
   ])

@@ -14,7 +14,7 @@ await app.register(rateLimit, {
 await app.register(proxy, {
   upstream: process.argv[2],
   disableRequestLogging: true,
-  // Room for every path of the benchmark: parsing them again is its main cost, says its manual.
+  // A cache for every path of the benchmark: its manual says that parsing them is its main cost.
   cacheURLs: 2 * callers.length,
   undici: { connections: 256, pipelining: 1, keepAliveTimeout: 600_000 },
 })

@@ -1,4 +1,4 @@
-/** The least a proxy can do with the client that Sluice uses: no limit, no header looked at. */
+/** The minimal proxy with the client that Sluice uses: no limit, no header inspected. */
 import { createServer } from 'node:http'
 import { Pool } from 'undici'
 import { listen } from './listen.mjs'

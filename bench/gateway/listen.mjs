@@ -1,4 +1,4 @@
-/** How a server of the benchmark starts: on a free port, which it tells in one line of JSON. */
+/** Starts a server of the benchmark on a free port, which it prints as one line of JSON. */
 export function announce(server) {
   const { port } = server.address()
   console.log(JSON.stringify({ url: `http://127.0.0.1:${port}` }))

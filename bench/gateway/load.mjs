@@ -1,6 +1,6 @@
 /**
- * The load, in a process of its own: a closed loop of 32 connections that sends a fixed number of
- * requests whenever it is told to, and checks that each was answered with 200.
+ * The load generator, in a process of its own: a closed loop of 32 connections that sends a fixed
+ * number of requests on command, and checks that each was answered with 200.
  */
 import autocannon from 'autocannon'
 

@@ -17,7 +17,7 @@ export async function measureAll(load, subjects, requests) {
   }
   for (let round = 0; round < ROUNDS; round++) {
     process.stderr.write(`round ${round + 1} of ${ROUNDS}\n`)
-    // To and fro, so that a machine that slows down is not the fault of the last.
+    // Forward and back, so that a machine that slows down does not penalize the last.
     const turn = round % 2 === 0 ? subjects : subjects.toReversed()
     for (const subject of turn) {
       subject.results.push(await measure(load, subject, requests, AMOUNT))
@@ -42,7 +42,7 @@ export function ratioOf(subject, base, figure) {
   return { median: median(ratios), least: Math.min(...ratios), most: Math.max(...ratios) }
 }
 
-/** One line per subject: medians of what was measured. */
+/** One line per subject: medians of its results. */
 export function printSubjects(subjects) {
   const cell = (results, figure, digits) =>
     median(results.map((result) => result[figure])).toFixed(digits)
@@ -58,7 +58,7 @@ export function printSubjects(subjects) {
   )
 }
 
-/** One line per ratio: what was aimed at, if anything, and whether it was reached. */
+/** One line per ratio: its target, if any, and whether it was reached. */
 export function printRatios(title, lines) {
   printTable(
     [title, 'median', 'lowest', 'highest', 'target', ''],

@@ -1,6 +1,6 @@
 /**
- * Processes of the benchmark, each on a core: the subject on one, everything else on the others,
- * so that what is measured does not wait for what measures it.
+ * Processes of the benchmark: the subject on one core, everything else on the others, so that the
+ * load generator does not slow down the subject.
  */
 import { fork, spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -14,12 +14,12 @@ const START_MS = 30_000
 const STOP_MS = 15_000
 const places = findPlaces()
 const running = new Set()
-// However the benchmark ends, it leaves nothing behind.
+// Nothing is left behind, however the benchmark ends.
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL')
 })
 
-/** Where each role runs: a list of cores for taskset, or nothing where it cannot be said. */
+/** The cores of each role for taskset, or nothing if cores cannot be assigned. */
 function findPlaces() {
   const hasTaskset = spawnSync('taskset', ['--version']).status === 0
   const cores = hasTaskset ? allowedCores() : []
@@ -46,7 +46,7 @@ export function placed(role) {
   return core === undefined ? [] : ['taskset', '-c', String(core)]
 }
 
-/** Starts a server and waits for the line of JSON that says where it listens. */
+/** Starts a server and waits for the line of JSON with its address. */
 export function startServer(role, file, { args = [] } = {}) {
   const path = fileURLToPath(new URL(file, import.meta.url))
   const [command, ...rest] = [...placed(role), process.execPath, ...flags(role), path, ...args]
@@ -60,7 +60,7 @@ export function startServer(role, file, { args = [] } = {}) {
     const timer = setTimeout(fail, START_MS, `does not listen after ${START_MS} ms`)
     child.once('error', ({ message }) => fail(message))
     child.once('exit', (code) => fail(`ended with ${code} before it listened`))
-    // Reading goes on: a full pipe would stop a server that logs.
+    // Keeps reading, because a full pipe would block a server that logs.
     createInterface(child.stdout).on('line', (line) => {
       const urls = readUrls(line)
       if (urls === undefined) return
@@ -70,13 +70,13 @@ export function startServer(role, file, { args = [] } = {}) {
   })
 }
 
-/** Production, and nothing of the settings that a user may have for a Sluice of their own. */
+/** Production mode, without the user's own Sluice settings. */
 function plainEnvironment() {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
   return { ...Object.fromEntries(kept), NODE_ENV: 'production' }
 }
 
-/** For a look into a subject: `BENCH_NODE_FLAGS=--cpu-prof`. */
+/** To profile a subject: `BENCH_NODE_FLAGS=--cpu-prof`. */
 function flags(role) {
   if (role !== 'subject') return []
   return (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
@@ -95,7 +95,7 @@ export function startLoad(file = './load.mjs') {
   return child
 }
 
-/** Ends what was started here, each by its handle; resolves when all have ended. */
+/** Stops the processes started here, each by its handle; resolves when all have exited. */
 export async function stopAll() {
   const alive = [...running].filter(
     ({ exitCode, signalCode }) => exitCode === null && signalCode === null,

@@ -1,4 +1,4 @@
-/** Sluice as its users start it: the command, with a configuration file and a rules file. */
+/** Sluice as users start it: the command, with a configuration file and a rules file. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ writeFileSync(noRules, 'rules: []\n')
 
 let started = 0
 
-/** Everything that is not said here is as by default. JSON is YAML. */
+/** Everything else has its default. JSON is valid YAML. */
 export function startSluice({ upstream, rules, headers }) {
   const name = `sluice-${started++}`
   const config = join(folder, `${name}.yaml`)

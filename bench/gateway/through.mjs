@@ -5,13 +5,13 @@ import { describePlaces, startLoad, startServer, stopAll } from './processes.mjs
 import { startSluice } from './sluice.mjs'
 
 const RULES_MOST = 1.1
-/** How many of the ten rules a call meets. */
+/** How many of the ten rules match a call. */
 const MET = 4
 
 try {
   const subjects = await startSubjects()
   for (const subject of Object.values(subjects)) await requireLimits(subject)
-  // The pair that is compared to the percent stands side by side.
+  // The pair with the strictest target is measured side by side.
   await measureAll(startLoad(), Object.values(subjects), forwarded)
   report(subjects)
 } finally {
@@ -38,7 +38,7 @@ async function startSubjects() {
   }
 }
 
-/** Whether a subject does the work it is measured for: its headers tell of so many limits. */
+/** Checks that a subject does the measured work: its headers list this many limits. */
 async function requireLimits({ name, limits, url }) {
   const [{ path, headers: sent }] = forwarded
   const { headers } = await fetch(new URL(path, url), { headers: sent })

@@ -1,4 +1,4 @@
-/** What every subject forwards to: a fixed answer of some 230 bytes over kept connections. */
+/** The upstream of every subject: a fixed answer of some 230 bytes over keep-alive connections. */
 import { createServer } from 'node:http'
 import { listen } from './listen.mjs'
 

@@ -19,7 +19,10 @@ function rulesOf(count) {
   }))
 }
 
-/** 5,000 callers, each of whom meets two rules of the set: as many counters however many rules. */
+/**
+ * 5,000 callers, each matched by two rules of the set: the number of counters does not depend on
+ * the number of rules.
+ */
 function callsOf(count) {
   let seed = 7
   return Array.from({ length: 5000 }, (_, i) => {

@@ -1,7 +1,4 @@
-/**
- * One subject in a process of its own: fills its counters, then runs a round whenever it is told
- * to.
- */
+/** One subject in a process of its own: fills its counters, then runs a round on command. */
 import { subjects } from './subjects.mjs'
 
 const [, , name, counters] = process.argv

@@ -1,14 +1,14 @@
 /**
- * The load of `npm run bench -- observability`: so many decisions a second, whatever the server
- * makes of them, in arrays over a few kept connections. Tells how many were answered.
+ * The load of `npm run bench -- observability`: a fixed rate of decisions, whatever the server
+ * answers, in arrays over a few keep-alive connections. Reports how many were answered.
  */
 import { Pool } from 'undici'
 
-/** Decisions of one array. */
+/** Decisions in one array. */
 export const BATCH = 20
 const TURN_MS = 5
 const CALLERS = 100_000
-/** One in so many calls is of somebody who is always refused. */
+/** One in this many calls is of a caller that is always refused. */
 const REFUSED_EVERY = 10
 
 process.on('message', ({ url, perSecond, seconds }) => {

@@ -1,6 +1,6 @@
 /**
- * What it costs a decision that somebody looks: a dashboard open in a real browser, and metrics
- * scraped every second, against nobody looking, under the same load in alternating rounds.
+ * The cost of observability for a decision: a dashboard open in a real browser and metrics scraped
+ * every second, against neither, under the same load in alternating rounds.
  */
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'

@@ -28,7 +28,7 @@ const MEASURE_MS = options.quick ? 20_000 : Number(options.minutes) * 60_000
 const WARM_UP_MS = options.quick ? 5000 : 20_000
 const TRIAL_MS = options.quick ? 5000 : 20_000
 const SHARE_MIN = 0.9999
-/** Rates that are tried where the one wanted is not held, as shares of it. */
+/** Rates to try if the target rate is not sustained, as shares of it. */
 const STEPS = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1]
 
 const server = await startStore()
@@ -56,7 +56,7 @@ try {
   await stopAll()
 }
 
-/** The highest rate that is held in a trial. */
+/** The highest rate that is sustained in a trial. */
 async function findRate() {
   const trials = []
   let found
@@ -75,7 +75,7 @@ async function findRate() {
   return found
 }
 
-/** All nodes together at a rate, each with its part of it. */
+/** All nodes together at a rate, each with its share. */
 async function run(rate, ms) {
   const before = await readStore(server)
   const startedMs = performance.now()
@@ -88,7 +88,7 @@ async function run(rate, ms) {
     rate,
     reached: calls / seconds / rate,
     share: byStore / calls,
-    // Nodes are alike, and each has as many calls: the slower one speaks for both.
+    // Nodes are alike and have the same number of calls: the slower one represents both.
     percentiles: results[0].percentiles.map((_, i) =>
       Math.max(...results.map(({ percentiles }) => percentiles[i])),
     ),

@@ -7,9 +7,9 @@ import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 
 const { url, callers, deadlineMs } = JSON.parse(process.argv[2])
-/** Calls that are due leave at each tick; a late tick sends all that were due meanwhile. */
+/** Due calls are sent at each tick; a late tick sends all that were due meanwhile. */
 const TICK_MS = 1
-/** More than this many unanswered calls mean that the machine does not carry the rate. */
+/** More unanswered calls than this mean that the machine cannot sustain the rate. */
 const UNANSWERED_MAX = 100_000
 
 const store = redisStore({ url, deadlineMs })
@@ -37,7 +37,7 @@ process.on('message', (order) => {
 process.on('disconnect', () => process.exit())
 process.send({})
 
-/** So many calls a second for so long; the figures are in microseconds. */
+/** Makes calls at this rate for this long; the figures are in microseconds. */
 async function run({ rate, ms }) {
   const latency = createHistogram({ lowest: 1, highest: 60_000_000, figures: 3 })
   const total = Math.round((rate * ms) / 1000)

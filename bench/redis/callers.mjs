@@ -1,10 +1,10 @@
-/** Who calls: 10^5 callers with three names each, drawn evenly or as crowds draw (Zipf). */
+/** The callers: 10^5 with three names each, drawn uniformly or by Zipf's law. */
 
 export const CALLERS = 100_000
 const DRAWS = 2 ** 20
 const ZIPF_EXPONENT = 1
 
-/** Made before anything is measured: what making a text costs is nobody's decision. */
+/** Created before the measurement, because building texts is not part of a decision. */
 export function makeNames(count = CALLERS) {
   const list = (what) => Array.from({ length: count }, (_, i) => `${what}-${i}`)
   return { users: list('user'), teams: list('team'), devices: list('device') }

@@ -19,7 +19,7 @@ import { printTargets } from './targets.mjs'
 
 const ROUNDS = quick ? 3 : 5
 const ROUND_MS = quick ? 300 : 500
-/** Where something is promised: longer, and in several processes, which compile each in its way. */
+/** Cells with a target: longer, and in several processes, because V8's compilation varies. */
 const KEY_ROUNDS = 3
 const KEY_ROUND_MS = quick ? 400 : 1000
 const KEY_PROCESSES = quick ? 1 : 3
@@ -44,7 +44,7 @@ try {
   const only = (...names) => subjects.filter(({ name }) => names.includes(name))
   const without = (...names) => subjects.filter(({ name }) => !names.includes(name))
   await measureCells(subjects, ({ waiting }) => waiting > 1, { autoPipelining: true })
-  // With one caller there is nothing to pipeline, and asking for it costs a turn.
+  // With one caller there is nothing to pipeline, and trying costs a turn.
   const alone = { autoPipelining: false }
   await measureCells(without(PEER_AUTO), ({ waiting }) => waiting === 1, alone)
   const { redis_version: version } = await subjects[0].server.info('server')

@@ -10,7 +10,7 @@ import { shimUpstash } from './upstash.mjs'
 
 const MAX = 1000
 const DAY_S = 86_400
-/** So much is taken at once that no counter expires before the last is there. */
+/** So much is taken at once that no counter expires before the last is created. */
 const COST = { least: 100, most: 999 }
 const WAITING = 2048
 const KEYS_PER_SCRIPT = 1000

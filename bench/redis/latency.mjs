@@ -87,7 +87,7 @@ async function measureSlice({ server, workers: [worker], path }, generator, { ra
   }
 }
 
-/** So many callers wait at any time, in the subject's own process. */
+/** This many concurrent calls, in the subject's own process. */
 async function measureLoopback(subjects) {
   await useWorkers(subjects, { autoPipelining: false })
   const results = new Map()

@@ -4,10 +4,10 @@ import { readStore, startStore, startWorker } from './processes.mjs'
 import { MAX_UNREACHED } from './subjects.mjs'
 
 export const quick = process.argv.includes('--quick')
-/** Benchmarks ask how fast, not how soon: nobody gives up. */
+/** A long deadline: the benchmark measures throughput, so no call times out. */
 const DEADLINE_MS = 10_000
 
-/** A Redis for each subject, with every counter that is asked for later. */
+/** A Redis for each subject, with every counter that is used later. */
 export async function openSubjects(names) {
   const subjects = []
   for (const name of names) {
@@ -20,7 +20,7 @@ export async function openSubjects(names) {
   return subjects
 }
 
-/** Replaces the processes of all subjects by such ones; they are warm when it is done. */
+/** Replaces the processes of all subjects; the new ones are warmed up when it resolves. */
 export async function useWorkers(subjects, { processes = 1, warms = true, ...options }) {
   const all = { deadlineMs: DEADLINE_MS, autoPipelining: true, max: MAX_UNREACHED, ...options }
   for (const subject of subjects) {
@@ -40,14 +40,14 @@ export async function useWorkers(subjects, { processes = 1, warms = true, ...opt
 export async function measureRounds(subjects, rounds, measure) {
   const results = new Map(subjects.map(({ name }) => [name, []]))
   for (let round = 0; round < rounds; round++) {
-    // To and fro, so that a machine that slows down is not the fault of the last.
+    // Forward and back, so that a machine that slows down does not penalize the last.
     const turn = round % 2 === 0 ? subjects : subjects.toReversed()
     for (const subject of turn) results.get(subject.name).push(await measure(subject))
   }
   return results
 }
 
-/** One round of one subject: so many processes share the callers who wait. */
+/** One round of one subject: this many processes share the concurrent calls. */
 export async function measureClosed({ server, workers }, { waiting, processes = 1, ...order }) {
   const busy = workers.slice(0, processes)
   const before = await readStore(server)

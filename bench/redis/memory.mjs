@@ -12,7 +12,7 @@ const quick = process.argv.includes('--quick')
 const SMALL = quick ? 100_000 : 1_000_000
 const LARGE = quick ? 1_000_000 : 20_000_000
 const PACKED_BYTES_MOST = 50
-/** A table that grows is there twice for a while. */
+/** A table that grows exists twice for a while. */
 const HEADROOM = 1.6
 const STEADY_LOOKS = 4
 const LOOK_EVERY_MS = 500
@@ -50,7 +50,7 @@ async function measure(name, fill, counters) {
   }
 }
 
-/** Once nothing grows or shrinks any more: tables are moved by and by. */
+/** Waits until memory is stable, because tables are moved gradually. */
 async function steadyBytes(server) {
   let last = 0
   let steady = 0

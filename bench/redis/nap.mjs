@@ -1,4 +1,4 @@
-/** Waiting for less than a millisecond, which timers of Node cannot. */
+/** Sleeps for less than a millisecond, which Node's timers cannot. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 const NAP_MS = 0.05

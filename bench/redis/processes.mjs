@@ -1,6 +1,6 @@
 /**
- * Processes of the benchmark: a Redis for each subject, and the processes that ask it. All of Redis
- * has one core, the others have the rest, so that neither takes from the other what is measured.
+ * Processes of the benchmark: a Redis for each subject, and its clients. All Redis servers share
+ * one core, the clients have the others, so that they do not compete.
  */
 import { fork, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { startRedis } from '../../tools/redis/server.mjs'
 const places = findPlaces()
 const workers = new Set()
 const servers = new Set()
-// However the benchmark ends, it leaves nothing behind.
+// Nothing is left behind, however the benchmark ends.
 process.once('exit', () => {
   for (const child of workers) child.kill('SIGKILL')
 })
@@ -35,7 +35,7 @@ export function describePlaces() {
   return `pinned: Redis on core ${places.redis}, node processes on ${places.worker}`
 }
 
-/** All threads of a process that runs. */
+/** All threads of a running process. */
 export function pin(pid, role) {
   if (places !== undefined) spawnSync('taskset', ['-acp', places[role], String(pid)])
 }
@@ -47,9 +47,9 @@ export async function startStore({ isPinned = true } = {}) {
   return server
 }
 
-/** One process that has opened a subject and waits for orders. */
+/** One process that has opened a subject and waits for commands. */
 export async function startWorker(options) {
-  // For a look into a subject: `BENCH_NODE_FLAGS=--cpu-prof`.
+  // To profile a subject: `BENCH_NODE_FLAGS=--cpu-prof`.
   const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
   const worker = await startProcess('./worker.mjs', options, options.subject, flags)
   pin(worker.pid, 'worker')
@@ -61,7 +61,7 @@ export function startGenerator() {
   return startProcess('./generator.mjs', {}, 'generator')
 }
 
-/** A way to a Redis that takes so long, each way. `url` is where it begins. */
+/** A proxy to a Redis with this delay in each direction. `url` is its address. */
 export async function startDelay(server, delayMs) {
   const proxy = await startProcess('./delay-proxy.mjs', { port: server.port, delayMs }, 'delay')
   return { url: `redis://127.0.0.1:${proxy.first.port}`, stop: proxy.stop }
@@ -100,19 +100,19 @@ async function stop(child) {
   workers.delete(child)
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = once(child, 'exit')
-  // It ends by itself, so that a profile is written.
+  // It exits by itself, so that a profile is written.
   child.disconnect()
   await ended
 }
 
-/** Ends what was started here, each by its handle. */
+/** Stops the processes started here, each by its handle. */
 export async function stopAll() {
   await Promise.all([...workers].map(stop))
   await Promise.all([...servers].map((server) => server.stop()))
   servers.clear()
 }
 
-/** Microseconds of CPU that Redis has used, all threads, and how many scripts it was asked for. */
+/** CPU time of Redis in microseconds, all threads, and how many scripts it ran. */
 export async function readStore(server) {
   const [cpu, commands] = await Promise.all([server.info('cpu'), server.info('commandstats')])
   const calls = /calls=(\d+)/.exec(commands.cmdstat_evalsha ?? '')?.[1] ?? 0

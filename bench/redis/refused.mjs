@@ -1,4 +1,4 @@
-/** Callers far over their limit, who ask again and again; whoever remembers refusals may do so. */
+/** Callers far over their limit that retry constantly; libraries that cache refusals may do so. */
 import { printTable } from '../report.mjs'
 import { measureRounds, medianOf, quick, useWorkers } from './measure.mjs'
 import { readStore } from './processes.mjs'
@@ -31,7 +31,7 @@ export async function measureRefused(subjects) {
 }
 
 async function measure({ server, workers: [worker] }, callers) {
-  // Just refused, as whoever asks again and again is.
+  // Just refused, like a caller that retries constantly.
   await worker.order({ kind: 'exhaust', callers })
   const before = await readStore(server)
   const { decisions, seconds, cpuUs } = await worker.order({

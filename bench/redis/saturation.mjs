@@ -1,7 +1,7 @@
 /**
- * A fleet that keeps one Redis busy all the time: whether throughput holds while every process has
- * more to ask than Redis can answer, with a slow script of somebody else beside, and whether
- * latency is back as soon as that is over.
+ * A fleet that saturates one Redis: whether throughput holds while every process has more calls
+ * than Redis can answer, with a slow script of another client, and whether latency recovers as soon
+ * as that ends.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { printTable } from '../report.mjs'

@@ -14,7 +14,7 @@ const RULES = [
   ['per-device', 'device'],
 ]
 
-/** What ratios are against: with ioredis as it comes, and with all of a turn in one write. */
+/** The baseline of ratios: ioredis by default, and with all commands of a turn in one write. */
 export const PEER = 'rate-limiter-flexible'
 export const PEER_AUTO = 'rate-limiter-flexible, auto-pipelining'
 export const SLUICE = 'Sluice'
@@ -50,7 +50,7 @@ async function openSluice({ url, max, layout, deadlineMs, algorithm = 'fixed-win
   }
 }
 
-/** Of rate-limiter-flexible's settings: nothing is asked of a connection that is not there. */
+/** A setting of rate-limiter-flexible: nothing is sent without a connection. */
 async function openFlexible({ url, max, autoPipelining }) {
   const { RateLimiterRedis } = await import('rate-limiter-flexible')
   const storeClient = await connect(url, autoPipelining)
@@ -69,7 +69,7 @@ async function openFlexible({ url, max, autoPipelining }) {
     one: (user) => first.consume(user),
     three: (user, team, device) =>
       Promise.all([first.consume(user), second.consume(team), third.consume(device)]),
-    // It rejects where it refuses.
+    // It rejects to refuse.
     admits: (result) => result.allowed !== false,
   }
 }

@@ -1,4 +1,4 @@
-/** What was expected, and whether it was reached. A target that is missed fails nothing. */
+/** The targets, and whether they were reached. A missed target fails nothing. */
 import { printTable } from '../report.mjs'
 import { medianOf, ratioOf } from './measure.mjs'
 import { PEER, PEER_AUTO, SLUICE } from './subjects.mjs'
@@ -29,7 +29,7 @@ const FIGURES = { rate: 'decisions/s', redisUs: 'Redis CPU', clientUs: 'client C
 function rowOf({ peer, rules, waiting, figure, target, isReached }, resultsOf) {
   const results = resultsOf(rules, waiting)
   const base = results?.get(peer)
-  // With one caller nobody pipelines, so there is one configuration of it.
+  // With one caller there is no pipelining, so there is only one configuration.
   if (base === undefined) return []
   const { median, least, most } = ratioOf(results.get(SLUICE), base, figure)
   return [

@@ -1,4 +1,4 @@
-/** What a figure is held against. A target that is missed fails nothing. */
+/** The target of a figure. A missed target fails nothing. */
 
 export const atLeast = (least) => ({
   target: `at least ${least}`,

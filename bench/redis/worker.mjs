@@ -1,4 +1,6 @@
-/** One process that asks Redis: opens one subject, then does what it is told, and measures it. */
+/**
+ * One client process of Redis: opens one subject, then runs and measures what the parent requests.
+ */
 import { createServer } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { CALLERS, makeDraws, makeNames } from './callers.mjs'
@@ -21,7 +23,7 @@ const decideThree = (i) => three(users[i], teams[i], devices[i])
 const draws = { uniform: makeDraws('uniform', seed), zipf: makeDraws('zipf', seed) }
 const latencies = new Float64Array(LATENCIES_MAX)
 const orders = { fill, warm, closed, paced, exhaust, refused, serve, used }
-/** CPU of this process when `used` was last asked for. */
+/** CPU time of this process at the last call of `used`. */
 let usedBefore = process.cpuUsage()
 
 process.on('message', ({ kind, ...order }) => {
@@ -42,7 +44,7 @@ async function fill() {
   return {}
 }
 
-/** So that all code is compiled before it is measured. */
+/** Warms up, so that all code is compiled before the measurement. */
 async function warm() {
   for (const rules of [1, 3, 1, 3]) {
     await closed({ waiting: WARM_UP_WAITING, rules, spread: 'uniform', ms: WARM_UP_MS })
@@ -50,7 +52,7 @@ async function warm() {
   return {}
 }
 
-/** So many callers, each of which asks again as soon as it is answered. */
+/** This many callers, each of which calls again as soon as it is answered. */
 async function closed({ waiting, rules, spread, ms }) {
   const decide = rules === 1 ? decideOne : decideThree
   const draw = draws[spread]
@@ -120,7 +122,7 @@ async function serve({ path, rules }) {
     const answer = (call) => {
       const bytes = Buffer.allocUnsafe(4)
       bytes.writeUInt32LE(call)
-      // All that one turn answers is one write, as of any server that takes care.
+      // All answers of one turn are one write, as in a well-made server.
       if (socket.writableCorked === 0) {
         socket.cork()
         process.nextTick(() => socket.uncork())
@@ -148,7 +150,7 @@ async function serve({ path, rules }) {
   return {}
 }
 
-/** CPU of this process since it was last asked for. */
+/** CPU time of this process since the last call. */
 async function used() {
   const cpuUs = usedSince(usedBefore)
   usedBefore = process.cpuUsage()
@@ -167,7 +169,7 @@ async function exhaust({ callers }) {
   return {}
 }
 
-/** The first callers, all over their limit, ask again as soon as they are refused. */
+/** The first callers, all over their limit, call again as soon as they are refused. */
 async function refused({ callers, ms }) {
   const cpu = process.cpuUsage()
   const started = performance.now()

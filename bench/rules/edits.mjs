@@ -1,7 +1,7 @@
 /**
- * How long the thread that decides is held while somebody changes one rule of 10,000, against
- * reading them all: what a change would mean, as an editor asks it at every key, and the rules that
- * are put in force then, on every node.
+ * How long the thread that decides is blocked while one rule of 10,000 is changed, compared with
+ * parsing all of them: the preview of a change, which an editor requests at every keystroke, and
+ * the activation of the rules on every node.
  */
 import { parseRules, RuleCache } from '../../packages/core/dist/index.js'
 import { createLimiter } from '../../packages/limiter/dist/index.js'
@@ -25,7 +25,7 @@ const rules = Array.from({ length: RULES }, (_, i) => ruleOf(i, 100))
 const edited = new Set([`rule-${EDITED}`])
 
 let typed = 0
-/** As it stands after one more key. */
+/** The rule after one more keystroke. */
 function afterOneKey() {
   return { routes: [], rules: rules.with(EDITED, ruleOf(EDITED, 1 + (typed++ % 1000))) }
 }
@@ -59,7 +59,7 @@ for (let round = 0; round <= ROUNDS; round++) {
   for (const { work, prepare = (set) => set, times } of ways) {
     const set = prepare(afterOneKey())
     const ms = time(() => work(set))
-    // The first is to get warm.
+    // The first is a warm-up.
     if (round > 0) times.push(ms)
   }
 }

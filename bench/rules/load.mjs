@@ -69,7 +69,7 @@ async function fill(store) {
   if (batch.length > 0) await commit()
 }
 
-/** Until rules, overrides and keys are in force. */
+/** Until rules, overrides and keys are active. */
 async function start(open, lastKnownGood) {
   const limiter = createLimiter({ rules: undefined })
   const keys = new RegisteredKeys()

@@ -57,7 +57,7 @@ const deciding = [
 
 const ADDRESS_RULES = [{ id: 'per-address', by: ['ip'], limits: [LIMIT] }]
 
-/** A network of each of these lengths for every caller that is asked for, or for none of them. */
+/** A network of each of these lengths for every caller in the calls, or for none of them. */
 function limiterOfNetworks(lengths, first = 10) {
   const limiter = createLimiter({ rules: ADDRESS_RULES })
   const limits = [{ ...LIMIT, max: 2_000_000_000, windowMs: 3_600_000 }]

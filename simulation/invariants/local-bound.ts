@@ -1,9 +1,9 @@
 /**
- * Over-admission of local counts: at most what is offered while a unit spent on one node is not
- * known on the others, and at most what n-1 nodes can admit by themselves meanwhile, above what the
- * algorithm allows.
+ * Over-admission of local counts: above what the algorithm allows, at most the calls made while a
+ * unit spent on one node is not known to the others, and at most what n-1 nodes can admit by
+ * themselves in that time.
  *
- * Meanwhile is T + D. Nodes merge twice in each `syncEvery` T, so a unit is reported after T/2 at
+ * That time is T + D. Nodes merge twice in each `syncEvery` T, so a unit is reported after T/2 at
  * most and on its way once; then another node reads after T/2 at most, which is there and back. So
  * D is three ways, one and a half exchanges. A round that is answered later than the next one is
  * due takes that one's place, so where an exchange is longer than T/2, rounds are as far apart.
@@ -13,8 +13,8 @@
  * return may be admitted again.
  *
  * That is for each time that a caller crosses its limit, not for a run:
- * - The next window begins with nothing known of it on any node, and what was too much in the last
- *   one is not avenged. So each window that an interval touches may have it, t/window + 2 of them
+ * - The next window begins with nothing known of it on any node, and the excess of the last
+ *   one is not charged to it. So each window that an interval touches may have it, t/window + 2 of them
  *   at most; where `syncEvery` is as long as the window, each admits a limit for every node.
  * - A bucket pays it back before it admits again, but owes at most max(burst, n, n*rate*T): what is
  *   reported beyond that is forgiven, and may be admitted once more.

@@ -1,8 +1,8 @@
 /**
- * No false refusal beyond the stated ones.
+ * No false refusal beyond the documented ones.
  *
- * A refusal that no store was asked for is held against the store at that very moment: would it
- * have had room? Then it is false, unless one of these, which are stated:
+ * A refusal made without the store is compared with the store at that moment. If the store had
+ * capacity, the refusal is false, except in these documented cases:
  * - another node gave something back to the counter within the time that a refusal is remembered
  *   (1 s; for leases at most as long as they last, for local counts until the next read), of which
  *   this one cannot have heard;

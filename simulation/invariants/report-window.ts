@@ -1,5 +1,5 @@
 /**
- * What is charged to a window was spent in it.
+ * Units charged to a window were spent in it.
  *
  * For every node, counter and window of the store: units that the node charged as of that window
  * are at most the units it admitted then, by posture or by its own counts. A node knows the store's

@@ -1,8 +1,8 @@
 /**
  * Charges to the store and admissions are equal in the end.
  *
- * For every live node and counter, at the end of a run: units granted by the store whose answer
- * the node received, less those it gave back, plus those it charged afterwards, are never more than the
+ * For every live node and counter, at the end of a run: units granted by the store whose answer the
+ * node received, less those it gave back, plus those it charged afterwards, are never more than the
  * units it admitted. So nothing that was granted is lost (a lease that ends is given back, and a
  * refused call pays nothing), and nothing is charged twice. Where nothing goes wrong they are the
  * same. A charge of which the node does not know whether it was done is neither repeated nor given

@@ -13,9 +13,9 @@
  * return may be admitted again.
  *
  * That is for each time that a caller crosses its limit, not for a run:
- * - The next window begins with nothing known of it on any node, and the excess of the last
- *   one is not charged to it. So each window that an interval touches may have it, t/window + 2 of them
- *   at most; where `syncEvery` is as long as the window, each admits a limit for every node.
+ * - The next window begins with nothing known of it on any node, and the excess of the last one is
+ *   not charged to it. So each window that an interval touches may have it, t/window + 2 of them at
+ *   most; where `syncEvery` is as long as the window, each admits a limit for every node.
  * - A bucket pays it back before it admits again, but owes at most max(burst, n, n*rate*T): what is
  *   reported beyond that is forgiven, and may be admitted once more.
  *

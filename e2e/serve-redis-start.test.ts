@@ -165,7 +165,10 @@ describe('sluice serve at its start', () => {
     await waitFor(program, () => program.output().includes('ECONNREFUSED'))
     program.signal('SIGTERM')
     const { code, output } = await waitForExit(program)
-    expect([code, output]).toEqual([0, expect.stringContaining('received signal during startup, exiting')])
+    expect([code, output]).toEqual([
+      0,
+      expect.stringContaining('received signal during startup, exiting'),
+    ])
   })
 
   test('serve --check validates the URL without connecting', async () => {

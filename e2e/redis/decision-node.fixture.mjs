@@ -1,6 +1,6 @@
 /**
- * One node that decides a number of calls, of which some wait at any time. Prints the results as one
- * line of JSON.
+ * One node that decides a number of calls, of which some wait at any time. Prints the results as
+ * one line of JSON.
  *
  *     node decision-node.fixture.mjs '{ "url": …, "rules": …, "calls": 1000, "waiting": 64 }'
  */

@@ -39,7 +39,7 @@ export interface Step<State> extends Outcome {
 export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs'
 
 /** What code outside the algorithms may know of an algorithm, instead of its name. */
-export interface AlgorithmTraits {
+interface AlgorithmTraits {
   /**
    * bucket: a level that refills. queue: calls leave one after the other. window: a count for each
    * window. log: an entry for each instant.
@@ -62,12 +62,12 @@ export interface AlgorithmTraits {
 }
 
 /** Whole numbers, one after the other. */
-export interface NumberSource {
+interface NumberSource {
   readCount(): number
 }
 
 /** One number of a state, and in how many bytes Redis stores it. */
-export interface StateField {
+interface StateField {
   readonly name: string
   readonly bytes: 2 | 4 | 7
   /** In how many where one of the state's numbers does not fit. */
@@ -85,7 +85,7 @@ export interface StateLayout<State> {
 }
 
 /** The part of a limit's arithmetic that differs between algorithms. */
-export type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
+type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
 
 export interface Algorithm<State> extends AlgorithmTraits {
   readonly name: AlgorithmName

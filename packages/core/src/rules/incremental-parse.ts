@@ -21,7 +21,7 @@ export interface CachedRule {
   readonly warnings: readonly Diagnostic[]
 }
 
-export interface PartialSet {
+interface PartialSet {
   /** The set without the rules that stay. */
   readonly source: object
   /**

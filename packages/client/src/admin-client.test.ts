@@ -94,15 +94,18 @@ describe('a method of the client', () => {
     expect(seen?.headers['authorization']).toBe('Bearer t0')
   })
 
-  test.each(ROUTES)('takes an echo of %s for no answer', async (_line, call) => {
-    const server = await startServer({ body: { from: 'an upstream', method: 'GET' } })
-    await expect(call(createAdminClient({ url: server.url }))).rejects.toMatchObject({
-      code: 'unexpected',
-      message: expect.stringContaining('Is this the admin listener of Sluice?'),
-    })
-  })
+  test.each(ROUTES)(
+    'refuses the echo of another server as the response to %s',
+    async (_line, call) => {
+      const server = await startServer({ body: { from: 'an upstream', method: 'GET' } })
+      await expect(call(createAdminClient({ url: server.url }))).rejects.toMatchObject({
+        code: 'unexpected',
+        message: expect.stringContaining('Is this the admin listener of Sluice?'),
+      })
+    },
+  )
 
-  test('sends objects as JSON, and text as it was written', async () => {
+  test('sends objects as JSON, and text unchanged', async () => {
     const server = await startServer({ body: { version: 4, diff: {} } })
     const client = createAdminClient({ url: server.url })
     await client.applyRules([rule])
@@ -116,7 +119,7 @@ describe('a method of the client', () => {
     expect(server.requests[0]?.headers['authorization']).toBeUndefined()
   })
 
-  test('sends what belongs to a session with changes, and no token', async () => {
+  test('sends the CSRF header of a session with changes, and no token', async () => {
     const server = await startServer({ body: { version: 4, rules: [], trials: [] } })
     const session: { csrf?: string } = {}
     const client = createAdminClient({ url: server.url, csrf: () => session.csrf })
@@ -130,7 +133,7 @@ describe('a method of the client', () => {
     expect(server.requests.some(({ headers }) => 'authorization' in headers)).toBe(false)
   })
 
-  test('answers with what the server sent, text as text', async () => {
+  test('returns what the server sent, text as text', async () => {
     const page = { version: 3, routes: [], strictPaths: false, rules: [], next: null }
     const server = await startServer(
       { body: page },
@@ -151,7 +154,7 @@ describe('a method of the client', () => {
   })
 })
 
-describe('the address', () => {
+describe('the address of the client', () => {
   test.each([
     ['127.0.0.1:9090', 'accepted: http:// or https:// and a host'],
     ['ftp://127.0.0.1', 'accepted: http:// or https:// and a host'],
@@ -173,24 +176,24 @@ describe('the address', () => {
     'http://sluice.localhost',
     'https://sluice.example',
     'https://sluice.example/behind/a/prefix/',
-  ])('%s may have the token', (url) => {
+  ])('%s may be sent the token', (url) => {
     expect(() => createAdminClient({ url, token: 't0' })).not.toThrow()
   })
 
-  test('a token goes in clear to another machine only where that is asked for', () => {
+  test('a token is sent in clear text to another machine only if the options allow it', () => {
     const url = 'http://sluice.example'
     expect(() => createAdminClient({ url })).not.toThrow()
     expect(() => createAdminClient({ url, token: 't0', insecure: true })).not.toThrow()
   })
 
-  test('a token that no header can carry is refused, and not shown', () => {
+  test('a token that no header can carry is refused, and the error does not show it', () => {
     const create = () => createAdminClient({ url: 'http://127.0.0.1', token: 'se\ncret' })
     expect(create).toThrow('token: found 7 characters')
     expect(create).not.toThrow('cret')
   })
 })
 
-test('the id of a caller is in the order of the rule, each value encoded', () => {
+test('a caller id has the attributes in the order of the rule, each value encoded', () => {
   expect(callerId(['user', 'route'], { route: 'GET /a', user: 'a,b=c' })).toBe(
     'user=a%2Cb%3Dc,route=GET%20%2Fa',
   )

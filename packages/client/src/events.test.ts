@@ -70,7 +70,7 @@ async function follow(url: string, count: number, fetch?: Fetch) {
 }
 
 describe('following events', () => {
-  test('tells of each, sends the token, and ends when it is told to', async () => {
+  test('reports each event, sends the token, and ends when it is stopped', async () => {
     const server = await serve(stream(`retry: 2000\n\n${rules(1)}${rules(2)}`, false))
     const { lines, waits, result } = await follow(server.url, 2)
     expect(lines).toEqual(['open', '{"version":1}', '{"version":2}'])
@@ -78,14 +78,14 @@ describe('following events', () => {
     expect(server.requests).toEqual([{ url: '/admin/v1/events', authorization: 'Bearer t0' }])
   })
 
-  test('comes back after the end of a stream, and says so', async () => {
+  test('reconnects after the end of a stream, and reports the disconnect', async () => {
     const server = await serve(stream(rules(1), true), stream(rules(2), false))
     const { lines, result } = await follow(server.url, 2)
     expect(lines).toEqual(['open', '{"version":1}', 'lost', 'open', '{"version":2}'])
     expect(result).toBe('ended')
   })
 
-  test('waits longer with each failure, up to ten seconds, and never as long as others', async () => {
+  test('waits longer after each failure, up to ten seconds, with jitter', async () => {
     const server = await serve(refuse(503))
     const { lines, waits, result } = await follow(server.url, 1)
     expect(result).toBe('ended')
@@ -106,21 +106,21 @@ describe('following events', () => {
     expect(waits[2]).toBeLessThanOrEqual(500)
   })
 
-  test.each([401, 403])('gives up with %d, and tells why', async (status) => {
+  test.each([401, 403])('gives up on status %d, and reports why', async (status) => {
     const server = await serve(stream(rules(1), true), refuse(status))
     const { lines, result } = await follow(server.url, 2)
     expect(lines).toEqual(['open', '{"version":1}', 'lost'])
     expect(result).toMatchObject({ name: 'AdminError', status, code: 'unauthorized' })
   })
 
-  test('goes on where nobody answers, or another program does', async () => {
+  test('retries if the server does not answer, or another program does', async () => {
     const page: Answer = (response) => response.end('<h1>hello</h1>')
     const drop: Answer = (response) => response.destroy()
     const server = await serve(drop, page, stream(rules(1), false))
     expect((await follow(server.url, 1)).lines).toEqual(['lost', 'lost', 'open', '{"version":1}'])
   })
 
-  test('a character that was cut in two is one again', async () => {
+  test('joins a character that was cut in two by chunks', async () => {
     const bytes = new TextEncoder().encode('event: rules\ndata: {"version":1,"by":"é😀"}\n\n')
     const body = new ReadableStream<Uint8Array>({
       start(controller) {
@@ -133,7 +133,7 @@ describe('following events', () => {
     expect(lines).toEqual(['open', '{"version":1,"by":"é😀"}'])
   })
 
-  test('what a listener throws is not taken for a lost connection', async () => {
+  test('does not treat an error thrown by a listener as a lost connection', async () => {
     const server = await serve(stream(rules(1), false))
     const client = createAdminClient({ url: server.url })
     const onEvent = () => {
@@ -142,14 +142,14 @@ describe('following events', () => {
     await expect(client.events({ onEvent })).rejects.toThrow('a mistake of the page')
   })
 
-  test('nothing is asked for where it was ended before', async () => {
+  test('sends no request if it was stopped before it started', async () => {
     const server = await serve(stream(rules(1), false))
     const client = createAdminClient({ url: server.url })
     await client.events({ onEvent: () => {}, signal: AbortSignal.abort() })
     expect(server.requests).toEqual([])
   })
 
-  test('reads no refusal without an end', async () => {
+  test('stops reading the body of a refusal that does not end', async () => {
     const piece = new Uint8Array(1024 * 1024).fill(120)
     let sent = 0
     const body = new ReadableStream({

@@ -14,8 +14,8 @@ const text = (event: string, data: unknown) => `event: ${event}\ndata: ${JSON.st
 
 const rules = (version: number) => ({ event: 'rules', data: { version } })
 
-describe('events', () => {
-  test('come whole, however the text of them was cut', () => {
+describe('readEvents', () => {
+  test('yields each event whole, however the text was cut', () => {
     const versions = fc.array(fc.nat(), { maxLength: 5 })
     const cuts = fc.array(fc.nat({ max: 400 }), { maxLength: 40 })
     fc.assert(
@@ -31,18 +31,18 @@ describe('events', () => {
     )
   })
 
-  test('of names that nobody knows yet, or without JSON, are passed over', () => {
+  test('ignores events with unknown names, or without JSON', () => {
     const odd = ['event: rules\ndata: {\n\n', 'data: {}\n\n', 'event: rules\n\n', '\n\n', ':\n\n']
     const { events } = readAll([...odd, text('later', {}), text('rules', { version: 3 })])
     expect(events).toEqual([rules(3)])
   })
 
-  test('a datum of several lines is one, and a field without a colon has no value', () => {
+  test('joins data of several lines, and reads a field without a colon as empty', () => {
     const { events } = readAll(['event:rules\ndata\ndata: {"version":\ndata:4}\n\n'])
     expect(events).toEqual([rules(4)])
   })
 
-  test('whatever text comes, nothing is thrown', () => {
+  test('throws nothing, whatever the text', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary' })), (pieces) => {
         expect(() => readAll(pieces)).not.toThrow()
@@ -50,7 +50,7 @@ describe('events', () => {
     )
   })
 
-  test('one without an end is given up', () => {
+  test('rejects an event that does not end', () => {
     expect(readAll(['event: tick\ndata: ', 'x'.repeat(5 * 1024 * 1024)]).isGood).toBe(false)
     const line = `data: ${'x'.repeat(1024 * 1024)}\n`
     expect(readAll([line, line, line, line, line]).isGood).toBe(false)

@@ -23,8 +23,8 @@ const failureOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   )
 
-describe('a problem', () => {
-  test('is an AdminError with its code, its detail and the present version', async () => {
+describe('an error response', () => {
+  test('becomes an AdminError with its code, its detail and the current version', async () => {
     const server = await startServer(
       problem(409, { error: 'version_conflict', detail: 'now at 7', version: 7 }),
     )
@@ -40,7 +40,7 @@ describe('a problem', () => {
     })
   })
 
-  test('has the problems of rules, each with its place', async () => {
+  test('carries the problems of rules, each with its place', async () => {
     const errors = [{ code: 'bad-limit', message: 'a.yaml:1:2: bad', field: 'limits[0]' }]
     const server = await startServer(
       problem(400, { error: 'rules_invalid', detail: '1 error', errors: [...errors, 'junk'] }),
@@ -49,7 +49,7 @@ describe('a problem', () => {
     expect(error).toMatchObject({ code: 'rules_invalid', errors })
   })
 
-  test('without a body of Sluice says so, and names the address', async () => {
+  test('without a problem body reports so, and names the address', async () => {
     const server = await startServer({ status: 404, body: '<h1>nothing here</h1>' })
     const error = await failureOf(clientOf(server.url).client.listRules())
     expect(error).toMatchObject({
@@ -59,13 +59,13 @@ describe('a problem', () => {
     })
   })
 
-  test('is a success that is no JSON, too', async () => {
+  test('is also a 2xx response that is not JSON', async () => {
     const server = await startServer({ body: 'hello' })
     const error = await failureOf(clientOf(server.url).client.listRules())
     expect(error).toMatchObject({ code: 'unexpected', status: 200 })
   })
 
-  test('is a redirect: the token does not follow it', async () => {
+  test('is also a redirect: the token does not follow it', async () => {
     const other = await startServer({})
     const server = await startServer({ status: 307, headers: { location: `${other.url}/x` } })
     const error = await failureOf(clientOf(server.url).client.listRules())
@@ -74,13 +74,13 @@ describe('a problem', () => {
   })
 })
 
-describe('a client that is told to wait', () => {
+describe('a client that receives 429 with Retry-After', () => {
   const tooMany = (after?: string) => ({
     ...problem(429, { error: 'rate_limited', detail: 'slowly' }),
     headers: after === undefined ? {} : { 'retry-after': after },
   })
 
-  test('waits so long, and sends the same again', async () => {
+  test('waits for that time, and sends the same request again', async () => {
     const server = await startServer(tooMany('2'), tooMany(), { body: { version: 8, diff: {} } })
     const { client, waits } = clientOf(server.url)
     expect(await client.rollback(3)).toMatchObject({ version: 8 })
@@ -88,7 +88,7 @@ describe('a client that is told to wait', () => {
     expect(server.requests.map(({ body }) => body)).toEqual(Array(3).fill('{"version":3}'))
   })
 
-  test('gives up after three times, or after as many as it was made for', async () => {
+  test('gives up after three retries, or after as many as its options set', async () => {
     const server = await startServer(tooMany('1'))
     const { client, waits } = clientOf(server.url)
     expect(await failureOf(client.listRules())).toMatchObject({ status: 429 })
@@ -98,14 +98,14 @@ describe('a client that is told to wait', () => {
     expect(never.waits).toEqual([])
   })
 
-  test('does not wait for more than half a minute', async () => {
+  test('does not wait longer than half a minute', async () => {
     const server = await startServer(tooMany('31'))
     const { client, waits } = clientOf(server.url)
     expect(await failureOf(client.listRules())).toMatchObject({ status: 429 })
     expect(waits).toEqual([])
   })
 
-  test('does not take 503 for it', async () => {
+  test('does not retry a 503', async () => {
     const server = await startServer({
       ...problem(503, { error: 'rules_unavailable', detail: 'gone' }),
       headers: { 'retry-after': '1' },
@@ -115,8 +115,8 @@ describe('a client that is told to wait', () => {
   })
 })
 
-describe('a server that cannot be reached', () => {
-  test('is named, with what to do', async () => {
+describe('a server that does not answer', () => {
+  test('is named in the error, with what to do', async () => {
     const server = await startServer({})
     await server.close()
     const error = await failureOf(clientOf(server.url).client.rollback(3))
@@ -127,7 +127,7 @@ describe('a server that cannot be reached', () => {
     })
   })
 
-  test('in the middle of a change leaves it unknown, and it is not sent again', async () => {
+  test('during a change leaves its result unknown, and the change is not sent again', async () => {
     const server = await startServer({ drop: true })
     const error = await failureOf(clientOf(server.url).client.rollback(3))
     expect(error).toMatchObject({
@@ -137,14 +137,14 @@ describe('a server that cannot be reached', () => {
     expect(server.requests).toHaveLength(1)
   })
 
-  test('in the middle of a question changed nothing', async () => {
+  test('during a read changes nothing', async () => {
     const server = await startServer({ drop: true })
     expect(await failureOf(clientOf(server.url).client.listRules())).toMatchObject({
       isUncertain: false,
     })
   })
 
-  test('in time is told as such', async () => {
+  test('by the timeout is reported as a timeout', async () => {
     const fetch: Fetch = (_url, { signal }) =>
       new Promise((_resolve, reject) => {
         signal?.addEventListener('abort', () => reject(signal.reason as Error))
@@ -158,7 +158,7 @@ describe('a server that cannot be reached', () => {
   })
 })
 
-test('an answer without end is cut, and told of', async () => {
+test('a response without end is cut, and the error reports it', async () => {
   let chunks = 0
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {

@@ -15,8 +15,8 @@ const namesOf = (folder: URL, ending: string) =>
     .filter((name) => name.endsWith(ending))
     .map((name) => name.slice(0, -ending.length))
 
-describe('bad files', () => {
-  test.each(namesOf(FOLDER, '.yaml'))('%s: the messages are the ones on file', (name) => {
+describe('invalid files', () => {
+  test.each(namesOf(FOLDER, '.yaml'))('%s: the messages equal the stored ones', (name) => {
     const file = `${name}.yaml`
     const text = readFixture(file)
     const { config, errors } = parseConfig(text, { file, env: {}, readFile: () => TOKEN })
@@ -27,11 +27,11 @@ describe('bad files', () => {
     expect([...codes].sort()).toEqual(companion === undefined ? [name] : [name, companion].sort())
   })
 
-  test('each has its messages, and no messages lack a file', () => {
+  test('each has stored messages, and no stored messages lack a file', () => {
     expect(namesOf(FOLDER, '.txt').sort()).toEqual(namesOf(FOLDER, '.yaml').sort())
   })
 
-  test('a file of more than 4 MiB is too large, however empty', () => {
+  test('a file of more than 4 MiB is refused, even one of spaces', () => {
     const options = { file: 'f', env: {}, readFile: () => TOKEN }
     const most = 4 * 1024 * 1024
     expect(parseConfig(' '.repeat(most), options).errors).toEqual([])
@@ -41,7 +41,7 @@ describe('bad files', () => {
     ])
   })
 
-  test('more than 10,000 keys are too many', () => {
+  test('more than 10,000 keys are refused', () => {
     const text = JSON.stringify({ identity: { keys: Array.from({ length: 10_001 }, () => ({})) } })
     const { errors } = parseConfig(text, { file: 'f', env: {}, readFile: () => TOKEN })
     expect(errors.map(({ message }) => message)).toEqual([
@@ -50,7 +50,7 @@ describe('bad files', () => {
   })
 })
 
-describe('good files', () => {
+describe('valid files', () => {
   const folder = new URL('valid/', FOLDER)
   test.each(namesOf(folder, '.yaml'))('%s: no problem', (name) => {
     const text = readFixture(`valid/${name}.yaml`)
@@ -62,14 +62,14 @@ describe('good files', () => {
   })
 })
 
-describe('variables', () => {
+describe('environment variables', () => {
   const cases = JSON.parse(readFixture('environment.json')) as readonly {
     readonly env: Readonly<Record<string, string>>
     readonly errors: readonly string[]
     readonly warnings: readonly string[]
   }[]
   test.each(cases.map((each) => [JSON.stringify(each.env), each] as const))(
-    '%s: the messages are the ones on file',
+    '%s: the messages equal the stored ones',
     (_name, { env, errors, warnings }) => {
       const parsed = parseConfig(undefined, { file: undefined, env, readFile: () => TOKEN })
       expect(parsed.errors.map(({ message }) => message)).toEqual(errors)

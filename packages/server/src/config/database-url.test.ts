@@ -4,8 +4,8 @@ import { describeDatabase, parseDatabaseUrl } from './database-url.js'
 
 const NONE = { ca: undefined, cert: undefined, key: undefined }
 
-describe('a URL of Postgres', () => {
-  test('says host, port, database, user and password', () => {
+describe('a Postgres URL', () => {
+  test('contains host, port, database, user and password', () => {
     expect(parseDatabaseUrl('postgres://me:p%40ss%2Fw@db.internal:6432/rules')).toEqual({
       host: 'db.internal',
       port: 6432,
@@ -65,13 +65,13 @@ describe('a URL of Postgres', () => {
     expect(() => parseDatabaseUrl(url)).toThrow(why)
   })
 
-  test('is told to people without user and password', () => {
+  test('is shown without user and password', () => {
     const url = 'postgres://me:hunter2@[2001:db8::1]/rules'
     expect(describeDatabase(parseDatabaseUrl(url))).toBe('[2001:db8::1]:5432/rules')
   })
 })
 
-test('no message has a piece of a password, wherever a letter is added or lost', () => {
+test('no message contains a piece of a password, wherever a letter is added or lost', () => {
   const secret = 'zQ7wX9zQ7wX9'
   const whole = `postgres://me:${secret}@db.internal:5432/rules?sslmode=require`
   const letter = fc.constantFrom('/', '?', '#', '@', ':', '%', '[', ']', ',', '&', ' ', '=', 'x')

@@ -18,7 +18,7 @@ const clash = (one: string, other: string) => {
   return isClash(a, b)
 }
 
-describe('an address to listen at', () => {
+describe('a listen address', () => {
   test.each([
     ['127.0.0.1:8080', '127.0.0.1', 8080],
     ['0.0.0.0:0', '0.0.0.0', 0],
@@ -27,7 +27,7 @@ describe('an address to listen at', () => {
     ['[::ffff:127.0.0.1]:1', '127.0.0.1', 1],
     ['LocalHost:80', 'localhost', 80],
     ['sluice-1.example:80', 'sluice-1.example', 80],
-  ])('%s is read', (text, host, port) => {
+  ])('%s is accepted', (text, host, port) => {
     expect(parse(text)).toEqual({ host, port })
   })
 
@@ -54,7 +54,7 @@ describe('an address to listen at', () => {
     'http://127.0.0.1:80',
     'a_b:80',
     '*:80',
-  ])('%j is none', (text) => {
+  ])('%j is refused', (text) => {
     expect(parse(text)).toBeUndefined()
   })
 })
@@ -70,7 +70,7 @@ test.each([
   ['::2', false],
   ['10.0.0.1', false],
   ['localhost.example', false],
-])('only this machine reaches %s: %s', (host, expected) => {
+])('%s is reachable only from this machine: %s', (host, expected) => {
   expect(isLoopback(host)).toBe(expected)
 })
 
@@ -86,7 +86,7 @@ test.each([
   ['localhost:80', '[::1]:80', true],
   ['localhost:80', '127.0.0.1:80', true],
   ['localhost:80', '127.0.0.2:80', false],
-])('%s and %s cannot be both: %s', (one, other, expected) => {
+])('%s and %s conflict: %s', (one, other, expected) => {
   expect(clash(one, other)).toBe(expected)
   expect(clash(other, one)).toBe(expected)
 })

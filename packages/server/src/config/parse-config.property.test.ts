@@ -102,24 +102,24 @@ const { document } = fc.letrec<{ node: unknown; document: unknown }>((tie) => ({
   document: fc.dictionary(name, tie('node'), { maxKeys: 8 }),
 }))
 
-describe('parseConfig never throws, and never leaves a problem half said', () => {
-  test('on any text', () => {
+describe('parseConfig never throws, and every problem is complete,', () => {
+  test('for any text', () => {
     const unit = fc.nat(0xffff).map((code) => String.fromCharCode(code))
     const text = fc.string({ unit, maxLength: 100 })
     fc.assert(fc.property(text, (any) => checkProblems(any)))
   })
 
-  test('on good and bad files with a piece put in or cut out', () => {
+  test('for valid and invalid files with a piece inserted or cut out', () => {
     const property = fc.property(edit(TEXTS), (text) => checkProblems(text))
     fc.assert(property, { numRuns: RUNS })
   })
 
-  test('on JSON with the words of the file', () => {
+  test('for JSON with the words of the file', () => {
     const property = fc.property(document, (any) => checkProblems(JSON.stringify(any)))
     fc.assert(property, { numRuns: RUNS })
   })
 
-  test('on any variables', () => {
+  test('for any variables', () => {
     const text = fc.oneof(fc.string(), fc.constantFrom('[::1]:80', '127.0.0.1:80', '1', '1.1.1.1'))
     const env = fc.dictionary(fc.constantFrom(...VARIABLES, 'SLUICE_X\n', 'SLUICE_RULE'), text)
     const property = fc.property(env, (any) => checkProblems(undefined, any))
@@ -127,7 +127,7 @@ describe('parseConfig never throws, and never leaves a problem half said', () =>
   })
 })
 
-describe('no message has a piece of a secret', () => {
+describe('no message contains a piece of a secret,', () => {
   function checkSecrets(text: string | undefined, env: Env = {}): void {
     const readFile = () => SECRETS[0]?.repeat(100) ?? ''
     const { errors, warnings } = parseConfig(text, { file: 'x.yaml', env, readFile })

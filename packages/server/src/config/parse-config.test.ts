@@ -89,12 +89,12 @@ const DEFAULTS: Config = {
   shutdown: { delayMs: 1000, withinMs: 10_000 },
 }
 
-describe('what is left out has its default', () => {
+describe('a missing field has its default', () => {
   test('without a file', () => {
     expect(configOf(undefined)).toEqual(DEFAULTS)
   })
 
-  test.each(['', '# nothing\n', '{}', '\ufeff{}'])('in a file that says %j', (text) => {
+  test.each(['', '# nothing\n', '{}', '\ufeff{}'])('in a file that contains %j', (text) => {
     expect(configOf(text)).toEqual({ ...DEFAULTS, file: FILE })
   })
 })
@@ -107,7 +107,7 @@ test('a history of rules that is too short, too long or misspelled is refused wi
   ])
 })
 
-test('every field is read, and its files lie beside the file', () => {
+test('every field is read, and relative file paths start at the configuration file', () => {
   const url = new URL('../../../../conformance/config/valid/every-field.yaml', import.meta.url)
   const files = {
     '/etc/sluice/api.token': `${TOKEN}\n`,
@@ -240,7 +240,7 @@ test('every field is read, and its files lie beside the file', () => {
 })
 
 describe('single fields', () => {
-  test('requireUser: true is every path, false and [] are none', () => {
+  test('requireUser: true means every path, false and [] mean none', () => {
     const requireUser = (value: string) =>
       configOf(`gateway: { requireUser: ${value} }`).gateway.requireUser
     expect(requireUser('true')).toEqual(['/', '/*'].map(parsePattern))
@@ -261,7 +261,7 @@ describe('single fields', () => {
     })
   })
 
-  test('a single jwt key may go without a kid, several may not', () => {
+  test('a single jwt key may omit its kid, several may not', () => {
     const key = '{ algorithm: RS256, file: a.pem }'
     expect(configOf(`identity: { jwt: { keys: [${key}] } }`).identity.jwt?.keys[0]?.kid).toBe(
       undefined,
@@ -271,19 +271,19 @@ describe('single fields', () => {
     ])
   })
 
-  test('an API key in clear and its hash are the same key', () => {
+  test('an API key in clear text and its hash are the same key', () => {
     const key = 'sk_live_0123456789abcdef'
     const sha256 = createHash('sha256').update(key).digest('hex')
     const keysOf = (item: string) => configOf(`identity: { keys: [{ ${item} }] }`).identity.keys
     expect(keysOf(`key: ${key}`)).toEqual(keysOf(`sha256: "${sha256}"`))
   })
 
-  test('an API key may use the authorization header where no jwt does', () => {
+  test('an API key may use the authorization header if no jwt does', () => {
     const text = 'identity: { apiKey: { header: Authorization } }'
     expect(configOf(text).identity.apiKey.header).toBe('authorization')
   })
 
-  test('shutdown.within is held against the default delay too', () => {
+  test('shutdown.within is also checked against the default delay', () => {
     expect(messagesOf('shutdown: { within: 1s }')).toEqual([
       `${FILE}:1:21: shutdown.within: bad value "1s". Accepted: a delay shorter than within: 1000 ms is not below 1000 ms`,
     ])
@@ -297,7 +297,7 @@ describe('tokens', () => {
     expect(configOf('admin: { tokenFile: t }', { files }).admin.token).toBe(TOKEN)
   })
 
-  test('in a file that cannot be read, or with a bad one in it, neither is shown', () => {
+  test('in a file that is unreadable or contains an invalid token are never shown', () => {
     expect(messagesOf('api: { tokenFile: hunter2hunter2hunter2 }')).toEqual([
       `${FILE}:1:19: api.tokenFile: bad value of 21 characters, a file that cannot be read: ENOENT. Accepted: the name of a file with a token of 16 to 1024 visible ASCII characters`,
     ])
@@ -308,13 +308,13 @@ describe('tokens', () => {
     ])
   })
 
-  test('let the API and admin listen off loopback', () => {
+  test('allow the API and admin to listen on other addresses than loopback', () => {
     const listen = 'api: { listen: "0.0.0.0:1" }\nadmin: { listen: "0.0.0.0:2" }'
     const env = { SLUICE_API_TOKEN: TOKEN, SLUICE_ADMIN_TOKEN: `${TOKEN}A` }
     expect(configOf(listen, { env }).api.listen.host).toBe('0.0.0.0')
   })
 
-  test('of the API and of admin are two, wherever they were given', () => {
+  test('of the API and of admin must differ, wherever they were given', () => {
     const files = { '/etc/sluice/t': `${TOKEN}\n`, '/etc/sluice/u': TOKEN }
     const accepted =
       'another one than that of the API; who may ask for decisions may not administer'
@@ -328,19 +328,19 @@ describe('tokens', () => {
     expect(JSON.stringify(parse('api: { tokenFile: t }', { files, env }))).not.toContain(TOKEN)
   })
 
-  test('that are bad are told of once, not also as missing', () => {
+  test('that are invalid are reported once, not also as missing', () => {
     const text = 'api: { listen: "0.0.0.0:1", tokenFile: t }'
     const { errors } = parse(text)
     expect(errors.map(({ field }) => field)).toEqual(['api.tokenFile'])
   })
 
-  test('in a variable leave the file of the token alone', () => {
+  test('in a variable keep the token file from being read', () => {
     const env = { SLUICE_API_TOKEN: TOKEN }
     expect(configOf('api: { tokenFile: absent }', { env }).api.token).toBe(TOKEN)
   })
 })
 
-describe('the environment wins over the file', () => {
+describe('an environment variable overrides the file', () => {
   const text = `
 rules: a.yaml
 dataDir: data
@@ -350,7 +350,7 @@ gateway: { listen: "127.0.0.1:1", upstreams: [{ prefix: /v1, url: "http://127.0.
 api: { listen: "127.0.0.1:2" }
 admin: { listen: "127.0.0.1:3" }
 `
-  test('in everything it gives', () => {
+  test('in every field that it sets', () => {
     const env = {
       SLUICE_KEY_SECRET: '000102030405060708090a0b0c0d0e0f',
       SLUICE_RULES: 'b.yaml',
@@ -384,18 +384,18 @@ admin: { listen: "127.0.0.1:3" }
     expect([...(config.keySecret ?? [])]).toEqual(Array.from({ length: 16 }, (_, index) => index))
   })
 
-  test('an empty value gives nothing', () => {
+  test('unless its value is empty', () => {
     const env = { SLUICE_RULES: '', SLUICE_API_LISTEN: '', SLUICE_REDIS_URL: '' }
     expect(configOf(text, { env })).toEqual(configOf(text))
   })
 
-  test('a bad value in the file is told of all the same', () => {
+  test('but an invalid value in the file is still reported', () => {
     const env = { SLUICE_API_LISTEN: '127.0.0.1:5' }
     const { errors } = parse('api: { listen: nowhere }', { env })
     expect(errors.map(({ field }) => field)).toEqual(['api.listen'])
   })
 
-  test('problems of file and variables come together, the file first', () => {
+  test('and problems of file and variables are reported together, the file first', () => {
     const env = { SLUICE_API_LISTEN: 'nowhere', SLUICE_WORKERS: '0' }
     const { errors } = parse('log: { level: loud }\ngateway: [', { env })
     expect(errors.map(({ field }) => field)).toEqual([
@@ -405,7 +405,7 @@ admin: { listen: "127.0.0.1:3" }
     ])
   })
 
-  test('what is wrong between the two is told of where it was written', () => {
+  test('and a conflict between the two is reported where it was written', () => {
     const proxyHeaders = 'identity: { proxyHeaders: { user: x-user } }'
     const env = { SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' }
     expect(configOf(proxyHeaders, { env }).identity.proxyHeaders.user).toBe('x-user')
@@ -421,7 +421,7 @@ test.each([
   ['allowNoRules: true', { SLUICE_ALLOW_NO_RULES: 'false' }, false],
   ['', { SLUICE_ALLOW_NO_RULES: 'true' }, true],
 ])(
-  'with the file %j and the variables %j a start without rules is allowed: %s',
+  'with the file %j and the variables %j, starting without rules is allowed: %s',
   (text, env, expected) => {
     expect(configOf(text, { env })?.allowNoRules).toBe(expected)
   },

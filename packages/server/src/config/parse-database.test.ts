@@ -18,25 +18,25 @@ function databaseOf(text: string | undefined, env: Env = {}) {
 const messagesOf = (text: string | undefined, env: Env = {}) =>
   parse(text, env).errors.map(({ message }) => message)
 
-describe('where rules live', () => {
-  test('without a URL is files', () => {
+describe('the rule store', () => {
+  test('is files if there is no URL', () => {
     expect(databaseOf(undefined)).toBeUndefined()
     expect(databaseOf('database: {}')).toBeUndefined()
   })
 
-  test('is Postgres with the URL alone', () => {
+  test('is Postgres if there is a URL alone', () => {
     const url = 'postgres://10.0.0.1/sluice'
     expect(databaseOf(`database: { url: "${url}" }`)).toEqual({ url, tls: undefined })
     expect(databaseOf(undefined, { SLUICE_DATABASE_URL: url })).toEqual({ url, tls: undefined })
   })
 
-  test('is what the environment says rather than the file, which hides no mistake there', () => {
+  test('is what the environment sets rather than the file, whose mistakes are still reported', () => {
     const env = { SLUICE_DATABASE_URL: 'postgres://b/a' }
     expect(databaseOf('database: { url: "postgres://a/a" }', env)?.url).toBe('postgres://b/a')
     expect(messagesOf('database: { url: 7 }', env)).toHaveLength(1)
   })
 
-  test('is told of where other settings are there but no URL', () => {
+  test('has a problem if other settings of Postgres are there but no URL', () => {
     expect(messagesOf('database: { tls: {} }')[0]).toContain('database.url: missing')
   })
 
@@ -56,13 +56,13 @@ describe('where rules live', () => {
       {},
       'database.url: bad value beside rules',
     ],
-  ])('is not two places: %j with %j', (text, env: Env, message) => {
+  ])('cannot be two places: %j with %j', (text, env: Env, message) => {
     expect(messagesOf(text, env)).toEqual([expect.stringContaining(message)])
   })
 })
 
 describe('TLS to Postgres', () => {
-  test('has its files beside the configuration, whoever names them', () => {
+  test('resolves file names of the file and of its URL against the folder of the configuration', () => {
     const url = 'postgres://a/b?sslrootcert=ca.pem&sslcert=/x/cert.pem'
     expect(databaseOf(`database: { url: "${url}", tls: { key: key.pem } }`)?.tls).toEqual({
       ca: '/etc/sluice/ca.pem',
@@ -72,7 +72,7 @@ describe('TLS to Postgres', () => {
     })
   })
 
-  test('has those of a variable where the server is started', () => {
+  test('resolves file names in the URL of a variable against the working directory', () => {
     const env = { SLUICE_DATABASE_URL: 'postgres://a/b?sslrootcert=ca.pem' }
     expect(databaseOf(undefined, env)?.tls?.ca).toBe(resolve('ca.pem'))
   })

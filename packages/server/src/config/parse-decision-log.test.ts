@@ -8,11 +8,11 @@ function parse(text: string) {
 }
 
 describe('the decision log', () => {
-  test('is not written where nobody asks for it', () => {
+  test('is off by default', () => {
     expect(parse('')).toEqual({ decisionLog: undefined, messages: [] })
   })
 
-  test('needs the name of its file alone, which is looked for beside the configuration', () => {
+  test('needs only the name of its file, relative to the configuration', () => {
     expect(parse('decisionLog: { file: decisions.log }').decisionLog).toEqual({
       file: '/etc/sluice/decisions.log',
       sample: 0.01,
@@ -24,13 +24,13 @@ describe('the decision log', () => {
     ).toEqual({ file: '/var/log/d', sample: 1, maxBytes: 65_536, keep: 1 })
   })
 
-  test('without a file is refused: somebody thinks that decisions are kept', () => {
+  test('is refused without a file, because its settings imply that decisions are logged', () => {
     expect(parse('decisionLog: {}').messages).toEqual([
       '/etc/sluice/sluice.yaml:1:14: decisionLog.file: missing. Accepted: the name of the file that decisions are written to; to write none, leave decisionLog out',
     ])
   })
 
-  test.each(['0', '1.01', '-0.5', '.nan', '1e-9'])('a share of %s is refused', (sample) => {
+  test.each(['0', '1.01', '-0.5', '.nan', '1e-9'])('is refused with a share of %s', (sample) => {
     expect(parse(`decisionLog: { file: d, sample: ${sample} }`).messages).toHaveLength(1)
   })
 })

@@ -29,19 +29,19 @@ const DEFAULTS = {
   tls: undefined,
 }
 
-describe('where counters live', () => {
-  test('without a URL is memory, whatever the deadline', () => {
+describe('the counter store', () => {
+  test('is memory if there is no URL, whatever the deadline', () => {
     expect(redisOf(undefined)).toBeUndefined()
     expect(redisOf('redis: {}')).toBeUndefined()
     expect(redisOf(undefined, { SLUICE_STORE_DEADLINE_MS: '5' })).toBeUndefined()
   })
 
-  test('is Redis with the URL alone, and everything else has its default', () => {
+  test('is Redis if there is a URL alone, and every other setting has its default', () => {
     expect(redisOf('redis: { url: "redis://10.0.0.1" }')).toEqual(DEFAULTS)
     expect(redisOf(undefined, { SLUICE_REDIS_URL: 'redis://10.0.0.1' })).toEqual(DEFAULTS)
   })
 
-  test('is what the environment says rather than the file', () => {
+  test('is what the environment sets rather than the file', () => {
     const text = 'redis: { url: "redis://10.0.0.1", deadline: 5ms, prefix: a }'
     const env = { SLUICE_REDIS_URL: 'redis://10.0.0.2', SLUICE_STORE_DEADLINE_MS: '7' }
     expect(redisOf(text, env)).toEqual({
@@ -52,30 +52,30 @@ describe('where counters live', () => {
     })
   })
 
-  test('is told of where other settings of Redis are there but no URL', () => {
+  test('has a problem if other settings of Redis are there but no URL', () => {
     expect(messagesOf('redis: { deadline: 5ms }')[0]).toContain('redis.url: missing')
     expect(messagesOf('redis: { deadline: 5ms }', { SLUICE_REDIS_URL: 'redis://a' })).toEqual([])
   })
 
-  test('an override hides no mistake in the file', () => {
+  test('has its mistakes in the file reported even if a variable overrides them', () => {
     const messages = messagesOf('redis: { url: 7 }', { SLUICE_REDIS_URL: 'redis://a' })
     expect(messages).toHaveLength(1)
   })
 })
 
 describe('several workers', () => {
-  test('are taken with Redis, and refused with memory', () => {
+  test('are accepted with Redis, and refused with memory', () => {
     expect(messagesOf('workers: 4\nredis: { url: "redis://10.0.0.1" }')).toEqual([])
     expect(messagesOf('workers: 4')[0]).toContain('1 while counters live in memory')
   })
 
-  test('are no matter where the URL could not be read: that is told of alone', () => {
+  test('are not reported if the URL is invalid: only the URL is', () => {
     expect(messagesOf('workers: 4\nredis: { url: "redis:/10.0.0.1" }')).toHaveLength(1)
   })
 })
 
 describe('TLS to Redis', () => {
-  test('has its files beside the configuration', () => {
+  test('reads its files relative to the configuration', () => {
     const tls = '{ ca: ca.pem, cert: /a/cert.pem, key: ../key.pem, servername: redis.example }'
     expect(redisOf(`redis: { url: "rediss://10.0.0.1", tls: ${tls} }`)?.tls).toEqual({
       ca: '/etc/sluice/ca.pem',
@@ -86,14 +86,14 @@ describe('TLS to Redis', () => {
   })
 
   test.each(['rediss://a', 'valkeys://a', 'rediss+cluster://a', 'REDISS+sentinel://a/b'])(
-    'may be set up for %s',
+    'can be configured for %s',
     (url) => {
       expect(messagesOf(`redis: { url: "${url}", tls: { ca: ca.pem } }`)).toEqual([])
     },
   )
 
   test.each(['redis://a', 'valkey://a', 'redis+cluster://rediss'])(
-    'is refused for %s, which would be spoken to in clear',
+    'is refused for %s, whose connections would be in clear text',
     (url) => {
       const [message] = messagesOf(`redis: { url: "${url}", tls: { ca: ca.pem } }`)
       expect(message).toContain('redis.tls: bad value beside a URL without TLS')

@@ -9,6 +9,6 @@ test('an address is logged by the hash that refusals by ip name it by', () => {
   expect(describe('192.0.2.1')).toBe(formatHash(callerHash(sipKey(SECRET), ['192.0.2.1'])))
 })
 
-test('an address is logged in clear text where callers are', () => {
+test('an address is logged in clear text if callers are', () => {
   expect(addressDescriber('clear', SECRET)('2001:db8::/64')).toBe('2001:db8::/64')
 })

@@ -16,8 +16,8 @@ const filled = (path: string) => path.replaceAll(/\{\w+\}/g, 'x').replace('/admi
 /** The one route that is asked by whoever has nothing but a token. */
 const isLogin = (method: string, path: string) => method === 'POST' && path === '/admin/v1/session'
 
-describe('without a token', () => {
-  test('the login tells nobody anything but that the token is wrong', async () => {
+describe('authentication of the admin API', () => {
+  test('reports at the login only that the token is wrong', async () => {
     const admin = await startAdmin()
     const login = (body: object) => admin.request('POST', '/session', body, { token: null })
     const wrong = await login({ token: 'wrong' })
@@ -28,7 +28,7 @@ describe('without a token', () => {
     expect((await login({ token: 'x'.repeat(9000) })).status).toBe(413)
   })
 
-  test('every route of the router but the login answers 401 (security 31)', async () => {
+  test('answers 401 on every route of the router but the login (security 31)', async () => {
     const admin = await startAdmin()
     const routes = admin.routes()
     expect(routes.length).toBeGreaterThan(40)
@@ -45,7 +45,7 @@ describe('without a token', () => {
     }
   })
 
-  test('paths and methods that nobody serves answer the same', async () => {
+  test('answers unknown paths and methods with the same 401', async () => {
     const admin = await startAdmin()
     const { text } = await admin.request('GET', '/rules', undefined, { token: null })
     const responses = [
@@ -63,7 +63,7 @@ describe('without a token', () => {
     expect([root.status, await root.text()]).toEqual([401, text])
   })
 
-  test('B56: missing, wrong, one character, a megabyte, another scheme: one answer', async () => {
+  test('B56: answers a missing or wrong token, a megabyte or another scheme in the same way', async () => {
     const admin = await startAdmin()
     const sent: readonly (string | undefined)[] = [
       undefined,
@@ -85,14 +85,14 @@ describe('without a token', () => {
     expect([...answers][0]).toContain('401')
   })
 
-  test('the scheme may be written in any case', async () => {
+  test('accepts the scheme in any case', async () => {
     const admin = await startAdmin()
     const headers = { authorization: `bEARER ${ROOT_TOKEN}` }
     const { status } = await admin.request('GET', '/rules', undefined, { token: null, headers })
     expect(status).toBe(200)
   })
 
-  test('a token in a cookie is nobody (security 34)', async () => {
+  test('refuses a token in a cookie (security 34)', async () => {
     const admin = await startAdmin()
     const headers = { cookie: `token=${ROOT_TOKEN}; authorization=Bearer ${ROOT_TOKEN}` }
     const answer = await admin.request('GET', '/rules', undefined, { token: null, headers })
@@ -100,7 +100,7 @@ describe('without a token', () => {
     expect(answer.headers.has('set-cookie')).toBe(false)
   })
 
-  test('nothing of a body is looked at', async () => {
+  test('refuses a request before it reads the body', async () => {
     const admin = await startAdmin()
     const answer = await admin.request('POST', '/rules', undefined, { token: null, text: '{{{' })
     expect(answer.status).toBe(401)
@@ -126,7 +126,7 @@ describe('roles (security 33)', () => {
 
   const RANKS = ['read', 'edit', 'admin'] as const
 
-  test.each(RANKS)('%s may do what its role says, on every route', async (role) => {
+  test.each(RANKS)('%s may do what its role allows, on every route', async (role) => {
     const admin = await startAdmin()
     const token = await admin.tokenOf(role)
     for (const { method, path } of admin.routes()) {
@@ -145,7 +145,7 @@ describe('roles (security 33)', () => {
     }
   })
 
-  test('a token that expired or was revoked is nobody from that moment on', async () => {
+  test('a token that expired or was revoked is refused from that moment on', async () => {
     const admin = await startAdmin()
     const expiresAt = '2026-01-01T01:00:00Z'
     const made = await admin.request('POST', '/tokens', { name: 'ci', role: 'read', expiresAt })
@@ -164,7 +164,7 @@ describe('roles (security 33)', () => {
     expect(await askedAgain()).toBe(401)
   })
 
-  test('tokens have at least 128 bits and are told once (security 30, 32)', async () => {
+  test('tokens have at least 128 bits and are shown once (security 30, 32)', async () => {
     const admin = await startAdmin()
     const made = await admin.request('POST', '/tokens', { name: 'ci', role: 'edit' })
     const { token } = made.body as { readonly token: string }
@@ -179,13 +179,13 @@ describe('roles (security 33)', () => {
   })
 })
 
-describe('web pages (security 34)', () => {
+describe('requests of web pages (security 34)', () => {
   test.each([
     { origin: 'https://evil.example' },
     { origin: 'null' },
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
-  ])('a request of one with %j is refused, whatever token it has', async (headers) => {
+  ])('from another site with %j are refused, whatever their token', async (headers) => {
     const admin = await startAdmin()
     const answer = await admin.request(
       'POST',
@@ -198,13 +198,13 @@ describe('web pages (security 34)', () => {
     expect(admin.deps.ruleFollower.catalog.rule('a')).toBeUndefined()
   })
 
-  test('one of the same origin is served', async () => {
+  test('of the same origin are served', async () => {
     const admin = await startAdmin()
     const headers = { origin: 'http://localhost', 'sec-fetch-site': 'same-origin' }
     expect((await admin.request('GET', '/rules', undefined, { headers })).status).toBe(200)
   })
 
-  test('no GET changes anything', async () => {
+  test('change nothing by GET', async () => {
     const admin = await startAdmin()
     const version = () => admin.deps.ruleFollower.catalog.position?.version
     const before = version()
@@ -215,10 +215,10 @@ describe('web pages (security 34)', () => {
   })
 })
 
-describe('its own limits (security 36)', () => {
+describe('the rate limits of the admin API (security 36)', () => {
   const wrong = { token: 'wrong' }
 
-  test('after 20 wrong tokens an address waits', async () => {
+  test('make an address wait after 20 wrong tokens', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 20; i++) {
       expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(401)
@@ -231,7 +231,7 @@ describe('its own limits (security 36)', () => {
     expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(401)
   })
 
-  test('wrong tokens are told of in the log, once a second and with their number', async () => {
+  test('log wrong tokens once a second, with their number', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 5; i++) await admin.request('GET', '/rules', undefined, wrong)
     admin.advance(1000)
@@ -246,7 +246,7 @@ describe('its own limits (security 36)', () => {
     expect(JSON.stringify(told)).not.toContain(wrong.token)
   })
 
-  test('wrong tokens do not lock out whoever has a right one at the same address', async () => {
+  test('do not lock out a right token because of wrong ones from the same address', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 50; i++) await admin.request('GET', '/rules', undefined, wrong)
     expect((await admin.request('GET', '/rules')).status).toBe(200)
@@ -255,7 +255,7 @@ describe('its own limits (security 36)', () => {
     expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(429)
   })
 
-  test('wrong tokens sent at one moment find no more room than one after the other', async () => {
+  test('allow no more wrong tokens that are sent concurrently than sequentially', async () => {
     const admin = await startAdmin()
     const responses = Array.from({ length: 50 }, () =>
       admin.request('GET', '/rules', undefined, wrong),
@@ -265,14 +265,14 @@ describe('its own limits (security 36)', () => {
     expect(statuses.filter((status) => status === 429)).toHaveLength(30)
   })
 
-  test('right tokens do not count as wrong ones', async () => {
+  test('do not count right tokens as wrong ones', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 100; i++) {
       expect((await admin.request('GET', '/rules')).status).toBe(200)
     }
   })
 
-  test('a token has so many calls, and answers tell how many are left', async () => {
+  test('allow a token a number of calls, and responses show how many are left', async () => {
     const admin = await startAdmin()
     const first = await admin.request('GET', '/rules')
     expect(first.headers.get('ratelimit')).toBe('"admin-calls";r=999;t=1')
@@ -284,15 +284,15 @@ describe('its own limits (security 36)', () => {
     expect((await admin.request('GET', '/rules', undefined, { token })).status).toBe(200)
   })
 
-  test('writes have fewer', async () => {
+  test('allow fewer writes', async () => {
     const admin = await startAdmin()
     const { headers } = await admin.request('POST', '/rules', { id: 'a', limits: ['1/day'] })
     expect(headers.get('ratelimit-policy')).toContain('"admin-writes";q=500;w=1')
   })
 })
 
-describe('every answer', () => {
-  test('is not to be kept, and of the type it says', async () => {
+describe('every response', () => {
+  test('has its content type, and must not be cached', async () => {
     const admin = await startAdmin()
     const answers = [
       await admin.request('GET', '/rules'),
@@ -306,7 +306,7 @@ describe('every answer', () => {
     }
   })
 
-  test('a path that nobody serves is 404, and another method 405 with those that are', async () => {
+  test('is 404 for an unknown path, and 405 with the allowed methods for another method', async () => {
     const admin = await startAdmin()
     const nowhere = await admin.request('GET', '/nothing')
     expect([nowhere.status, nowhere.body]).toMatchObject([404, { error: 'not_found' }])
@@ -316,7 +316,7 @@ describe('every answer', () => {
     expect((await admin.request('HEAD', '/rules')).text).toBe('')
   })
 
-  test('a fault of our own is told without details, and logged', async () => {
+  test('is without details for an internal error, which is logged', async () => {
     const fault = new Error('a secret detail')
     const admin = await startAdmin({
       deps: (parts) => ({

@@ -8,14 +8,14 @@ closeAfterTests()
 const JSON_TYPE = { 'content-type': 'application/json' }
 const AUTHORIZED = { authorization: `Bearer ${ROOT_TOKEN}` }
 
-describe('bodies', () => {
+describe('a request', () => {
   test.each([
     ['POST', '/rules', 'text/plain'],
     ['POST', '/keys', 'application/yaml'],
     ['POST', '/keys', 'multipart/form-data'],
     ['PUT', '/rules', 'multipart/form-data'],
     ['POST', '/check', 'application/merge-patch+json'],
-  ])('%s %s as %s is 415', async (method, path, type) => {
+  ])('%s %s as %s is refused with 415', async (method, path, type) => {
     const admin = await startAdmin()
     const sent = { text: '{}', headers: { 'content-type': type } }
     const answer = await admin.request(method, path, undefined, sent)
@@ -23,14 +23,14 @@ describe('bodies', () => {
     expect((answer.body as { readonly detail: string }).detail).toContain('application/json')
   })
 
-  test('compressed ones are 415', async () => {
+  test('with a compressed body is refused with 415', async () => {
     const admin = await startAdmin()
     const headers = { ...JSON_TYPE, 'content-encoding': 'gzip' }
     const answer = await admin.request('POST', '/rules', undefined, { text: 'x', headers })
     expect(answer).toMatchObject({ status: 415, body: { error: 'unsupported_encoding' } })
   })
 
-  test('256 KB are accepted, a set may have 16 MB; more is 413', async () => {
+  test('may have a body of 256 KB, or of 16 MB for a set; more is 413', async () => {
     const admin = await startAdmin()
     const padded = (bytes: number) => JSON.stringify(PER_USER).padEnd(bytes)
     const ask = async (method: string, path: string, text: string) =>
@@ -41,7 +41,7 @@ describe('bodies', () => {
     expect(await ask('PUT', '/rules', `[${padded(16 * 1024 * 1024 - 1)}]`)).toBe(413)
   })
 
-  test('deep ones, no JSON and no UTF-8 are 400', async () => {
+  test('with a body that is nested too deeply, or not JSON or UTF-8, is refused with 400', async () => {
     const admin = await startAdmin()
     const ask = async (text: string | Uint8Array<ArrayBuffer>) =>
       (await admin.request('POST', '/validate', undefined, { text, headers: JSON_TYPE })).status
@@ -51,7 +51,7 @@ describe('bodies', () => {
     expect(await ask(Uint8Array.of(0x22, 0xff, 0x22))).toBe(400)
   })
 
-  test('a large set as JSON is taken as a small one is, the version it was read with too', async () => {
+  test('with a large set as JSON is treated like one with a small set, including the version', async () => {
     const admin = await startAdmin()
     const headers = JSON_TYPE
     const rules = Array.from({ length: 100 }, (_, index) => ({
@@ -78,7 +78,7 @@ describe('bodies', () => {
     })
   })
 
-  test('unknown parameters are refused with the nearest', async () => {
+  test('with an unknown parameter is refused with the nearest known one', async () => {
     const admin = await startAdmin()
     const answer = await admin.request('PUT', '/rules?dryrun=true', [PER_USER])
     expect(answer.status).toBe(400)
@@ -90,8 +90,8 @@ describe('bodies', () => {
   })
 })
 
-describe('on a socket', () => {
-  test('metrics and the page need no token, and nothing of the API goes without', async () => {
+describe('the admin listener on a socket', () => {
+  test('serves metrics and the page without a token, and nothing of the API', async () => {
     const { url } = await (await startAdmin()).listen()
     const metrics = await fetch(`${url}/metrics`)
     expect([metrics.status, await metrics.text()]).toEqual([200, 'sluice_up 1\n'])
@@ -102,7 +102,7 @@ describe('on a socket', () => {
     }
   })
 
-  test('rules are read and changed', async () => {
+  test('reads and changes rules', async () => {
     const { url } = await (await startAdmin()).listen()
     const made = await fetch(`${url}/admin/v1/rules`, {
       method: 'POST',
@@ -117,7 +117,7 @@ describe('on a socket', () => {
     expect([head.status, head.headers.get('etag')]).toEqual([200, read.headers.get('etag')])
   })
 
-  test('callers in paths arrive as they were sent', async () => {
+  test('decodes callers in paths exactly as they were sent', async () => {
     const { url } = await (await startAdmin()).listen()
     for (const user of ['a/b', '100%', 'größe', '..', 'a b+c']) {
       const id = `user=${encodeURIComponent(user)}`
@@ -132,7 +132,7 @@ describe('on a socket', () => {
     }
   })
 
-  test('wrong tokens of one address are limited, over all its connections', async () => {
+  test('limits wrong tokens of one address over all its connections', async () => {
     const { url } = await (await startAdmin()).listen()
     const ask = async () => (await fetch(`${url}/admin/v1/rules`, { headers: WRONG })).status
     const statuses: number[] = []
@@ -143,7 +143,7 @@ describe('on a socket', () => {
 
   const WRONG = { authorization: 'Bearer wrong' }
 
-  test('who waits for leave to send gets it only with a good token', async () => {
+  test('sends 100 Continue only for a good token', async () => {
     const { raw } = await (await startAdmin()).listen()
     const ask = (token: string) =>
       raw(
@@ -153,7 +153,7 @@ describe('on a socket', () => {
     expect(await ask(ROOT_TOKEN)).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 409 /)
   })
 
-  test('a body that is too long is answered before it is there whole', async () => {
+  test('refuses a body that is too long before it arrived whole', async () => {
     const { raw } = await (await startAdmin()).listen()
     const answer = await raw(
       `POST /admin/v1/rules HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${ROOT_TOKEN}\r\ncontent-type: application/json\r\ncontent-length: 99999999\r\nconnection: close\r\n\r\n{`,
@@ -162,7 +162,7 @@ describe('on a socket', () => {
     expect(answer).toContain('"error":"too_large"')
   })
 
-  test('after a body that is too long nothing else is sent on that connection', async () => {
+  test('closes the connection after a body that is too long', async () => {
     const { url } = await (await startAdmin()).listen()
     const agent = new Agent({ keepAlive: true, maxSockets: 1 })
     const send = (body: string, head: Readonly<Record<string, string | number>>) =>
@@ -186,7 +186,7 @@ describe('on a socket', () => {
     agent.destroy()
   })
 
-  test('a megabyte of token is refused, and two tokens are none', async () => {
+  test('refuses a token of a megabyte, and two tokens', async () => {
     const { raw } = await (await startAdmin()).listen()
     const ask = (headers: string) =>
       raw(`GET /admin/v1/rules HTTP/1.1\r\nhost: localhost\r\n${headers}connection: close\r\n\r\n`)
@@ -200,14 +200,14 @@ describe('on a socket', () => {
   test.each([
     'GET /\\admin HTTP/1.1\r\nhost: localhost',
     'GET /admin/v1/rules HTTP/1.1\r\nhost: a b',
-  ])('%j is no request that can be understood', async (head) => {
+  ])('refuses %j, which is not a valid request', async (head) => {
     const { raw } = await (await startAdmin()).listen()
     const answer = await raw(`${head}\r\nconnection: close\r\n\r\n`)
     expect(answer).toMatch(/^HTTP\/1\.1 400 /)
     expect(answer).toContain('application/problem+json')
   })
 
-  test('who asks for metrics at the same time gets the same text, made once and afterwards', async () => {
+  test('computes the metrics text once for all concurrent requests, and again afterwards', async () => {
     let made = 0
     const metricsText = () => `sluice_made ${++made}\n`
     const admin = await startAdmin({ deps: (parts) => ({ ...parts, metricsText }) })
@@ -218,7 +218,7 @@ describe('on a socket', () => {
     expect(await (await fetch(`${url}/metrics`)).text()).toBe('sluice_made 2\n')
   })
 
-  test('HTTP/1.0 without a host is served', async () => {
+  test('serves HTTP/1.0 without a host', async () => {
     const { raw } = await (await startAdmin()).listen()
     const header = `authorization: Bearer ${ROOT_TOKEN}`
     expect(await raw(`GET /admin/v1/rules HTTP/1.0\r\n${header}\r\n\r\n`)).toMatch(/ 200 OK/)

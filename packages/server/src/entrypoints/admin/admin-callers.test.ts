@@ -14,7 +14,7 @@ interface Made {
 }
 
 describe('overrides', () => {
-  test('one is 201 when it is new and 200 when it replaces', async () => {
+  test('are created with 201 and replaced with 200', async () => {
     const admin = await startAdmin()
     const sent = { caller: { user: 'u1' }, ...WIDE, until: '2027-01-01T00:00:00Z' }
     const made = await admin.request('POST', OVERRIDES, sent)
@@ -27,7 +27,7 @@ describe('overrides', () => {
     expect((await admin.request('GET', '/rules/per-user')).body).toMatchObject({ overrideCount: 1 })
   })
 
-  test('a POST looks at no version, and takes none', async () => {
+  test('are created by POST without a version: If-Match with one is refused', async () => {
     const admin = await startAdmin()
     const post = (version: string) => {
       const sent = { caller: { user: 'u1' }, ...WIDE }
@@ -37,7 +37,7 @@ describe('overrides', () => {
     expect((await post('*')).status).toBe(201)
   })
 
-  test('a list is all or none', async () => {
+  test('in a list are stored all or none', async () => {
     const admin = await startAdmin()
     const list = ['a', 'b', 'c'].map((user) => ({ caller: { user }, ...WIDE }))
     const made = await admin.request('POST', OVERRIDES, list)
@@ -79,7 +79,7 @@ describe('overrides', () => {
   })
 
   test.each(['u1', 'a/b', 'a,b', '100%', '%2F', 'a=b', 'größe 東京', 'x?y#z', '..'])(
-    'the caller %j is found by its id in a path, encoded once or twice',
+    'of the caller %j are found by its id in a path, encoded once or twice',
     async (user) => {
       const admin = await startAdmin()
       const id = callerId(['user'], { user })
@@ -96,7 +96,7 @@ describe('overrides', () => {
     },
   )
 
-  test('honour If-Match, and a body names no other caller than the path', async () => {
+  test('honour If-Match, and refuse a body that names another caller than the path', async () => {
     const admin = await startAdmin()
     const path = `${OVERRIDES}/user=u1`
     const { version } = (await admin.request('PUT', path, WIDE)).body as Made
@@ -111,7 +111,7 @@ describe('overrides', () => {
     expect((await admin.request('PUT', path, { ...WIDE, caller: { user: 'u1' } })).status).toBe(200)
   })
 
-  test('a caller that the rule does not count by is refused with what it counts by', async () => {
+  test('of a caller that the rule does not count by are refused with what it counts by', async () => {
     const admin = await startAdmin()
     const refused = await admin.request('GET', `${OVERRIDES}/plan=pro`)
     expect(refused.status).toBe(400)
@@ -120,7 +120,7 @@ describe('overrides', () => {
     expect((await admin.request('GET', '/rules/nobody/overrides')).status).toBe(404)
   })
 
-  test('rules by several attributes, and by none, have callers too', async () => {
+  test('exist for rules by several attributes, and by none', async () => {
     const rules = [
       { id: 'both', by: ['user', 'plan'], limits: ['1/day'] },
       { id: 'all', limits: ['1/day'] },
@@ -135,7 +135,7 @@ describe('overrides', () => {
     expect(everybody).toMatchObject({ status: 201, body: { id: 'everybody', caller: {} } })
   })
 
-  test('a secret attribute is stored as its hash, and found by the secret', async () => {
+  test('with a secret attribute are stored by its hash, and found by the secret', async () => {
     const admin = await startAdmin({ rules: [{ id: 'k', by: ['api_key'], limits: ['1/day'] }] })
     const secret = 'sk_live_0123456789abcdef'
     const path = `/rules/k/overrides/api_key=${secret}`
@@ -148,14 +148,14 @@ describe('overrides', () => {
     expect(JSON.stringify(admin.memoryLog.lines)).not.toContain(secret)
   })
 
-  test('an address is found however it is spelled', async () => {
+  test('of an address are found however it is spelled', async () => {
     const admin = await startAdmin({ rules: [{ id: 'ip', by: ['ip'], limits: ['1/day'] }] })
     await admin.request('PUT', '/rules/ip/overrides/ip=2001:db8::1', WIDE)
     const found = await admin.request('GET', '/rules/ip/overrides/ip=2001:DB8:0:0:ffff::2')
     expect(found.status).toBe(200)
   })
 
-  test('an override bites at once', async () => {
+  test('take effect at once', async () => {
     const admin = await startAdmin()
     const call = { attributes: { user: 'u1' } }
     for (let i = 0; i < 2; i++) await admin.request('POST', '/check', call)
@@ -168,7 +168,7 @@ describe('overrides', () => {
 describe('a candidate', () => {
   const CANDIDATE = '/rules/per-user/candidate'
 
-  test('is put, read, taken back, and promoted', async () => {
+  test('is stored, read, withdrawn, and promoted', async () => {
     const admin = await startAdmin()
     const none = await admin.request('GET', CANDIDATE)
     expect(none).toMatchObject({ status: 404, body: { error: 'candidate_unknown' } })
@@ -188,7 +188,7 @@ describe('a candidate', () => {
     expect((await admin.request('POST', '/rules/per-user/promote')).status).toBe(404)
   })
 
-  test('a bad one is refused with its place', async () => {
+  test('is refused with its place if it is invalid', async () => {
     const admin = await startAdmin()
     const refused = await admin.request('PUT', CANDIDATE, { limits: ['x'] })
     expect(refused.status).toBe(400)

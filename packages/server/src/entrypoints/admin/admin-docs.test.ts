@@ -17,7 +17,7 @@ const routes = admin
   .map(({ method, path }) => ({ method, path: path.replace('/admin/v1', '') }))
 
 describe('admin-api.md', () => {
-  test('has every route in its table, and no other', () => {
+  test('lists every route in its table, and no other', () => {
     const rows = [...page.matchAll(/^\| `([A-Z]+) (\/\S+)` +\|/gm)]
     const told = rows.map(([, method, path]) => `${method} ${path}`)
     const served = routes.map(({ method, path }) => `${method} ${path}`)
@@ -38,7 +38,7 @@ describe('admin-api.md', () => {
     else expect(methods).toContain(method)
   })
 
-  test('has every word that `error` may be, with its status', () => {
+  test('lists every code that `error` may have, with its status', () => {
     const rows = [...page.matchAll(/^\| `(\w+)` +\| (\d{3}) +\|/gm)]
     const told = rows.map(([, word, status]) => [word, Number(status)])
     const known = Object.entries({ ...EDIT_ERRORS, ...ADMIN_PROBLEMS })

@@ -11,8 +11,8 @@ interface KeyMade {
   readonly version: number
 }
 
-describe('keys', () => {
-  test('one is made, told once, read, changed and forgotten', async () => {
+describe('API keys', () => {
+  test('are created, shown once, read, changed and deleted', async () => {
     const admin = await startAdmin()
     const made = await admin.request('POST', '/keys', { user: 'u1', plan: 'pro', name: 'laptop' })
     const { id, key } = made.body as KeyMade
@@ -33,7 +33,7 @@ describe('keys', () => {
     expect(gone).toMatchObject({ status: 404, body: { error: 'key_unknown' } })
   })
 
-  test('a list is registered at once and read in pages, of all or of one user', async () => {
+  test('are registered as a list and read in pages, of all users or of one', async () => {
     const admin = await startAdmin()
     const list = Array.from({ length: 15 }, (_, i) => ({
       key: `key-number-${i}-0123456789`,
@@ -68,14 +68,14 @@ describe('keys', () => {
     [[], 'body: found a list; accepted: a key such as'],
     ['u1', 'body: found "u1"; accepted: key, sha256'],
     [null, 'body: found null; accepted: key, sha256'],
-  ])('%j is refused, and the message says why', async (body, detail) => {
+  ])('are refused for %j, and the message says why', async (body, detail) => {
     const admin = await startAdmin()
     const answer = await admin.request('POST', '/keys', body)
     expect(answer.status).toBe(400)
     expect((answer.body as { readonly detail: string }).detail).toContain(detail)
   })
 
-  test('__proto__ is a key that is not known', async () => {
+  test('named __proto__ are unknown', async () => {
     const admin = await startAdmin()
     const headers = { 'content-type': 'application/json' }
     const text = '{"user":"u1","__proto__":{"state":"disabled"}}'
@@ -84,7 +84,7 @@ describe('keys', () => {
 })
 
 describe('tokens', () => {
-  test('who changed what is the name of the token', async () => {
+  test('are named as the author of a change', async () => {
     const admin = await startAdmin()
     const token = await admin.tokenOf('edit')
     await admin.request('PATCH', '/rules/per-user?why=slower', { mode: 'shadow' }, { token })
@@ -96,28 +96,31 @@ describe('tokens', () => {
     [{ role: 'read' }, 'body.name: found nothing'],
     [{ name: 'x', role: 'root' }, 'body.role: found "root"; accepted: read, edit or admin'],
     [{ name: 'x', role: 'read', expiresAt: 5 }, 'body.expiresAt: found 5; accepted: a date'],
-  ])('%j is refused', async (body, detail) => {
+  ])('are refused for %j', async (body, detail) => {
     const admin = await startAdmin()
     const answer = await admin.request('POST', '/tokens', body)
     expect(answer.status).toBe(400)
     expect((answer.body as { readonly detail: string }).detail).toContain(detail)
   })
 
-  test('one that is not there cannot be revoked', async () => {
+  test('that do not exist cannot be revoked', async () => {
     const admin = await startAdmin()
     const answer = await admin.request('DELETE', '/tokens/nobody')
     expect(answer).toMatchObject({ status: 404, body: { error: 'token_unknown' } })
   })
 
-  test.each(['x'.repeat(501), 'a\nb', 'a\u202eb', 'a\u0000b'])('why=%j is refused', async (why) => {
-    const admin = await startAdmin()
-    const path = `/rules/per-user?why=${encodeURIComponent(why)}`
-    const answer = await admin.request('PATCH', path, { mode: 'off' })
-    expect(answer.status).toBe(400)
-    expect(answer.text).toContain('accepted: up to 500 printable characters')
-  })
+  test.each(['x'.repeat(501), 'a\nb', 'a\u202eb', 'a\u0000b'])(
+    'are refused with why=%j',
+    async (why) => {
+      const admin = await startAdmin()
+      const path = `/rules/per-user?why=${encodeURIComponent(why)}`
+      const answer = await admin.request('PATCH', path, { mode: 'off' })
+      expect(answer.status).toBe(400)
+      expect(answer.text).toContain('accepted: up to 500 printable characters')
+    },
+  )
 
-  test('a why of 500 characters, of any script, is kept', async () => {
+  test('may have a why of 500 characters, of any script', async () => {
     const admin = await startAdmin()
     const why = 'ž'.repeat(500)
     const path = `/rules/per-user?why=${encodeURIComponent(why)}`
@@ -128,7 +131,7 @@ describe('tokens', () => {
 })
 
 describe('nodes', () => {
-  test('those that reported are listed, with where the rules come from', async () => {
+  test('are listed if they reported, with where the rules come from', async () => {
     const admin = await startAdmin()
     const { store } = admin.deps.ruleFollower
     await store?.report({ ...admin.deps.node(), id: 'other', rulesVersion: 3 })
@@ -143,7 +146,7 @@ describe('nodes', () => {
     })
   })
 
-  test('with the store gone, this one still tells of itself', async () => {
+  test('include this node even if the rule store is unreachable', async () => {
     const admin = await startAdmin({
       deps: (parts) => {
         const store = parts.ruleFollower.store
@@ -168,10 +171,10 @@ describe('nodes', () => {
   })
 })
 
-describe('calls', () => {
+describe('calls of the admin API', () => {
   const call = { attributes: { user: 'u1', path: '/v1/orders' } }
 
-  test('check spends, peek does not, and both say who is counted', async () => {
+  test('charge by check, not by peek, and both return who is counted', async () => {
     const admin = await startAdmin()
     const first = await admin.request('POST', '/check', call)
     expect(first).toMatchObject({
@@ -195,7 +198,7 @@ describe('calls', () => {
     })
   })
 
-  test('inspect shows the counters of a caller', async () => {
+  test('return the counters of a caller by inspect', async () => {
     const admin = await startAdmin()
     await admin.request('POST', '/check', call)
     const asked = { rule: 'per-user', attributes: { user: 'u1' } }
@@ -212,7 +215,7 @@ describe('calls', () => {
     expect(missing).toMatchObject({ status: 400, body: { error: 'CALL_INVALID' } })
   })
 
-  test('a secret attribute is hidden before anything is done with it', async () => {
+  test('mask a secret attribute before anything else', async () => {
     const admin = await startAdmin({ rules: [{ id: 'k', by: ['api_key'], limits: ['2/day'] }] })
     const secret = 'sk_live_0123456789abcdef'
     const keyed = { attributes: { api_key: secret } }
@@ -232,7 +235,7 @@ describe('calls', () => {
     [{ attributes: { user: {} } }, 'attributes.user: found an object'],
     [{ attributes: {}, cost: -1 }, 'cost must be an integer'],
     [[], 'found a list'],
-  ])('%j is no call', async (body, message) => {
+  ])('are refused for %j', async (body, message) => {
     const admin = await startAdmin()
     const answer = await admin.request('POST', '/peek', body)
     expect(answer.status).toBe(400)

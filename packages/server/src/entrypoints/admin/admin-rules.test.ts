@@ -14,7 +14,7 @@ interface Page {
 }
 
 describe('one rule', () => {
-  test('is created with 201, its place and its version, and read back', async () => {
+  test('is created with 201, its location and its version, and read back', async () => {
     const admin = await startAdmin()
     const made = await admin.request('POST', '/rules', LOGIN)
     expect(made.status).toBe(201)
@@ -30,7 +30,7 @@ describe('one rule', () => {
     })
   })
 
-  test('a bad one is refused with the messages that a file gets', async () => {
+  test('is refused with the messages of a rules file if it is invalid', async () => {
     const admin = await startAdmin()
     const bad = { id: 'bad', limts: ['1/day'] }
     const { status, body } = await admin.request('POST', '/rules', bad)
@@ -40,7 +40,7 @@ describe('one rule', () => {
     expect(told.errors).toEqual(parseRules([bad]).errors)
   })
 
-  test('a PUT needs the version that was read', async () => {
+  test('is replaced by PUT only with the version that was read', async () => {
     const admin = await startAdmin()
     const change = { ...PER_USER, limits: ['1/minute'] }
     const without = await admin.request('PUT', '/rules/per-user', change)
@@ -63,7 +63,7 @@ describe('one rule', () => {
     expect(await put({ ...change, version: 'x' })).toMatchObject({ status: 400 })
   })
 
-  test('B57: of two who save at once one wins, and the other is told the version', async () => {
+  test('B57: is saved by one of two concurrent writers, and the other gets the version', async () => {
     const admin = await startAdmin()
     const { headers } = await admin.request('GET', '/rules/per-user')
     const sent = { headers: { 'if-match': headers.get('etag') ?? '' } }
@@ -76,7 +76,7 @@ describe('one rule', () => {
     expect(lost?.body).toMatchObject({ error: 'version_conflict', version: won.version })
   })
 
-  test('a PATCH merges, and honours If-Match where it is given', async () => {
+  test('is merged by PATCH, which honours If-Match if it is sent', async () => {
     const admin = await startAdmin()
     const type = { 'content-type': 'application/merge-patch+json' }
     const shadow = await admin.request(
@@ -98,7 +98,7 @@ describe('one rule', () => {
     expect(gone).toMatchObject({ status: 404, body: { error: 'rule_unknown' } })
   })
 
-  test('security 37: the last one is removed only if that is confirmed', async () => {
+  test('security 37: is removed as the last one only if that is confirmed', async () => {
     const admin = await startAdmin()
     const asked = await admin.request('DELETE', '/rules/per-user')
     expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
@@ -108,7 +108,7 @@ describe('one rule', () => {
     expect((await admin.request('GET', '/rules/per-user')).status).toBe(404)
   })
 
-  test('__proto__ is a field that is not known, and changes nobody', async () => {
+  test('refuses __proto__ as an unknown field, and changes no prototype', async () => {
     const admin = await startAdmin()
     const text = '{"id":"p","limits":["1/day"],"__proto__":{"polluted":true}}'
     const headers = { 'content-type': 'application/json' }
@@ -119,7 +119,7 @@ describe('one rule', () => {
   })
 })
 
-describe('the set', () => {
+describe('the rule set', () => {
   const many = Array.from({ length: 250 }, (_, i) => ({
     id: `r-${i}`,
     match: { path: `/p/${i}` },
@@ -147,7 +147,7 @@ describe('the set', () => {
   })
 
   test.each(['0', '1001', '-1', '1.5', 'x', '', '1e2', '0x10'])(
-    'limit=%s is refused',
+    'is refused with limit=%s',
     async (n) => {
       const admin = await startAdmin()
       const { status, body } = await admin.request('GET', `/rules?limit=${n}`)
@@ -183,7 +183,7 @@ describe('the set', () => {
     expect(past.versions[0]).toMatchObject({ by: 'admin', why: 'incident 42' })
   })
 
-  test('is refused where another version is there by now', async () => {
+  test('is not replaced if it has another version by now', async () => {
     const admin = await startAdmin()
     const { headers, body } = await admin.request('GET', '/rules')
     const etag = headers.get('etag') ?? ''
@@ -195,7 +195,7 @@ describe('the set', () => {
     expect((await admin.request('PUT', '/rules', body)).status).toBe(409)
   })
 
-  test('a page that was read can be sent back, but not one of several', async () => {
+  test('accepts a page that was read, but not one of several', async () => {
     const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
     const whole = await admin.request('GET', '/rules')
     expect((await admin.request('PUT', '/rules', whole.body)).status).toBe(200)
@@ -205,14 +205,14 @@ describe('the set', () => {
     expect(refused.text).toContain('a page of the rules')
   })
 
-  test('without rules it is refused, unless that is confirmed', async () => {
+  test('is refused without rules, unless that is confirmed', async () => {
     const admin = await startAdmin()
     const asked = await admin.request('PUT', '/rules', [])
     expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
     expect((await admin.request('PUT', '/rules?confirm=no-rules', [])).status).toBe(200)
   })
 
-  test('changed limits become candidates with shadow=true', async () => {
+  test('turns changed limits into candidates with shadow=true', async () => {
     const admin = await startAdmin()
     const change = [{ ...PER_USER, limits: ['1/minute'] }]
     expect((await admin.request('PUT', '/rules?shadow=true', change)).status).toBe(200)
@@ -220,7 +220,7 @@ describe('the set', () => {
     expect(body).toMatchObject({ limits: ['2/minute'], candidate: { limits: ['1/minute'] } })
   })
 
-  test('errors of YAML have file, line and column', async () => {
+  test('reports errors of YAML with file, line and column', async () => {
     const admin = await startAdmin()
     const text = '- id: a\n  limts: [1/day]\n'
     const headers = { 'content-type': 'application/yaml' }
@@ -230,7 +230,7 @@ describe('the set', () => {
     expect(refused).toMatchObject({ status: 400, body: { error: 'rules_invalid', errors } })
   })
 
-  test('has the version that its writer made, whatever came after it', async () => {
+  test('returns the version that its writer created, whatever came after it', async () => {
     const admin = await startAdmin({
       deps: (parts) => ({
         ...parts,
@@ -252,7 +252,7 @@ describe('the set', () => {
     expect(again).toMatchObject({ status: 409, body: { version: version + 1 } })
   })
 
-  test('is validated with 200, good or bad, and changes nothing', async () => {
+  test('is validated with 200, valid or not, and changes nothing', async () => {
     const admin = await startAdmin()
     const token = await admin.tokenOf('read')
     const good = await admin.request('POST', '/validate', [PER_USER, LOGIN], { token })
@@ -265,7 +265,7 @@ describe('the set', () => {
     expect((await admin.request('GET', '/rules/login')).status).toBe(404)
   })
 
-  test('an export is a rules file with everything, and applying it changes nothing', async () => {
+  test('is exported as a complete rules file, and applying that changes nothing', async () => {
     const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
     await admin.request('POST', '/rules/per-user/overrides', {
       caller: { user: 'größe: "x"' },
@@ -282,7 +282,7 @@ describe('the set', () => {
     expect(again).toMatchObject({ status: 200, body: { diff: { set: [], rules: [] } } })
   })
 
-  test('an export has overrides in one order, whatever order they came in', async () => {
+  test('is exported with overrides in one order, whatever order they came in', async () => {
     const exportOf = async (users: readonly string[]) => {
       const admin = await startAdmin()
       for (const user of users) {
@@ -295,8 +295,8 @@ describe('the set', () => {
   })
 })
 
-describe('the past', () => {
-  test('is told newest first, in pages, with who and why', async () => {
+describe('the history of versions', () => {
+  test('is listed newest first, in pages, with who and why', async () => {
     const admin = await startAdmin()
     for (const mode of ['shadow', 'off', 'enforce']) {
       await admin.request('PATCH', `/rules/per-user?why=to%20${mode}`, { mode })
@@ -315,7 +315,7 @@ describe('the past', () => {
     expect((await admin.request('GET', '/rules/never-was/versions')).status).toBe(404)
   })
 
-  test('a rollback is a new version, of one rule or of all', async () => {
+  test('gets a new version by a rollback, of one rule or of all', async () => {
     const admin = await startAdmin()
     const { version } = (await admin.request('GET', '/rules/per-user')).body as Page
     await admin.request('PATCH', '/rules/per-user', { mode: 'shadow' })
@@ -334,7 +334,7 @@ describe('the past', () => {
   })
 
   test.each([[{}], [{ version: '1' }], [{ version: 0 }], [{ version: 1, x: 1 }], [[]], ['1']])(
-    'a rollback to %j is refused',
+    'refuses a rollback to %j',
     async (body) => {
       const admin = await startAdmin()
       const answer = await admin.request('POST', '/rollback', body)
@@ -344,7 +344,7 @@ describe('the past', () => {
   )
 })
 
-test('where rules are a file, everything can be read and nothing changed', async () => {
+test('rules of a file can be read but not changed', async () => {
   const admin = await startAdmin({ readOnly: true })
   expect((await admin.request('GET', '/rules')).status).toBe(200)
   expect((await admin.request('GET', '/keys')).body).toEqual({ keys: [], next: null })

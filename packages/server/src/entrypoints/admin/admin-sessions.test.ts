@@ -31,7 +31,7 @@ async function login(admin: TestAdmin, token = ROOT_TOKEN) {
 }
 
 describe('a login', () => {
-  test('answers who it is, and a cookie that is not the token', async () => {
+  test('returns the principal, and a cookie that is not the token', async () => {
     const admin = await startAdmin()
     const { answer, csrf } = await login(admin)
     expect(answer.status).toBe(200)
@@ -49,7 +49,7 @@ describe('a login', () => {
     expect(answer.headers.get('cache-control')).toBe('no-store')
   })
 
-  test('is told in the log, without the token', async () => {
+  test('is logged, without the token', async () => {
     const admin = await startAdmin()
     await login(admin)
     await login(admin, await admin.tokenOf('read'))
@@ -64,7 +64,7 @@ describe('a login', () => {
     expect(JSON.stringify(lines)).not.toContain('a-wrong-one')
   })
 
-  test('has as many wrong tries as every other call, together with them', async () => {
+  test('shares its limit of wrong tokens with every other call', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 10; i++) expect((await login(admin, 'wrong')).answer.status).toBe(401)
     for (let i = 0; i < 10; i++) await admin.request('GET', '/rules', undefined, { token: 'wrong' })
@@ -73,7 +73,7 @@ describe('a login', () => {
     expect((await login(admin)).answer.status).toBe(200)
   })
 
-  test('to ask whether there is a session, without any, is no wrong try', async () => {
+  test('is not counted as a wrong token if a client only requests its session and has none', async () => {
     const admin = await startAdmin()
     const whose = () => admin.request('GET', '/session', undefined, { token: null })
     for (let i = 0; i < 30; i++) expect((await whose()).status).toBe(401)
@@ -89,7 +89,7 @@ describe('a login', () => {
     { origin: 'null' },
     { 'sec-fetch-site': 'cross-site' },
     { 'sec-fetch-site': 'same-site' },
-  ])('of a page of another site is refused: %j', async (headers) => {
+  ])('from a page of another site is refused: %j', async (headers) => {
     const admin = await startAdmin()
     const body = { token: ROOT_TOKEN }
     const answer = await admin.request('POST', '/session', body, { token: null, headers })
@@ -104,7 +104,7 @@ describe('a login', () => {
       body: JSON.stringify({ token: ROOT_TOKEN }),
     })
 
-  test('in clear to another machine is refused, and says what to do', async () => {
+  test('in clear text to another machine is refused, and the response says what to do', async () => {
     const admin = await startAdmin()
     for (const headers of [{}, { origin: 'http://sluice.example:9090' }]) {
       const answer = await at(admin, 'http://sluice.example:9090', headers)
@@ -117,7 +117,7 @@ describe('a login', () => {
     }
   })
 
-  test('behind a proxy that ends TLS gets a cookie for TLS only', async () => {
+  test('behind a proxy that terminates TLS gets a cookie for TLS only', async () => {
     const admin = await startAdmin()
     const origin = { origin: 'https://sluice.example' }
     const answer = await at(admin, 'http://sluice.example', origin)
@@ -137,7 +137,7 @@ describe('a login', () => {
 })
 
 describe('a session', () => {
-  test('reads with its cookie alone, and says who it is', async () => {
+  test('reads with its cookie alone, and returns its principal', async () => {
     const admin = await startAdmin()
     const { as, answer } = await login(admin)
     expect((await admin.request('GET', '/rules', undefined, as())).status).toBe(200)
@@ -162,7 +162,7 @@ describe('a session', () => {
     expect((await admin.request('POST', '/rules', RULE, full)).status).toBe(201)
   })
 
-  test('every route that is no GET asks for it, also those that nobody serves', async () => {
+  test('needs that header on every route but GET, also on unknown ones', async () => {
     const admin = await startAdmin()
     const { as } = await login(admin)
     const routes = [...admin.routes(), { method: 'POST', path: '/admin/v1/nothing' }]
@@ -181,7 +181,7 @@ describe('a session', () => {
     expect([answer.status, answer.body]).toMatchObject([403, { error: 'forbidden' }])
   })
 
-  test('ends when its token is revoked, and when its time is over', async () => {
+  test('ends when its token is revoked, and when it expires', async () => {
     const admin = await startAdmin()
     const made = await admin.request('POST', '/tokens', { name: 'ann', role: 'edit' })
     const { id, token } = made.body as { readonly id: string; readonly token: string }
@@ -196,7 +196,7 @@ describe('a session', () => {
     expect(await status(root.full)).toBe(401)
   })
 
-  test('counts for nothing beside an Authorization, good or bad', async () => {
+  test('is ignored if there is an Authorization header, valid or not', async () => {
     const admin = await startAdmin()
     const { cookie } = await login(admin)
     const headers = { cookie }
@@ -208,7 +208,7 @@ describe('a session', () => {
     expect([who.status, who.body]).toMatchObject([404, { error: 'not_found' }])
   })
 
-  test('of a page of another site is refused, with its cookie and all', async () => {
+  test('from a page of another site is refused, even with its cookie', async () => {
     const admin = await startAdmin()
     const { csrf, as } = await login(admin)
     const headers = as({ 'x-sluice-csrf': csrf, origin: 'https://evil.example' })
@@ -217,7 +217,7 @@ describe('a session', () => {
     })
   })
 
-  test('is taken back from the browser by a logout', async () => {
+  test('is removed from the browser by a logout', async () => {
     const admin = await startAdmin()
     const { full, as } = await login(admin)
     expect((await admin.request('DELETE', '/session', undefined, as())).status).toBe(403)
@@ -226,7 +226,7 @@ describe('a session', () => {
     expect(answer.headers.get('set-cookie')).toMatch(/^sluice_session=; Path=\/admin; Max-Age=0;/)
   })
 
-  test('nobody who asks whose it is without one fills the log', async () => {
+  test('that does not exist can be requested without a log line', async () => {
     const admin = await startAdmin()
     expect((await admin.request('GET', '/session', undefined, { token: null })).status).toBe(401)
     const told = () =>
@@ -237,7 +237,7 @@ describe('a session', () => {
     expect(told()).toHaveLength(1)
   })
 
-  test('works on a socket, where the cookie of a connection counts', async () => {
+  test('works on a socket, with the cookie of the connection', async () => {
     const admin = await startAdmin()
     const { url } = await admin.listen()
     const begun = await fetch(`${url}/admin/v1/session`, {

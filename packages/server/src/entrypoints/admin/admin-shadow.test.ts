@@ -6,7 +6,7 @@ closeAfterTests()
 
 const RULE = '/rules/per-user'
 
-test('all rules are in shadow by one call, seen in the list and in each rule, and again not', async () => {
+test('one call puts all rules in shadow, as the list and each rule show, and one ends it', async () => {
   const admin = await startAdmin()
   const begun = await admin.request('POST', '/shadow?why=INC-7', { for: '15m' })
   expect(begun).toMatchObject({ status: 200, body: { rule: null, until: expect.any(String) } })
@@ -27,7 +27,7 @@ test('all rules are in shadow by one call, seen in the list and in each rule, an
   expect((await admin.request('GET', RULE)).body).not.toHaveProperty('shadowUntil')
 })
 
-test('one rule is in shadow until its time or until its mode is set', async () => {
+test('one rule is in shadow until its expiry or until its mode is set', async () => {
   const admin = await startAdmin()
   const begun = await admin.request('POST', '/shadow', { for: '1h', rule: 'per-user' })
   expect(begun).toMatchObject({ status: 200, body: { rule: 'per-user' } })
@@ -48,7 +48,7 @@ test.each([
   [{ for: 15 }, 400],
   [{ for: '15m', rules: ['per-user'] }, 400],
   [{ for: '15m', rule: 'nothing' }, 404],
-])('a shadow asked for as %j is answered with %i', async (body, status) => {
+])('a shadow requested as %j is answered with %i', async (body, status) => {
   const admin = await startAdmin()
   expect(await admin.request('POST', '/shadow', body)).toMatchObject({ status })
 })

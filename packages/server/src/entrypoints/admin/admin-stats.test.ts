@@ -27,8 +27,8 @@ async function startWith(more: Parameters<typeof fakeFleetStats>[0] = {}) {
   return { admin, sight, alerts }
 }
 
-describe('figures', () => {
-  test('stats are of all rules, or of one', async () => {
+describe('the routes of statistics', () => {
+  test('return stats of all rules, or of one', async () => {
     const { admin, sight } = await startWith()
     const { status, body } = await admin.request('GET', '/stats')
     expect([status, body]).toMatchObject([200, { nodes: 1, rules: [{ rule: 'per-user' }] }])
@@ -36,14 +36,17 @@ describe('figures', () => {
     expect(sight.requests).toEqual(['stats undefined', 'stats per-user'])
   })
 
-  test.each(['/stats?rule=nothing', '/top?rule=nothing'])('%s is a rule that is not', async (p) => {
-    const { admin, sight } = await startWith()
-    const { status, body } = await admin.request('GET', p)
-    expect([status, body]).toMatchObject([404, { error: 'rule_unknown' }])
-    expect(sight.requests).toEqual([])
-  })
+  test.each(['/stats?rule=nothing', '/top?rule=nothing'])(
+    'answer %s with 404, because the rule is unknown',
+    async (p) => {
+      const { admin, sight } = await startWith()
+      const { status, body } = await admin.request('GET', p)
+      expect([status, body]).toMatchObject([404, { error: 'rule_unknown' }])
+      expect(sight.requests).toEqual([])
+    },
+  )
 
-  test('top has an order, a rule and a limit', async () => {
+  test('return top callers with an order, a rule and a limit', async () => {
     const { admin, sight } = await startWith()
     const { status, body } = await admin.request('GET', '/top')
     expect([status, body]).toMatchObject([200, { callers: [{ caller: { user: 'u1' } }] }])
@@ -55,7 +58,7 @@ describe('figures', () => {
     ['/top?by=name', 'query.by: found "name"; accepted: refusals, use, zero, hours'],
     ['/top?limit=101', 'query.limit: found "101"; accepted: a whole number from 1 to 100'],
     ['/top?order=use', 'unknown parameter "order"'],
-  ])('%s is refused', async (path, detail) => {
+  ])('refuse %s', async (path, detail) => {
     const { admin } = await startWith()
     const answer = await admin.request('GET', path)
     expect([answer.status, answer.body]).toMatchObject([
@@ -64,15 +67,15 @@ describe('figures', () => {
     ])
   })
 
-  test('alerts are those that go on, and those that ended', async () => {
+  test('return active alerts, and those that ended', async () => {
     const { admin } = await startWith()
     const { body } = await admin.request('GET', '/alerts')
     expect(body).toEqual({ active: [ALERT], recent: [] })
   })
 })
 
-describe('a trial', () => {
-  test('answers what each limit says to each call', async () => {
+describe('a simulation of limits', () => {
+  test('returns the outcome of each limit for each call', async () => {
     const { admin } = await startWith()
     const calls = [{ atMs: 0 }, { atMs: 1, cost: 2 }]
     const answer = await admin.request('POST', '/simulate', { limits: ['2/second'], calls })
@@ -90,7 +93,7 @@ describe('a trial', () => {
     ])
   })
 
-  test('tells what is wrong with limits as rules do', async () => {
+  test('reports problems of limits as rules do', async () => {
     const { admin } = await startWith()
     const answer = await admin.request('POST', '/simulate', { limits: ['10/s'], calls: [] })
     expect([answer.status, answer.body]).toMatchObject([
@@ -109,7 +112,7 @@ describe('a trial', () => {
     [{ limits: ['1/second'], calls: [{ atMs: 0, cost: -1 }] }, 'body.calls[0].cost: found -1'],
     [{ limits: ['1/second'], calls: [{ atMs: 5 }, { atMs: 4 }] }, 'calls[1].atMs: found 4 after 5'],
     [{ limits: ['1/second'], calls: [], rule: 1 }, 'unknown key "rule"'],
-  ])('%j is refused', async (body, detail) => {
+  ])('is refused for %j', async (body, detail) => {
     const { admin } = await startWith()
     const answer = await admin.request('POST', '/simulate', body)
     expect([answer.status, answer.body]).toMatchObject([
@@ -118,7 +121,7 @@ describe('a trial', () => {
     ])
   })
 
-  test('takes as much as it says', async () => {
+  test('accepts as many limits and calls as its bounds allow', async () => {
     const { admin } = await startWith()
     const calls = Array.from({ length: 2000 }, (_, i) => ({ atMs: i }))
     const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
@@ -157,7 +160,7 @@ describe('nodes', () => {
   const { decisionsPerSecond, refusalsPerSecond, clockOffsetMs, store, ...seen } = BOARD_NODE
   const figures = { decisionsPerSecond, refusalsPerSecond, clockOffsetMs, store }
 
-  test('have what they told of themselves, by their ids', async () => {
+  test('have the statistics of their snapshots, by their ids', async () => {
     const stored = { ...seen, seenMsAgo: 10_000, rulesVersion: 4, problem: 'a rule is bad' }
     const silent = { ...seen, id: 'node-3', seenMsAgo: 5 }
     const admin = await startWithNodes([stored, silent], { nodes: async () => [BOARD_NODE] })
@@ -167,13 +170,13 @@ describe('nodes', () => {
     ])
   })
 
-  test('what the rule store heard later is not undone', async () => {
+  test('keep what the rule store received later than the snapshot', async () => {
     const stored = { ...seen, seenMsAgo: 10, rulesVersion: 6 }
     const admin = await startWithNodes([stored], { nodes: async () => [BOARD_NODE] })
     expect(await nodesOf(admin)).toEqual([{ ...stored, ...figures }])
   })
 
-  test('have the problem that they told of last, or none any more', async () => {
+  test('have the problem that they reported last, or none', async () => {
     const stored = { ...seen, seenMsAgo: 10_000, problem: 'a rule is bad' }
     const told = { ...BOARD_NODE, problem: 'Postgres is gone' }
     const gone = await startWithNodes([stored], { nodes: async () => [told] })
@@ -183,19 +186,19 @@ describe('nodes', () => {
     expect(await nodesOf(back)).toEqual([BOARD_NODE])
   })
 
-  test('that only the board knows are told too', async () => {
+  test('that have only a snapshot are listed too', async () => {
     const admin = await startWithNodes([], { nodes: async () => [BOARD_NODE] })
     expect(await nodesOf(admin)).toEqual([BOARD_NODE])
   })
 
-  test('are told without figures where the board is gone', async () => {
+  test('are listed without statistics if the snapshots are unavailable', async () => {
     const silent = { ...seen, seenMsAgo: 5 }
     const admin = await startWithNodes([silent], { nodes: () => Promise.reject(new Error('gone')) })
     expect(await nodesOf(admin)).toEqual([silent])
   })
 })
 
-describe('events', () => {
+describe('the event stream', () => {
   const headers = { authorization: `Bearer ${ROOT_TOKEN}` }
 
   async function firstPieces(response: Response, count: number): Promise<string> {
@@ -210,7 +213,7 @@ describe('events', () => {
     return text
   }
 
-  test('come over a socket as they are, and are nobody’s to keep', async () => {
+  test('sends events over a socket, and must not be cached', async () => {
     const { admin } = await startWith()
     const { url } = await admin.listen()
     const asked = { ...headers, 'accept-encoding': 'gzip' }
@@ -227,7 +230,7 @@ describe('events', () => {
     expect(text).toContain(`id: ${TICK.endMs}\nevent: tick\ndata: {`)
   })
 
-  test('need a token or a session like everything else', async () => {
+  test('needs a token or a session', async () => {
     const { admin } = await startWith()
     const { url } = await admin.listen()
     expect((await fetch(`${url}/admin/v1/events`)).status).toBe(401)
@@ -235,7 +238,7 @@ describe('events', () => {
     expect((await fetch(`${url}/admin/v1/events`, { headers: foreign })).status).toBe(403)
   })
 
-  test('HEAD answers the head, and opens nothing', async () => {
+  test('answers HEAD with the headers, and opens nothing', async () => {
     const { admin, alerts } = await startWith()
     const answer = await admin.request('HEAD', '/events')
     expect([answer.status, answer.text]).toEqual([200, ''])
@@ -243,7 +246,7 @@ describe('events', () => {
     expect(alerts.listeners()).toBe(0)
   })
 
-  test('are up to 32 of one token at a time; it keeps no other out, and one that leaves makes room', async () => {
+  test('is limited to 32 per token, independent of other tokens, and a closed one frees its place', async () => {
     const { admin, alerts } = await startWith()
     const { url } = await admin.listen()
     const ending = new AbortController()
@@ -265,7 +268,7 @@ describe('events', () => {
     await again.body?.cancel()
   })
 
-  test('a listener that reads nothing is cut', async () => {
+  test('is cut if its client reads nothing', async () => {
     const store = { ...TICK.store, state: 'x'.repeat(2_000_000) }
     const { admin, alerts } = await startWith({ tick: async () => ({ ...TICK, store }) })
     const { url } = await admin.listen()
@@ -282,7 +285,7 @@ describe('events', () => {
     await expect.poll(() => alerts.listeners(), { timeout: 20_000 }).toBe(0)
   })
 
-  test('end when the server stops, without being waited for', async () => {
+  test('ends when the server stops, without delaying it', async () => {
     const { admin } = await startWith()
     const { url, close } = await admin.listen()
     const response = await fetch(`${url}/admin/v1/events`, { headers })

@@ -17,17 +17,17 @@ const VALUES = [
 ]
 
 describe('the caller of an override in a path', () => {
-  test.each(VALUES)('%j is read as its id spells it', (user) => {
+  test.each(VALUES)('%j is decoded from its id', (user) => {
     const id = callerId(['user'], { user })
     expect(readPathCaller(id, ['user'])).toEqual({ id, caller: { user } })
   })
 
-  test.each(VALUES)('%j is read where the id was encoded once more', (user) => {
+  test.each(VALUES)('%j is decoded if the id was encoded once more', (user) => {
     const id = callerId(['user'], { user })
     expect(readPathCaller(encodeURIComponent(id), ['user'])).toEqual({ id, caller: { user } })
   })
 
-  test('both spellings mean the same caller, whatever the values', () => {
+  test('is the same in both spellings, whatever the values', () => {
     const text = fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 })
     fc.assert(
       fc.property(text, text, (user, plan) => {
@@ -40,17 +40,17 @@ describe('the caller of an override in a path', () => {
     )
   })
 
-  test('attributes may come in any order, and the id has the order of the rule', () => {
+  test('may have attributes in any order, and its id has the order of the rule', () => {
     const { id } = readPathCaller('plan=pro,user=u1', ['user', 'plan'])
     expect(id).toBe('user=u1,plan=pro')
   })
 
-  test('only a comma between attributes may be encoded, as Go does', () => {
+  test('may have only the comma between attributes encoded, as Go does', () => {
     const { caller } = readPathCaller('user=u1%2Cplan=pro', ['user', 'plan'])
     expect(caller).toEqual({ user: 'u1', plan: 'pro' })
   })
 
-  test('everybody is the one caller of a rule that counts all calls together', () => {
+  test('is * for a rule that counts all calls together', () => {
     expect(readPathCaller('everybody', [])).toEqual({ id: 'everybody', caller: {} })
   })
 
@@ -67,12 +67,12 @@ describe('the caller of an override in a path', () => {
     ['everybody', ['user']],
     ['__proto__=x', ['user']],
     [`user=${'x'.repeat(100_000)}`, ['user']],
-  ])('%s is no caller of a rule by %j, and the message says what is', (segment, by) => {
+  ])('%s is refused for a rule by %j, and the message says what is accepted', (segment, by) => {
     expect(() => readPathCaller(segment, by)).toThrow(/^caller: found .*; accepted: /)
   })
 })
 
-test('what a rule counts by is a list, one name, or nothing', () => {
+test('by of a rule is a list, one name, or empty', () => {
   expect(byOf({ by: ['user', 'ip'] })).toEqual(['user', 'ip'])
   expect(byOf({ by: 'user' })).toEqual(['user'])
   expect(byOf({})).toEqual([])

@@ -60,8 +60,8 @@ const tick = `id: ${END_MS}\nevent: tick\ndata: ${JSON.stringify({ ...TICK, aler
 const namesOf = (texts: readonly string[]) =>
   texts.map((text) => /^event: (\w+)/m.exec(text)?.[1] ?? text.split(':')[0])
 
-describe('a stream', () => {
-  test('begins with how to come back and a tick, and has one every two seconds', async () => {
+describe('an event stream', () => {
+  test('begins with its retry time and a tick, and has a tick every two seconds', async () => {
     const { events, timers } = eventsOf()
     const stream = open(events)
     await settle()
@@ -70,7 +70,7 @@ describe('a stream', () => {
     expect(await readNow(stream, 3)).toEqual([tick, tick, tick])
   })
 
-  test('who comes between two ticks has the last one at once', async () => {
+  test('begins with the last tick if it is opened between two', async () => {
     const { events, timers, sight } = eventsOf()
     open(events)
     await timers.advance(1000)
@@ -79,7 +79,7 @@ describe('a stream', () => {
     expect(sight.requests).toEqual(['tick'])
   })
 
-  test('all who listen have the same figures, asked for once', async () => {
+  test('shares its statistics with all others, computed once', async () => {
     const { events, timers, sight } = eventsOf()
     const streams = Array.from({ length: 32 }, () => open(events))
     await timers.advance(4000)
@@ -87,7 +87,7 @@ describe('a stream', () => {
     for (const stream of streams) expect(namesOf(await readNow(stream, 4))).toHaveLength(4)
   })
 
-  test('tells of other rules within a quarter of a second, and of alerts at once', async () => {
+  test('reports changed rules within a quarter of a second, and alerts at once', async () => {
     const { events, timers, rules, alerts } = eventsOf()
     const stream = open(events)
     await settle()
@@ -101,7 +101,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('ends at the tick after its token did, and the others go on', async () => {
+  test('ends at the first tick after its token ended, and others go on', async () => {
     const { events, timers } = eventsOf()
     const [ended, other] = [open(events), open(events)]
     ended.isLetIn = false
@@ -111,7 +111,7 @@ describe('a stream', () => {
     expect(namesOf(await readNow(other, 3))).toEqual(['retry', 'tick', 'tick'])
   })
 
-  test('that reads nothing is cut, and keeps nobody else waiting', async () => {
+  test('that reads nothing is cut, and delays no other', async () => {
     const store = { ...TICK.store, state: 'x'.repeat(40_000) }
     const { events, timers } = eventsOf({ tick: async () => ({ ...TICK, store }) })
     const [silent, reading] = [open(events), open(events)]
@@ -134,8 +134,8 @@ async function readNow(stream: Opened, count: number): Promise<readonly string[]
   return texts
 }
 
-describe('streams', () => {
-  test('are up to 32 of one token, which keep no other out; one that went makes room', async () => {
+describe('event streams', () => {
+  test('are limited to 32 per token, independent of other tokens, and a closed one frees its place', async () => {
     const { events } = eventsOf()
     const streams = Array.from({ length: 32 }, () => open(events))
     expect(() => open(events)).toThrow(
@@ -147,7 +147,7 @@ describe('streams', () => {
     expect(() => open(events)).toThrow('This token has 32 open event streams')
   })
 
-  test('are up to 64 of all', async () => {
+  test('are limited to 64 in total', async () => {
     const { events } = eventsOf()
     for (let i = 0; i < 64; i++) open(events, `holder ${i}`)
     expect(() => open(events, 'one more')).toThrow(
@@ -155,7 +155,7 @@ describe('streams', () => {
     )
   })
 
-  test('cost nothing while nobody listens', async () => {
+  test('cost nothing while there are no listeners', async () => {
     const { events, timers, sight, alerts } = eventsOf()
     const stream = open(events)
     expect(alerts.listeners()).toBe(1)
@@ -166,7 +166,7 @@ describe('streams', () => {
     expect(sight.requests).toHaveLength(before)
   })
 
-  test('begin anew when somebody listens again, with new figures', async () => {
+  test('start again with the next listener, with new statistics', async () => {
     const { events, timers, sight } = eventsOf()
     await open(events).reader.cancel()
     await timers.advance(10_000)
@@ -176,7 +176,7 @@ describe('streams', () => {
     expect(sight.requests).toEqual(['tick', 'tick'])
   })
 
-  test('without figures say so in a remark, and in the log', async () => {
+  test('without statistics contain a comment, and a line is logged', async () => {
     const { events, timers, lines } = eventsOf({ tick: () => Promise.reject(new Error('gone')) })
     const stream = open(events)
     await timers.advance(2000)
@@ -191,7 +191,7 @@ describe('streams', () => {
     ])
   })
 
-  test('do not ask for figures again before the last ones came', async () => {
+  test('do not request statistics again before the last request ended', async () => {
     let answer: (tick: typeof TICK) => void = () => undefined
     let asked = 0
     const { events, timers } = eventsOf({
@@ -210,7 +210,7 @@ describe('streams', () => {
     expect(namesOf(await readNow(stream, 2))).toEqual(['retry', 'tick'])
   })
 
-  test('all end when the server stops, and no other begins', async () => {
+  test('all end when the server stops, and none is opened afterwards', async () => {
     const { events, alerts } = eventsOf()
     const streams = [open(events), open(events)]
     await settle()

@@ -33,7 +33,7 @@ const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
 )
 
-describe('the linter', () => {
+describe('the OpenAPI linter', () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-openapi-'))
   afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -52,8 +52,8 @@ describe('the linter', () => {
   })
 })
 
-describe('the document', () => {
-  test('is OpenAPI 3.1 and has the release', () => {
+describe('the OpenAPI document', () => {
+  test('is version 3.1 and has the release', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info.version).toBe(admin.release)
     expect(document.security).toEqual([{ token: [] }, { session: [] }])
@@ -65,17 +65,17 @@ describe('the document', () => {
     expect(told.toSorted()).toEqual(served.toSorted())
   })
 
-  test('no two operations have one id', () => {
+  test('has a unique id for each operation', () => {
     const ids = documented.map(({ operation }) => operation.operationId)
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  test('only the login needs no credentials', () => {
+  test('lets only the login go without credentials', () => {
     const open = documented.filter(({ operation }) => operation.security?.length === 0)
     expect(open.map(({ method, path }) => `${method} ${path}`)).toEqual(['post /admin/v1/session'])
   })
 
-  test.each(documented)('$method $path says what it needs and may answer', ({ operation }) => {
+  test.each(documented)('describes what $method $path needs and may return', ({ operation }) => {
     expect(operation.summary).not.toBe('')
     expect(operation.description).toMatch(
       operation.security === undefined

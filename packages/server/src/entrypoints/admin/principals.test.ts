@@ -21,18 +21,21 @@ function authenticatorOf(...tokens: readonly CatalogToken[]) {
   })
 }
 
-describe('tokens', () => {
+describe('the principal of a token', () => {
   const gate = authenticatorOf(stored('ci', 'edit'), stored('eye', 'read'))
 
-  test('the token of the server is that of admin', () => {
+  test('is admin for the token of the server', () => {
     expect(gate.principalOf(`Bearer ${ROOT}`)).toEqual({ id: 'root', name: 'admin', role: 'admin' })
   })
 
-  test.each(['Bearer', 'bearer', 'BEARER', 'BeArEr'])('the scheme may be written %s', (scheme) => {
-    expect(gate.principalOf(`${scheme} ${ROOT}`)?.name).toBe('admin')
-  })
+  test.each(['Bearer', 'bearer', 'BEARER', 'BeArEr'])(
+    'is found if the scheme is written %s',
+    (scheme) => {
+      expect(gate.principalOf(`${scheme} ${ROOT}`)?.name).toBe('admin')
+    },
+  )
 
-  test('a token of the rule store has its own name and role', () => {
+  test('has its own name and role for a token of the rule store', () => {
     expect(gate.principalOf('Bearer ci')).toEqual({ id: 'id-ci', name: 'name of ci', role: 'edit' })
   })
 
@@ -50,11 +53,11 @@ describe('tokens', () => {
     ['no scheme', ROOT],
     ['two tokens', `Bearer ${ROOT}, Bearer ${ROOT}`],
     ['the hash of a token', `Bearer ${stored('ci', 'edit').document.hash}`],
-  ])('%s is nobody', (_what, sent) => {
+  ])('does not exist for %s', (_what, sent) => {
     expect(gate.principalOf(sent)).toBeUndefined()
   })
 
-  test('a token without a hash is nobody, and keeps nobody else out', () => {
+  test('does not exist for a token without a hash, which affects no other token', () => {
     const odd = authenticatorOf(
       ...[undefined, null, 5, {}].map((hash) => stored('odd', 'admin', { hash })),
     )
@@ -63,7 +66,7 @@ describe('tokens', () => {
     expect(odd.principalOf(undefined)).toBeUndefined()
   })
 
-  test('a token is good until the instant it expires', () => {
+  test('exists until the instant the token expires', () => {
     const good = stored('later', 'read', { expiresAt: '2026-01-01T00:00:00.001Z' })
     const past = stored('now', 'read', { expiresAt: '2026-01-01T00:00:00Z' })
     const odd = stored('odd', 'read', { expiresAt: 'someday' })
@@ -73,17 +76,17 @@ describe('tokens', () => {
     expect(all.principalOf('Bearer odd')).toBeUndefined()
   })
 
-  test('a hash of another length, put there by hand, opens nothing and breaks nothing', () => {
+  test('does not exist for a hash of another length that was stored by hand', () => {
     const short = stored('short', 'admin', { hash: '' })
     expect(authenticatorOf(short).principalOf('Bearer ')).toBeUndefined()
     expect(authenticatorOf(short).principalOf(`Bearer ${ROOT}`)?.name).toBe('admin')
   })
 })
 
-describe('roles', () => {
+describe('requireRole', () => {
   const roles: readonly Role[] = ['read', 'edit', 'admin']
   test.each(roles.flatMap((has) => roles.map((needed) => [has, needed] as const)))(
-    '%s where %s is needed',
+    'checks the role %s where %s is needed',
     (has, needed) => {
       const may = roles.indexOf(has) >= roles.indexOf(needed)
       const check = () => requireRole({ id: 'x', name: 'x', role: has }, needed, 'It')
@@ -93,7 +96,7 @@ describe('roles', () => {
   )
 })
 
-describe('pages', () => {
+describe('isCrossSite', () => {
   const foreign = (headers: Readonly<Record<string, string>>) =>
     isCrossSite((name) => headers[name], 'sluice.internal:9090')
 
@@ -103,7 +106,7 @@ describe('pages', () => {
     { 'sec-fetch-site': 'same-origin' },
     { 'sec-fetch-site': 'same-origin', origin: 'http://sluice.internal:9090' },
     { origin: 'https://sluice.internal:9090' },
-  ])('%j is no page of somewhere else', (headers) => expect(foreign(headers)).toBe(false))
+  ])('is false for %j', (headers) => expect(foreign(headers)).toBe(false))
 
   test.each([
     { 'sec-fetch-site': 'cross-site' },
@@ -115,5 +118,5 @@ describe('pages', () => {
     { origin: 'null' },
     { origin: '' },
     { 'sec-fetch-site': 'cross-site', origin: 'http://sluice.internal:9090' },
-  ])('%j is one', (headers) => expect(foreign(headers)).toBe(true))
+  ])('is true for %j', (headers) => expect(foreign(headers)).toBe(true))
 })

@@ -26,7 +26,7 @@ test('an address may fail 20 times, then once every three seconds', () => {
   expect(countUntilRefused(() => limits.recordFailure('203.0.113.7'))).toBe(1)
 })
 
-test('another address is not concerned, but one of the same IPv6 network is', () => {
+test('another address is not affected, but one of the same IPv6 network is', () => {
   const { limits } = limitsAt()
   countUntilRefused(() => limits.recordFailure('2001:db8::1'))
   expect(() => limits.recordFailure('2001:db8::2')).toThrow(TooManyError)
@@ -34,7 +34,7 @@ test('another address is not concerned, but one of the same IPv6 network is', ()
   expect(() => limits.recordFailure('203.0.113.7')).not.toThrow()
 })
 
-test('a refused failure says when to come back', () => {
+test('a refused failure reports when to retry', () => {
   const { limits } = limitsAt()
   countUntilRefused(() => limits.recordFailure('203.0.113.7'))
   try {
@@ -46,21 +46,21 @@ test('a refused failure says when to come back', () => {
   }
 })
 
-test('a token has 1,000 calls at once, of them 500 writes', () => {
+test('a token has a burst of 1,000 calls, 500 of them writes', () => {
   const { limits } = limitsAt()
   expect(countUntilRefused(() => limits.checkCall('t1', true))).toBe(500)
   expect(countUntilRefused(() => limits.checkCall('t1', false))).toBe(500)
   expect(() => limits.checkCall('t2', true)).not.toThrow()
 })
 
-test('the headers of a call tell of both limits where it is a write', () => {
+test('the headers of a write report both limits', () => {
   const { limits } = limitsAt()
   const headers = limits.checkCall('t1', true)
   expect(headers['RateLimit-Policy']).toBe('"admin-calls";q=1000;w=1, "admin-writes";q=500;w=1')
   expect(limits.checkCall('t1', false)['RateLimit-Policy']).toBe('"admin-calls";q=1000;w=1')
 })
 
-test('what cannot be decided is refused', async () => {
+test('a closed limiter throws instead of admitting', async () => {
   const { limits } = limitsAt()
   await limits.close()
   expect(() => limits.recordFailure('203.0.113.7')).toThrow('closed')

@@ -25,7 +25,7 @@ function begin(at: ReturnType<typeof sessionsOf>) {
 }
 
 describe('a session', () => {
-  test('is the holder of its token, for twelve hours', () => {
+  test('has the principal of its token, for twelve hours', () => {
     const at = sessionsOf()
     const { cookie, session } = begin(at)
     expect(at.sessions.read(cookie)).toEqual(session)
@@ -36,7 +36,7 @@ describe('a session', () => {
     expect(at.sessions.read(cookie)).toBeUndefined()
   })
 
-  test('outlives a restart, and no other server or token takes it', () => {
+  test('outlives a restart, and is valid for no other server or token', () => {
     const { cookie } = begin(sessionsOf())
     expect(sessionsOf().sessions.read(cookie)?.principal).toEqual(principal)
     expect(sessionsOf({ root: 'other' }).sessions.read(cookie)).toBeUndefined()
@@ -55,7 +55,7 @@ describe('a session', () => {
     expect(gone.read(begin(sessionsOf()).cookie)).toBeUndefined()
   })
 
-  test('has neither the token nor its hash in it, and is never the same twice', () => {
+  test('contains neither the token nor its hash, and is never the same twice', () => {
     const at = sessionsOf()
     const first = begin(at)
     const second = begin(at)
@@ -66,7 +66,7 @@ describe('a session', () => {
     expect(first.value).not.toContain(first.session.csrf)
   })
 
-  test('with any one character changed is nobody', () => {
+  test('is refused if any one character was changed', () => {
     const at = sessionsOf()
     const { value } = begin(at)
     for (let i = 0; i < value.length; i++) {
@@ -77,7 +77,7 @@ describe('a session', () => {
     }
   })
 
-  test('is found beside other cookies, and beside bad ones of its own name', () => {
+  test('is found beside other cookies, and beside invalid ones of its own name', () => {
     const at = sessionsOf()
     const { cookie } = begin(at)
     const read = (header: string) => at.sessions.read(header)?.principal.id
@@ -90,7 +90,7 @@ describe('a session', () => {
   })
 })
 
-test('a cookie is out of reach for scripts, for other sites, and for eyes on the way', () => {
+test('a session cookie is HttpOnly, SameSite and, over TLS, Secure', () => {
   expect(setCookie('v', 43_200, true)).toBe(
     'sluice_session=v; Path=/admin; Max-Age=43200; HttpOnly; SameSite=Strict; Secure',
   )

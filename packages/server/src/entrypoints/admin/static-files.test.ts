@@ -33,7 +33,7 @@ const page = await startPage()
 
 describe('the dashboard', () => {
   test.each(['/', '/rules', '/rules/per-user', '/login?next=%2Fwhy', '/index.html', '/rules/v1.2'])(
-    '%s is its page, without a token',
+    'serves %s as its page, without a token',
     async (path) => {
       const { response, text } = await page.get(path)
       expect([response.status, text]).toEqual([200, INDEX])
@@ -42,7 +42,7 @@ describe('the dashboard', () => {
     },
   )
 
-  test('may run and load nothing but its own, and in no frame', async () => {
+  test('may load and run only its own files, and in no frame', async () => {
     const asked = ['/', '/assets/main-AbCd1234.js', '/assets/nothing.js']
     for (const path of asked) {
       const { response } = await page.get(path)
@@ -57,7 +57,7 @@ describe('the dashboard', () => {
     }
   })
 
-  test('files with a hash in their name are kept for ever, and sent packed', async () => {
+  test('serves files with a hash in their name as immutable, and compressed', async () => {
     const { response, text } = await page.get('/assets/main-AbCd1234.js')
     expect([response.status, text]).toEqual([200, SCRIPT])
     expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -75,13 +75,13 @@ describe('the dashboard', () => {
     ['gzip;q=0.0, br', null],
     ['br, gzip;q=0.5', 'gzip'],
     ['deflate, GZIP', 'gzip'],
-  ])('to who accepts %s they are %s', async (accepted, encoding) => {
+  ])('serves a client that accepts %s the encoding %s', async (accepted, encoding) => {
     const path = '/assets/main-AbCd1234.js'
     const { response, text } = await page.get(path, { 'accept-encoding': accepted })
     expect([response.headers.get('content-encoding'), text]).toEqual([encoding, SCRIPT])
   })
 
-  test('who has a file already gets none', async () => {
+  test('answers a client that has the current file with 304', async () => {
     const { response } = await page.get('/')
     const etag = response.headers.get('etag') ?? ''
     expect(etag).toMatch(/^"[\w-]{22}"$/)
@@ -90,7 +90,7 @@ describe('the dashboard', () => {
     expect((await page.get('/', { 'if-none-match': '"other"' })).response.status).toBe(200)
   })
 
-  test('a proxy that packs again, or keeps several, has it too', async () => {
+  test('answers weak and multiple ETags of proxies with 304 as well', async () => {
     const etag = (await page.get('/')).response.headers.get('etag') ?? ''
     for (const known of [`W/${etag}`, `"other", ${etag}`, `"other",W/${etag} , "a"`, '*']) {
       expect((await page.get('/', { 'if-none-match': known })).response.status).toBe(304)
@@ -108,13 +108,13 @@ describe('the dashboard', () => {
     '/%2e%2e/outside.txt',
     '/assets/../../outside.txt',
     '/assets/..%2f..%2foutside.txt',
-  ])('%s is no file of it', async (path) => {
+  ])('does not serve %s', async (path) => {
     const text = await page.raw(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
     expect(text).toMatch(/^HTTP\/1\.1 404 /)
     expect(text).not.toContain('outside\n')
   })
 
-  test('a file of a type that no dashboard has is not served', async () => {
+  test('does not serve a file of an unknown type', async () => {
     expect((await page.get('/secret.env')).text).toBe(INDEX)
   })
 
@@ -132,24 +132,24 @@ describe('the dashboard', () => {
     'GET //admin/v1/rules',
     'GET http://a/',
     'GET http://a/admin/v1/rules',
-  ])('%s is the API’s, and needs a token', async (line) => {
+  ])('leaves %s to the API, which needs a token', async (line) => {
     const close = 'Connection: close\r\nContent-Length: 0\r\n\r\n'
     const text = await page.raw(`${line} HTTP/1.1\r\nHost: a\r\n${close}`)
     expect(text).toMatch(/^HTTP\/1\.1 401 /)
   })
 
-  test('HEAD has the head', async () => {
+  test('answers HEAD with the headers', async () => {
     const response = await fetch(`${page.url}/`, { method: 'HEAD' })
     expect([response.status, await response.text()]).toEqual([200, ''])
     expect(response.headers.get('content-length')).toBe(String(INDEX.length))
   })
 
-  test('/metrics is what it was', async () => {
+  test('leaves /metrics unchanged', async () => {
     expect((await page.get('/metrics')).text).toBe('sluice_up 1\n')
   })
 })
 
-test('where nobody built it, a page says what to do', async () => {
+test('a dashboard that was not built is replaced by a page that says what to do', async () => {
   const { get } = await startPage(join(folder, 'nowhere'))
   const { response, text } = await get('/')
   expect(response.status).toBe(200)
@@ -157,7 +157,7 @@ test('where nobody built it, a page says what to do', async () => {
   expect((await get('/assets/main.js')).response.status).toBe(404)
 })
 
-test('a folder of more bytes than a dashboard has is refused', () => {
+test('a folder with more bytes than the bound is refused', () => {
   const large = join(folder, 'large')
   mkdirSync(large)
   for (const name of ['a.js', 'b.js']) {

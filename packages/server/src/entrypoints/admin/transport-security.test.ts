@@ -17,12 +17,12 @@ function isTls(
 }
 
 describe('whether a request was encrypted', () => {
-  test('the connection itself says it', () => {
+  test('is known from the connection itself', () => {
     expect(isTls({}, { tls: true, peer: '192.0.2.1' })).toBe(true)
     expect(isTls({})).toBe(false)
   })
 
-  test('a trusted proxy says it, and nobody else', () => {
+  test('is reported by a trusted proxy, and by no other peer', () => {
     expect(isTls({ 'x-forwarded-proto': 'https' })).toBe(true)
     expect(isTls({ 'x-forwarded-proto': 'https, HTTPS' })).toBe(true)
     expect(isTls({ 'x-forwarded-proto': 'https, http' })).toBe(false)
@@ -30,7 +30,7 @@ describe('whether a request was encrypted', () => {
     expect(isTls({ 'x-forwarded-proto': 'https' }, { peer: '' })).toBe(false)
   })
 
-  test('only the header that the proxies write is read', () => {
+  test('is read only from the header that the proxies write', () => {
     const headers = { forwarded: 'for=192.0.2.1;proto=https;host=a' }
     expect(isTls(headers, { forwarded: true })).toBe(true)
     expect(isTls(headers)).toBe(false)
@@ -46,6 +46,6 @@ test.each(['localhost', 'a.localhost', '127.0.0.1', '127.8.9.10', '[::1]'])(
 )
 
 test.each(['localhost.example', '127.0.0.1.example', 'sluice', '10.0.0.1', '[::2]', ''])(
-  '%s is another',
+  '%s is another machine',
   (name) => expect(isLoopbackHostname(name)).toBe(false),
 )

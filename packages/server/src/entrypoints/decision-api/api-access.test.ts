@@ -39,13 +39,13 @@ describe('with a token configured', () => {
     ])
   })
 
-  test.each(guarded)('$path takes the admin token', async ({ path }) => {
+  test.each(guarded)('$path accepts the admin token', async ({ path }) => {
     const api = await startApi({ token: API_TOKEN })
     const { status } = await api.post(path, u1, { token: ADMIN_TOKEN })
     expect(status).toBe(200)
   })
 
-  test('a scheme in any letters is taken', async () => {
+  test('the scheme is accepted in any case', async () => {
     const api = await startApi({ token: API_TOKEN })
     for (const scheme of ['bearer', 'BEARER', 'bEaReR']) {
       const headers = { authorization: `${scheme} ${API_TOKEN}` }
@@ -53,7 +53,7 @@ describe('with a token configured', () => {
     }
   })
 
-  test('a body that nobody may send is not read', async () => {
+  test('a body without authorization is not read', async () => {
     const api = await startApi({ token: API_TOKEN })
     const head =
       'POST /v1/check HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100000000\r\n\r\n'
@@ -75,7 +75,7 @@ describe('without a token configured', () => {
   })
 })
 
-test('/v1/reset tells holders of the API token which one it needs', async () => {
+test('/v1/reset reports to holders of the API token which token it needs', async () => {
   const api = await startApi({ token: API_TOKEN })
   const { status, body } = await api.post('/v1/reset', u1, { token: API_TOKEN })
   expect(status).toBe(403)
@@ -108,7 +108,7 @@ describe('a web page', () => {
     },
   )
 
-  test('that is no page but an address bar is let through', async () => {
+  test('opened from the address bar is served', async () => {
     const api = await startApi()
     const headers = { 'sec-fetch-site': 'none' }
     expect((await api.send('/healthz', { headers })).status).toBe(200)

@@ -26,7 +26,7 @@ describe('the rights of a request', () => {
     ['more than the token', `Bearer ${API}x`, undefined],
     ['two tokens', `Bearer ${API}, Bearer ${ADMIN}`, undefined],
     ['a megabyte', `Bearer ${'x'.repeat(1024 * 1024)}`, undefined],
-  ])('by %s', (_what, authorization, rights) => {
+  ])('are found for %s', (_what, authorization, rights) => {
     expect(both.rightsOf(authorization)).toBe(rights)
   })
 
@@ -34,12 +34,12 @@ describe('the rights of a request', () => {
     ['nothing', undefined, 'anybody'],
     ['a wrong token', 'Bearer x', 'anybody'],
     ['the admin token', `Bearer ${ADMIN}`, 'admin'],
-  ])('where the API has no token, by %s', (_what, authorization, rights) => {
+  ])('are found for %s if the API has no token', (_what, authorization, rights) => {
     expect(open.rightsOf(authorization)).toBe(rights)
   })
 })
 
-describe('a request of a web page', () => {
+describe('isFromPage', () => {
   test.each([
     [{ origin: 'https://evil.example' }, true],
     [{ origin: 'null' }, true],
@@ -49,7 +49,7 @@ describe('a request of a web page', () => {
     [{ 'sec-fetch-site': 'none' }, false],
     [{ 'sec-fetch-site': 'same-origin' }, false],
     [{}, false],
-  ])('%o: %s', (headers, isPage) => {
+  ])('for %o is %s', (headers, isPage) => {
     expect(isFromPage(headers)).toBe(isPage)
   })
 })

@@ -36,7 +36,7 @@ function chunked(pieces: readonly string[]): string[] {
 }
 
 describe('the size of a body', () => {
-  test('64 KB of an object are read, and not a byte more', async () => {
+  test('may be 64 KB for an object, and not a byte more', async () => {
     const api = await startApi()
     expect((await api.post('/v1/check', padded(ITEM, OBJECT_BYTES_MAX))).status).toBe(200)
     const { status, body, headers } = await api.post(
@@ -54,7 +54,7 @@ describe('the size of a body', () => {
     })
   })
 
-  test('256 KB of a list are read, and not a byte more', async () => {
+  test('may be 256 KB for a list, and not a byte more', async () => {
     const api = await startApi()
     const good = padded(list(1000), ARRAY_BYTES_MAX)
     expect((await api.post('/v1/check', good)).status).toBe(200)
@@ -62,18 +62,18 @@ describe('the size of a body', () => {
     expect((await api.post('/v1/check', `${good} `)).status).toBe(413)
   })
 
-  test('a body of spaces is no list', async () => {
+  test('is bounded like that of an object if it is only spaces', async () => {
     const api = await startApi()
     expect((await api.post('/v1/check', ' '.repeat(OBJECT_BYTES_MAX + 1))).status).toBe(413)
   })
 
-  test('a length that is too large is refused before anything is read', async () => {
+  test('is refused by Content-Length before anything is read', async () => {
     const api = await startApi()
     const answer = await api.raw(head(['content-length: 100000000']) + ITEM)
     expect(answer).toMatch(/^HTTP\/1\.1 413 Payload Too Large\r\n/)
   })
 
-  test('100 MB without a length are cut off', async () => {
+  test('is cut off when it grows to 100 MB without a length', async () => {
     const api = await startApi()
     const piece = Buffer.from(`10000\r\n${' '.repeat(0x10000)}\r\n`)
     function* endless() {
@@ -85,7 +85,7 @@ describe('the size of a body', () => {
     expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1)
   })
 
-  test('a client that stops sending sees the answer and a close', async () => {
+  test('is refused with a close even if the client stops sending', async () => {
     const api = await startApi()
     const most = padded(ITEM, OBJECT_BYTES_MAX + 10)
     const answer = await api.raw(head([`content-length: ${most.length}`]) + most)
@@ -93,19 +93,19 @@ describe('the size of a body', () => {
   })
 })
 
-describe('the pieces of a body', () => {
+describe('the chunks of a body', () => {
   test.each([
     ['one', [ITEM]],
     ['two', [ITEM.slice(0, 5), ITEM.slice(5)]],
     ['single bytes', ITEM.split('')],
     ['two halves of a list', [list(900).slice(0, 100), list(900).slice(100)]],
-  ])('%s are put together', async (_what, pieces) => {
+  ])('are joined: %s', async (_what, pieces) => {
     const api = await startApi()
     const sent = [head(['transfer-encoding: chunked', 'connection: close']), ...chunked(pieces)]
     expect(await sendPieces(api, sent)).toMatch(/^HTTP\/1\.1 200 OK\r\n.*"remaining":1/s)
   })
 
-  test('a character that is cut in two is still one', async () => {
+  test('may cut a character in two', async () => {
     const api = await startApi()
     const bytes = Buffer.from('{"attributes":{"user":"ü"}}')
     const cut = bytes.indexOf(0xc3) + 1
@@ -120,7 +120,7 @@ describe('the pieces of a body', () => {
     expect(body).toMatchObject({ remaining: 0 })
   })
 
-  test('a client that leaves in the middle is forgotten', async () => {
+  test('are released when the client disconnects in the middle', async () => {
     const api = await startApi()
     await new Promise<void>((resolve) => {
       const socket = connect(api.port, '127.0.0.1', () => {
@@ -133,7 +133,7 @@ describe('the pieces of a body', () => {
   })
 })
 
-describe('a body that is no call', () => {
+describe('an invalid body', () => {
   test.each([
     ['', 'body: found nothing; accepted: JSON such as {"attributes":{"user":"u1"}}'],
     [' \n', 'body: found nothing; accepted: JSON such as {"attributes":{"user":"u1"}}'],
@@ -149,7 +149,7 @@ describe('a body that is no call', () => {
       `{"attributes":${'{"a":'.repeat(9000)}1${'}'.repeat(9000)}}`,
       'attributes.a: found an object; ',
     ],
-  ])('%.20j is refused', async (text, detail) => {
+  ])('such as %.20j is refused', async (text, detail) => {
     const api = await startApi()
     const answer = await api.post('/v1/check', text)
     expect(answer.status).toBe(400)
@@ -163,7 +163,7 @@ describe('a body that is no call', () => {
     ['an overlong slash', [0xc0, 0xaf]],
     ['a surrogate', [0xed, 0xa0, 0x80]],
     ['half a character', [0xe2, 0x82]],
-  ])('%s is not UTF-8', async (_what, bytes) => {
+  ])('with %s is refused because it is not UTF-8', async (_what, bytes) => {
     const api = await startApi()
     const [before = '', after = ''] = '{"attributes":{"user":"|"}}'.split('|')
     const sent = Buffer.concat([Buffer.from(before), Buffer.from(bytes), Buffer.from(after)])
@@ -174,7 +174,7 @@ describe('a body that is no call', () => {
     })
   })
 
-  test('64 KB of names that look like numbers are refused', async () => {
+  test('with 64 KB of names that look like numbers is refused', async () => {
     const api = await startApi()
     const names = Array.from({ length: 6000 }, (_, index) => `"${index}":1`).join()
     const { status, body } = await api.post('/v1/check', `{"attributes":{${names}}}`)
@@ -182,7 +182,7 @@ describe('a body that is no call', () => {
     expect(body).toMatchObject({ detail: 'attributes: found 6000 names; accepted: up to 64' })
   })
 
-  test('a connection outlives it', async () => {
+  test('does not end its connection', async () => {
     const api = await startApi()
     const bad = 'x'
     const requests = [bad, ITEM].map((text, index) => {
@@ -210,7 +210,7 @@ describe('the headers of a body', () => {
     ['gzip, identity', 415],
     ['identity', 200],
     ['Identity', 200],
-  ])('content encoding %s: %i', async (encoding, status) => {
+  ])('content encoding %s gets status %i', async (encoding, status) => {
     const api = await startApi()
     const answer = await api.post('/v1/check', ITEM, { headers: { 'content-encoding': encoding } })
     expect(answer.status).toBe(status)
@@ -223,13 +223,13 @@ describe('the headers of a body', () => {
   const expecting = (length: number, more: readonly string[] = []) =>
     head([`content-length: ${length}`, 'expect: 100-continue', 'connection: close', ...more])
 
-  test('leave to send is given once', async () => {
+  test('make the server send 100 Continue once', async () => {
     const api = await startApi()
     const answer = await sendPieces(api, [expecting(ITEM.length), ITEM])
     expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 100', 'HTTP/1.1 200'])
   })
 
-  test('leave to send is not given without a token, nor for too much', async () => {
+  test('make the server send no 100 Continue without a token, nor for too large a body', async () => {
     const api = await startApi({ token: API_TOKEN })
     expect(await api.raw(expecting(10))).toMatch(/^HTTP\/1\.1 401/)
     const tooMuch = expecting(1_000_000, [`authorization: Bearer ${API_TOKEN}`])

@@ -12,7 +12,7 @@ closeAfterTests()
 
 const u1 = { attributes: { user: 'u1' } }
 
-describe('a list', () => {
+describe('a list of calls', () => {
   const rules = [
     { id: 'per-user', by: ['user'], limits: ['2/minute'] },
     { id: 'login', match: { path: '/login' }, by: ['user'], limits: ['9/minute'] },
@@ -32,13 +32,13 @@ describe('a list', () => {
     expect(Object.keys(ownHeaders(answer)).sort()).toEqual(['content-length', 'content-type'])
   })
 
-  test('with nothing in it is answered with the same', async () => {
+  test('that is empty is answered with an empty list', async () => {
     const api = await startApi()
     expect((await api.post('/v1/check', [])).text).toBe('[]')
     expect((await api.post('/v1/peek', [])).text).toBe('[]')
   })
 
-  test('an item that is no call refuses all, and nothing was decided', async () => {
+  test('is refused whole if an item is not a call, and nothing was decided', async () => {
     const api = await startApi()
     const { status, body } = await api.post('/v1/check', [
       u1,
@@ -53,7 +53,7 @@ describe('a list', () => {
     expect((await api.post('/v1/peek', u1)).body).toMatchObject({ remaining: 2 })
   })
 
-  test('an item that the rules cannot read is a problem in its place', async () => {
+  test('has a problem in place of an item that the rules cannot read', async () => {
     const api = await startApi({ rules })
     const bad = { attributes: { user: 'u1', path: '//login' } }
     const { status, body } = await api.post('/v1/check', [u1, bad, u1])
@@ -65,7 +65,7 @@ describe('a list', () => {
     ])
   })
 
-  test('charges a thousand items, and no more are taken', async () => {
+  test('charges up to a thousand items, and more are refused', async () => {
     const api = await startApi({ rules: [{ id: 'r', by: ['user'], limits: ['1001/day'] }] })
     const { body } = await api.post(
       '/v1/check',
@@ -80,7 +80,7 @@ describe('a list', () => {
     expect(refused.body).toMatchObject({ error: 'CALL_INVALID' })
   })
 
-  test('receipts are given by item', async () => {
+  test('gets its receipts by item', async () => {
     const api = await startApi()
     const { body } = await api.post('/v1/check', [u1, { ...u1, receipt: true }])
     const [first, second] = body as { receipt?: string }[]
@@ -106,14 +106,14 @@ describe('POST /v1/peek and /v1/explain', () => {
     expect(peeked.body).toMatchObject([{ allowed: true }, { reason: 'cost_exceeds_limit' }])
   })
 
-  test.each(['/v1/peek', '/v1/explain'])('%s gives no receipt', async (path) => {
+  test.each(['/v1/peek', '/v1/explain'])('by %s return no receipt', async (path) => {
     const api = await startApi()
     const { status, body } = await api.post(path, { ...u1, receipt: true })
     expect(status).toBe(400)
     expect(body).toMatchObject({ error: 'CALL_INVALID' })
   })
 
-  test.each(['/v1/explain', '/v1/refund', '/v1/reset'])('%s takes no list', async (path) => {
+  test.each(['/v1/explain', '/v1/refund', '/v1/reset'])('by %s accept no list', async (path) => {
     const api = await startApi()
     const { status, body } = await api.post(path, [u1], { token: ADMIN_TOKEN })
     expect(status).toBe(400)
@@ -128,7 +128,7 @@ describe('POST /v1/refund', () => {
   const remainingOf = async (api: TestApi, token: string) =>
     ((await api.post('/v1/peek', u1, { token })).body as { remaining: number }).remaining
 
-  test('a receipt is paid once, with the token of the API', async () => {
+  test('pays a receipt once, with the token of the API', async () => {
     const token = API_TOKEN
     const api = await startApi({ token })
     const { body } = await api.post('/v1/check', { ...u1, cost: 2, receipt: true }, { token })
@@ -142,14 +142,14 @@ describe('POST /v1/refund', () => {
     }
   })
 
-  test.each(['', '1~a~b', 'x'.repeat(9000)])('%j is no receipt', async (receipt) => {
+  test.each(['', '1~a~b', 'x'.repeat(9000)])('refuses the receipt %j', async (receipt) => {
     const api = await startApi()
     const { status, body } = await api.post('/v1/refund', { receipt })
     expect(status).toBe(400)
     expect(body).toMatchObject({ error: 'RECEIPT_INVALID' })
   })
 
-  test('by attributes needs the admin token', async () => {
+  test('needs the admin token to refund by attributes', async () => {
     const api = await startApi({ token: API_TOKEN })
     await api.post('/v1/check', { ...u1, cost: 2 }, { token: API_TOKEN })
     const refused = await api.post('/v1/refund', { ...u1, cost: 2 }, { token: API_TOKEN })
@@ -166,7 +166,7 @@ describe('POST /v1/refund', () => {
 })
 
 describe('POST /v1/reset', () => {
-  test('forgets a caller, of one rule or of all', async () => {
+  test('resets a caller, of one rule or of all', async () => {
     const rules = ['a', 'b'].map((id) => ({ id, by: ['user'], limits: ['1/minute'] }))
     const api = await startApi({ rules })
     const left = async () => {
@@ -183,7 +183,7 @@ describe('POST /v1/reset', () => {
     expect(await left()).toEqual([1, 1])
   })
 
-  test('a rule that is not there is told of', async () => {
+  test('reports a rule that does not exist', async () => {
     const api = await startApi()
     const sent = { token: ADMIN_TOKEN }
     const unknown = await api.post('/v1/reset', { ...u1, rule: 'x' }, sent)

@@ -30,7 +30,7 @@ function sectionOf(path: string): string {
 const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const satisfies Source[]
 
 describe('openapi.yaml', () => {
-  test('has every source of a decision, and how old what it was made from is', () => {
+  test('has every source of a decision, and the age of its data', () => {
     const [, decision = ''] = openapi.split('\n    Decision:\n')
     const [schema = ''] = decision.split(/^ {4}\w/m)
     expect(schema).toContain(`enum: [${SOURCES.join(', ')}]`)
@@ -44,20 +44,20 @@ describe('openapi.yaml', () => {
     expect(paths.toSorted()).toEqual(all.toSorted())
   })
 
-  test.each(ROUTES)('$path has its methods', ({ path, methods }) => {
+  test.each(ROUTES)('has the methods of $path', ({ path, methods }) => {
     const written = [...sectionOf(path).matchAll(/^ {4}([a-z]+):/gm)].map(([, method]) => method)
     const any = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options']
     const expected = methods.length === 0 ? any : methods.map((method) => method.toLowerCase())
     expect(written.filter((key) => key !== 'parameters')).toEqual(expected)
   })
 
-  test('a refusal of forward-auth may be one of a call, or of who calls', () => {
+  test('allows a refusal of forward-auth to be one of the call, or of the identity', () => {
     const [, refused = ''] = sectionOf('/v1/forward-auth').split("        '429':\n")
     const schema = refused.split('        default:')[0]
     expect(schema).toMatch(/anyOf:\n +- .*schemas\/Refusal'\n +- .*schemas\/Problem'/)
   })
 
-  test('every reference leads somewhere', () => {
+  test('has no broken reference', () => {
     const [, components = ''] = openapi.split('\ncomponents:\n')
     for (const [, kind = '', name = ''] of openapi.matchAll(/'#\/components\/(\w+)\/([\w-]+)'/g)) {
       const [, section = ''] = components.split(new RegExp(`^  ${kind}:\n`, 'm'))
@@ -67,19 +67,22 @@ describe('openapi.yaml', () => {
 })
 
 describe('decision-api.md', () => {
-  test.each(SOURCES)('says of the source %s who decided, how old and what is left', (source) => {
+  test.each(SOURCES)('describes the source %s: who decided, its age and what is left', (source) => {
     expect(page).toMatch(new RegExp(`^\\| \`${source}\` +(?:\\| [^|]+ ){3}\\|$`, 'm'))
   })
 
-  test.each(['unverified_token', 'token_failures'])('tells of %s by forward-auth', (word) => {
-    expect(page).toMatch(new RegExp(`^\\| \`${word}\` +\\| 429 or 403 +\\| .*forward-auth`, 'm'))
-  })
+  test.each(['unverified_token', 'token_failures'])(
+    'describes the error %s of forward-auth',
+    (word) => {
+      expect(page).toMatch(new RegExp(`^\\| \`${word}\` +\\| 429 or 403 +\\| .*forward-auth`, 'm'))
+    },
+  )
 
-  test.each(ROUTES)('tells of $path', ({ path }) => {
+  test.each(ROUTES)('describes $path', ({ path }) => {
     expect(page).toContain(`${path}\``)
   })
 
-  test('has a line for every word that is no code of errors.md', async () => {
+  test('has a line for every error that is no code of errors.md', async () => {
     const api = await startApi()
     const answers = [
       await api.send('/x'),

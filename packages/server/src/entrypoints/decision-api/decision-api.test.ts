@@ -7,7 +7,7 @@ closeAfterTests()
 const u1 = { attributes: { user: 'u1' } }
 
 describe('POST /v1/check', () => {
-  test('answers an admission with the decision and its headers, and no others', async () => {
+  test('answers an admission with the decision and exactly its headers', async () => {
     const api = await startApi()
     const answer = await api.post('/v1/check', { ...u1, cost: 1 })
     expect(answer.status).toBe(200)
@@ -35,7 +35,7 @@ describe('POST /v1/check', () => {
     })
   })
 
-  test('answers a refusal with 200 too, and says when to come back', async () => {
+  test('answers a refusal with 200 too, and reports when to retry', async () => {
     const api = await startApi()
     const answer = await api
       .post('/v1/check', { ...u1, cost: 2 })
@@ -55,28 +55,28 @@ describe('POST /v1/check', () => {
     })
   })
 
-  test('answers a call that no rule speaks of without rate limit headers', async () => {
+  test('answers a call that no rule matches without rate limit headers', async () => {
     const api = await startApi()
     const answer = await api.post('/v1/check', { attributes: {} })
     expect(answer.body).toMatchObject({ allowed: true, reason: 'unmatched', rule: null })
     expect(Object.keys(ownHeaders(answer)).sort()).toEqual(['content-length', 'content-type'])
   })
 
-  test('a cost above the limit is refused for good', async () => {
+  test('refuses a cost above the limit permanently', async () => {
     const api = await startApi()
     const answer = await api.post('/v1/check', { ...u1, cost: 3 })
     expect(answer.body).toMatchObject({ reason: 'cost_exceeds_limit', retryAfterMs: null })
     expect(answer.headers).not.toHaveProperty('retry-after')
   })
 
-  test('a cost of 0 passes and writes nothing', async () => {
+  test('admits a cost of 0 and writes nothing', async () => {
     const api = await startApi()
     await api.post('/v1/check', { ...u1, cost: 2 })
     const answer = await api.post('/v1/check', { ...u1, cost: 0 })
     expect(answer.body).toMatchObject({ allowed: true, remaining: 0 })
   })
 
-  test('who cannot wait is refused what would be held, and pays nothing for it', async () => {
+  test('refuses a call that cannot wait instead of delaying it, and charges nothing', async () => {
     const rules = [
       { id: 'paced', by: [], limits: [{ algorithm: 'leaky-bucket', max: 1, window: '1s' }] },
     ]
@@ -91,17 +91,20 @@ describe('POST /v1/check', () => {
     ['empty', { user: '' }],
     ['null', { user: null }],
     ['absent', {}],
-  ])('an %s attribute is none, and nobody is counted as undefined', async (_what, attributes) => {
-    const api = await startApi()
-    for (let i = 0; i < 3; i++) {
-      const { body } = await api.post('/v1/check', { attributes })
-      expect(body).toMatchObject({ allowed: true, reason: 'unmatched' })
-    }
-    const { body } = await api.post('/v1/check', { attributes: { user: 'undefined' } })
-    expect(body).toMatchObject({ remaining: 1 })
-  })
+  ])(
+    'treats an %s attribute as absent, and counts no caller named undefined',
+    async (_what, attributes) => {
+      const api = await startApi()
+      for (let i = 0; i < 3; i++) {
+        const { body } = await api.post('/v1/check', { attributes })
+        expect(body).toMatchObject({ allowed: true, reason: 'unmatched' })
+      }
+      const { body } = await api.post('/v1/check', { attributes: { user: 'undefined' } })
+      expect(body).toMatchObject({ remaining: 1 })
+    },
+  )
 
-  test('a number and its text are one caller', async () => {
+  test('treats a number and its text as one caller', async () => {
     const api = await startApi()
     await api.post('/v1/check', { attributes: { user: 17 } })
     const { body } = await api.post('/v1/check', { attributes: { user: '17' } })
@@ -118,7 +121,7 @@ describe('POST /v1/check', () => {
     '__proto__',
     'constructor',
     'x'.repeat(8192),
-  ])('%j is a caller like any other', async (user) => {
+  ])('treats %j as an ordinary caller', async (user) => {
     const api = await startApi()
     const call = { attributes: { user } }
     const remaining: unknown[] = []
@@ -131,7 +134,7 @@ describe('POST /v1/check', () => {
   })
 
   test.each(['constructor', 'tostring', 'valueof'])(
-    'an attribute %s is there only if it was sent',
+    'reads an attribute named %s only if it was sent',
     async (name) => {
       const api = await startApi({ rules: [{ id: 'odd', by: [name], limits: ['1/minute'] }] })
       expect((await api.post('/v1/check', { attributes: {} })).body).toMatchObject({ rule: null })
@@ -140,7 +143,7 @@ describe('POST /v1/check', () => {
     },
   )
 
-  test('what the rules cannot read is a problem', async () => {
+  test('answers a call that the rules cannot read with a problem', async () => {
     const rules = [
       { id: 'login', match: { path: '/login' }, by: ['ip'], limits: ['5/minute'] },
       { id: 'tokens', by: ['user'], limits: ['100/minute'], cost: { attribute: 'tokens' } },
@@ -162,7 +165,7 @@ describe('POST /v1/check', () => {
     })
   })
 
-  test('a failure of the store is told as one, and logged once a second', async () => {
+  test('answers a failure of the store with a problem, and logs it once a second', async () => {
     const api = await startApi({
       limiter: (limiter) => ({
         ...limiter,
@@ -183,7 +186,7 @@ describe('POST /v1/check', () => {
 })
 
 describe('GET /healthz and /readyz', () => {
-  test('tell that the process runs, and whether it may be sent calls', async () => {
+  test('report whether the process runs, and whether it accepts calls', async () => {
     const state = { ready: false, reasons: ['no rules yet'], store: { kind: 'memory' } }
     const api = await startApi({ token: API_TOKEN, readiness: () => state })
     expect((await api.send('/healthz')).text).toBe('{"status":"ok"}')
@@ -203,8 +206,8 @@ describe('GET /healthz and /readyz', () => {
   })
 })
 
-describe('what is not served', () => {
-  test('a path is answered with those that are', async () => {
+describe('an unserved request', () => {
+  test('to an unknown path is answered with the known paths', async () => {
     const api = await startApi()
     for (const path of ['/', '/v1/checks', '/v1/check/', '/metrics']) {
       const { status, body } = await api.post(path, u1)
@@ -217,7 +220,7 @@ describe('what is not served', () => {
   })
 
   test.each(ROUTES.filter(({ methods }) => methods.length > 0))(
-    '$path: another method is answered with those that are',
+    'to $path with another method is answered with the allowed methods',
     async ({ path, methods }) => {
       const api = await startApi()
       const method = methods.includes('GET') ? 'POST' : 'GET'

@@ -37,7 +37,7 @@ async function untilDecidedLocally(
   throw new Error('every call was decided by the store')
 }
 
-test('a refusal that is remembered says for how long', async () => {
+test('a refusal from the deny cache reports for how long it holds', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1/minute'] }]
   const { api, store } = await startWithRemoteStore(rules, 1000)
   for (let i = 0; i < 2; i++) {
@@ -50,7 +50,7 @@ test('a refusal that is remembered says for how long', async () => {
   expect(body).toMatchObject({ allowed: false, source: 'deny-cache', staleMs: 300 })
 })
 
-test('a call that a lease pays for says so, and how long ago it was drawn', async () => {
+test('a call that a lease pays for reports so, and how long ago the lease was drawn', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'leased' }]
   const { api, store, limiter } = await startWithRemoteStore(rules)
   const { decision: first } = await untilDecidedLocally(api, store)
@@ -61,7 +61,7 @@ test('a call that a lease pays for says so, and how long ago it was drawn', asyn
   expect(limiter.stats?.coordination.get('r')).toMatchObject({ overAdmitted: 0, lost: 0 })
 })
 
-test('what a node counts itself is told as such by check, peek and explain', async () => {
+test('a decision that a node made locally is marked so by check, peek and explain', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'local' }]
   const { api, store } = await startWithRemoteStore(rules)
   const { decision, calls } = await untilDecidedLocally(api, store)

@@ -31,7 +31,7 @@ describe('a call', () => {
     '{"attributes":{"user":"u1"},"cost":9007199254740991,"receipt":true,"canWait":false}',
     '{"attributes":{"user":1,"admin":true,"plan":null,"weight":1.5,"below":-5}}',
     '{"attributes":{"__proto__":"a","constructor":"b","toString":"c","hasOwnProperty":"d"}}',
-  ])('%s is taken as it is', (json) => {
+  ])('may be %s', (json) => {
     expect(readText(json)).toEqual(JSON.parse(json))
   })
 
@@ -66,7 +66,7 @@ describe('a call', () => {
       '{"attributes":{"":"x"}}',
       'CALL_INVALID attributes: found a name of 0 characters; accepted: 1 to 64',
     ],
-  ])('%s is none', (json, message) => {
+  ])('may not be %s', (json, message) => {
     expect(problemOf(() => readText(json))).toBe(message)
   })
 
@@ -74,20 +74,20 @@ describe('a call', () => {
     ['atributes', 'attributes'],
     ['canwait', 'canWait'],
     ['costs', 'cost'],
-  ])('an unknown key %s is answered with the nearest', (key, meant) => {
+  ])('with an unknown key %s is answered with the nearest known one', (key, meant) => {
     expect(problemOf(() => readText(`{"attributes":{},"${key}":1}`))).toBe(
       `CALL_INVALID body: found unknown key "${key}", did you mean "${meant}"?; accepted: attributes, cost, receipt, canWait`,
     )
   })
 
-  test('a key that is near to none is told what is accepted', () => {
+  test('with a key that is near to none is answered with the accepted keys', () => {
     const message = problemOf(() => readText('{"attributes":{},"__proto__":{}}'))
     expect(message).toBe(
       'CALL_INVALID body: found unknown key "__proto__"; accepted: attributes, cost, receipt, canWait',
     )
   })
 
-  test('a peek has no receipt', () => {
+  test('of peek has no receipt', () => {
     const message = problemOf(() => readCall({ attributes: {}, receipt: true }, PEEK_FIELDS))
     expect(message).toContain('unknown key "receipt"')
   })
@@ -118,14 +118,14 @@ describe('a cost', () => {
   })
 })
 
-describe('the value of an attribute', () => {
+describe('an attribute', () => {
   test.each([
     ['12345678901234567890', '12345678901234567000'],
     ['9007199254740993', '9007199254740992'],
     ['-9007199254740993', '-9007199254740992'],
     ['1e400', 'Infinity'],
     ['1e21', '1e+21'],
-  ])('%s is refused, because it has become another number', (json, found) => {
+  ])('of %s is refused, because JSON parsing changes the number', (json, found) => {
     expect(problemOf(() => readText(withValue(json)))).toBe(
       `CALL_INVALID attributes.user: found ${found}; accepted: a number up to 2^53-1; write a longer one as text`,
     )
@@ -135,13 +135,13 @@ describe('the value of an attribute', () => {
     ['{}', 'an object'],
     ['[]', 'a list'],
     ['{"toString":1}', 'an object'],
-  ])('%s is refused', (json, found) => {
+  ])('of %s is refused', (json, found) => {
     expect(problemOf(() => readText(withValue(json)))).toBe(
       `CALL_INVALID attributes.user: found ${found}; accepted: text, a number, true or false; null for none`,
     )
   })
 
-  test('is refused beyond 8,192 characters', () => {
+  test('is refused if its value is longer than 8,192 characters', () => {
     expect(problemOf(() => readText(withValue(`"${'x'.repeat(8192)}"`)))).toBe('none')
     expect(problemOf(() => readText(withValue(`"${'x'.repeat(8193)}"`)))).toBe(
       'CALL_ATTRIBUTE_TOO_LONG attributes.user: found 8193 characters; accepted: up to 8192',
@@ -156,7 +156,7 @@ describe('the value of an attribute', () => {
     expect(problemOf(() => readText(named('a\nb')))).toContain('attributes.a\\u000ab: found a list')
   })
 
-  test('is one of up to 64', () => {
+  test('is one of at most 64', () => {
     const many = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, '']))
     expect(problemOf(() => readCall({ attributes: many(64) }, CHECK_FIELDS))).toBe('none')
@@ -166,10 +166,10 @@ describe('the value of an attribute', () => {
   })
 })
 
-describe('a list', () => {
+describe('a list of calls', () => {
   const good = { attributes: { user: 'u1' } }
 
-  test('names the item that is wrong, and where', () => {
+  test('names the item that is invalid, and where', () => {
     expect(problemOf(() => readCalls([good, 5], CHECK_FIELDS))).toMatch(
       /^CALL_INVALID \[1\]: found 5/,
     )
@@ -184,7 +184,7 @@ describe('a list', () => {
     )
   })
 
-  test('has up to 1,000 items', () => {
+  test('has at most 1,000 items', () => {
     const many = Array.from({ length: ITEMS_MAX + 1 }, () => good)
     expect(readCalls(many.slice(1), CHECK_FIELDS)).toHaveLength(1000)
     expect(problemOf(() => readCalls(many, CHECK_FIELDS))).toBe(
@@ -194,7 +194,7 @@ describe('a list', () => {
 })
 
 describe('a refund', () => {
-  test('is a receipt or a call', () => {
+  test('has a receipt or a call', () => {
     expect(readRefund({ receipt: '1~a' })).toBe('1~a')
     expect(readRefund({ attributes: {}, cost: 2 })).toEqual({ attributes: {}, cost: 2 })
   })
@@ -220,7 +220,7 @@ describe('a refund', () => {
       '{"cost":1}',
       'CALL_INVALID body: found no receipt; accepted: an object such as {"receipt":"..."}',
     ],
-  ])('%s is none', (json, message) => {
+  ])('may not be %s', (json, message) => {
     expect(problemOf(() => readRefund(JSON.parse(json)))).toBe(message)
   })
 })

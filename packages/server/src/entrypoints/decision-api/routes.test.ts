@@ -23,12 +23,12 @@ describe('a route', () => {
     '/v1/forward-aut',
     '/constructor',
     '__proto__',
-  ])('%s is none', (url) => {
+  ])('%s is not found', (url) => {
     expect(findRoute(url)).toBeUndefined()
   })
 })
 
-describe('the path below forward-auth', () => {
+describe('the path after the prefix of forward-auth', () => {
   test.each([
     ['/v1/forward-auth', undefined],
     ['/v1/forward-auth/', undefined],
@@ -37,7 +37,7 @@ describe('the path below forward-auth', () => {
     ['/v1/forward-auth/orders/1?x', '/orders/1?x'],
     ['/v1/forward-auth//orders', '//orders'],
     ['http://api.example/v1/forward-auth/orders', '/orders'],
-  ])('of %s is %s', (url, path) => {
+  ])('for %s is %s', (url, path) => {
     expect(findRoute(url)?.serves).toBe('forward-auth')
     expect(pathBelow(url)).toBe(path)
   })

@@ -17,8 +17,8 @@ import {
 
 closeAfterTests()
 
-describe('who may ask', () => {
-  test('nobody but trusted proxies, and they are told why', async () => {
+describe('access to forward-auth', () => {
+  test('is for trusted proxies only, and others get the reason', async () => {
     const api = await startApi({ rules: RULES, trusted: ['10.0.0.0/8'] })
     const { status, body } = await api.send(AUTH, orders())
     expect(status).toBe(403)
@@ -31,7 +31,7 @@ describe('who may ask', () => {
     })
   })
 
-  test('10,000 invented headers of others spend nothing', async () => {
+  test('charges nothing for 10,000 forged headers of untrusted peers', async () => {
     const api = await startApi({ rules: RULES })
     const names = [
       'x-forwarded-for',
@@ -54,7 +54,7 @@ describe('who may ask', () => {
     expect(await wasCounted(api)).toBe(false)
   })
 
-  test('the token of the API is not needed, and gives no trust', async () => {
+  test('needs no API token, and the token gives no trust', async () => {
     const trusted = await trusting({ token: 'api-token-0123456789' })
     expect((await trusted.send(AUTH, orders())).status).toBe(200)
     const untrusted = await startApi({ token: 'api-token-0123456789' })
@@ -62,7 +62,7 @@ describe('who may ask', () => {
     expect((await untrusted.send(AUTH, sent)).status).toBe(403)
   })
 
-  test('a body is not waited for', async () => {
+  test('does not wait for a body', async () => {
     const api = await trusting()
     const lines = [
       'POST /v1/forward-auth HTTP/1.1',
@@ -73,7 +73,7 @@ describe('who may ask', () => {
     expect(await api.raw([...lines, '', ''].join('\r\n'))).toMatch(/^HTTP\/1\.1 200 OK/)
   })
 
-  test('a proxy that names no client is told of once a minute', async () => {
+  test('logs a proxy that names no client once a minute', async () => {
     const api = await trusting()
     const silent = { headers: { 'x-forwarded-method': 'POST', 'x-forwarded-uri': '/orders/1' } }
     expect((await api.send(AUTH, silent)).status).toBe(200)
@@ -95,7 +95,7 @@ describe('who may ask', () => {
     expect(api.memoryLog.lines).toHaveLength(2)
   })
 
-  test('a proxy and a client of one address are told apart from silence', async () => {
+  test('logs nothing if a proxy and its client have the same address', async () => {
     const api = await trusting()
     await api.send(AUTH, orders({ 'x-forwarded-for': '127.0.0.1' }))
     expect(api.memoryLog.lines).toEqual([])
@@ -103,7 +103,7 @@ describe('who may ask', () => {
 })
 
 describe('a refusal', () => {
-  test('is 403 where the proxy passes on nothing else', async () => {
+  test('is 403 if the configuration sets that status', async () => {
     const api = await trusting({ refusedStatus: 403 })
     await api.send(AUTH, orders())
     const { status, body, headers: sent } = await api.send(AUTH, orders())
@@ -112,7 +112,7 @@ describe('a refusal', () => {
     expect(sent['retry-after']).toBe('60')
   })
 
-  test('is what a delay is, and charges nothing', async () => {
+  test('replaces a delay, and charges nothing', async () => {
     const rules = [
       { id: 'paced', by: [], limits: [{ algorithm: 'leaky-bucket', max: 1, window: '1s' }] },
     ]
@@ -123,7 +123,7 @@ describe('a refusal', () => {
     expect(body).toMatchObject({ allowed: true, delayMs: 1000 })
   })
 
-  test('lengthens the times of a fixed window together', async () => {
+  test('increases all times of a fixed window by the same jitter', async () => {
     const limits = [{ algorithm: 'fixed-window', max: 1, window: '10s' }]
     const api = await trusting({ rules: [{ id: 'w', by: [], limits }], jitter: true })
     await api.send(AUTH, headers())
@@ -136,7 +136,7 @@ describe('a refusal', () => {
     expect(body).toMatchObject({ retry_after_seconds: 11 })
   })
 
-  test('by posture is 429, whatever the gateway answers', async () => {
+  test('by posture is 429, whatever status the gateway uses', async () => {
     const api = await trusting({
       limiter: (limiter) => ({
         ...limiter,
@@ -154,7 +154,7 @@ describe('a refusal', () => {
     expect(body).toMatchObject({ status: 429, title: 'Temporary Reduced Capacity' })
   })
 
-  test('is no failure: that is 5xx, so that the proxy does what it was told to', async () => {
+  test('differs from a failure, which is 5xx, so that the proxy applies its own policy', async () => {
     const api = await trusting({
       limiter: (limiter) => ({ ...limiter, decide: () => Promise.reject(new Error('x')) }),
     })
@@ -166,7 +166,7 @@ describe('a path that needs a user', () => {
   const requireUser = ['/orders/*']
   const identity = { keys: [knownKey('known-key-0123456789', { user: 'u1' })] }
 
-  test('is 401 without one, after the call was counted', async () => {
+  test('is answered 401 without one, after the call was counted', async () => {
     const api = await trusting({ requireUser, identity })
     const { status, headers: sent, body } = await api.send(AUTH, orders())
     expect(status).toBe(401)
@@ -186,7 +186,7 @@ describe('a path that needs a user', () => {
     expect((await api.send(AUTH, forged)).status).toBe(401)
   })
 
-  test('other paths need none', async () => {
+  test('does not affect other paths', async () => {
     const api = await trusting({ requireUser, identity })
     expect((await api.send(AUTH, orders({ 'x-forwarded-uri': '/free' }))).status).toBe(200)
   })
@@ -196,7 +196,7 @@ describe('a path that needs a user', () => {
     ['token_failures', undefined, 429],
     ['unverified_token', 403, 403],
     ['invalid_token', 403, 401],
-  ] as const)('%s is never told as 5xx', async (problem, refusedStatus, status) => {
+  ] as const)('never answers %s with 5xx', async (problem, refusedStatus, status) => {
     const realIdentifier = createIdentifier({
       config: identityConfig(),
       trustedProxies: [],
@@ -221,7 +221,7 @@ describe('a path that needs a user', () => {
   })
 })
 
-describe('a token whose key is not known', () => {
+describe('a token whose key is unknown', () => {
   const BOUND_MS = 200
 
   test('is not waited for: the call is decided by its address meanwhile', async () => {

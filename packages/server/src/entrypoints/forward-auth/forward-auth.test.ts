@@ -7,7 +7,7 @@ import { AUTH, CLIENT, headers, orders, trusting, wasCounted } from './forward-a
 
 closeAfterTests()
 
-describe('what each proxy sends', () => {
+describe('a forwarded call', () => {
   const PROXIES: [string, string, ApiRequestOptions][] = [
     [
       'nginx',
@@ -97,7 +97,7 @@ describe('what each proxy sends', () => {
       })
   })
 
-  test('a call that no rule speaks of is allowed without rate limit headers', async () => {
+  test('that no rule matches is allowed without rate limit headers', async () => {
     const api = await trusting()
     for (const path of [AUTH, `${AUTH}/`, `${AUTH}/other`]) {
       const answer = await api.send(path, headers())
@@ -106,7 +106,7 @@ describe('what each proxy sends', () => {
     }
   })
 
-  test('without a path it is that of the whole', async () => {
+  test('without a path has the path /', async () => {
     const rules = [{ id: 'root', match: { path: '/' }, by: [], limits: ['9/minute'] }]
     const api = await trusting({ rules })
     for (const [index, path] of [AUTH, `${AUTH}/`, `${AUTH}?x=1`].entries()) {
@@ -116,7 +116,7 @@ describe('what each proxy sends', () => {
   })
 
   test.each(['GET', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'PROPFIND', 'PURGE'])(
-    '%s on it is the method of the call where no header says another',
+    'has the method %s of the request if no header has another',
     async (method) => {
       const rules = [{ id: 'r', match: { method }, by: [], limits: ['5/minute'] }]
       const api = await trusting({ rules })
@@ -125,7 +125,7 @@ describe('what each proxy sends', () => {
     },
   )
 
-  test('clients are told apart, by the header that is configured', async () => {
+  test('is counted by the client address in the configured header', async () => {
     const api = await trusting({ forwardedHeader: 'forwarded' })
     const from = (ip: string) =>
       api.send(AUTH, orders({ 'x-forwarded-for': '198.51.100.1', forwarded: `for=${ip}` }))
@@ -135,7 +135,7 @@ describe('what each proxy sends', () => {
   })
 })
 
-describe('a call that is not clear', () => {
+describe('an ambiguous forwarded call', () => {
   const TWICE = 'header was sent more than once.'
   test.each([
     [

@@ -43,7 +43,7 @@ test.each([
   ['a request', []],
   ['an upgrade', UPGRADE],
 ])(
-  'the caller of %s that leaves while its call is decided frees its place in the queue',
+  'the caller of %s that disconnects during its decision frees its place in the queue',
   async (_, headers) => {
     const { gateway, refunded, answer } = setUp()
     const upgrades = new Upgrades(gateway)

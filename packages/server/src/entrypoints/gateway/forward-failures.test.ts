@@ -14,8 +14,8 @@ async function start(handler: RequestListener, more = {}): Promise<Front> {
   return front
 }
 
-describe('an upstream that fails', () => {
-  test('to answer is 502 with the gateway’s headers', async () => {
+describe('the gateway', () => {
+  test('answers 502 with its own headers if the upstream does not respond', async () => {
     const { port, failures } = await start((request) => request.socket.destroy())
     const answer = await sendRequest(port, { method: 'POST' }, 'x')
     expect(answer.status).toBe(502)
@@ -30,7 +30,7 @@ describe('an upstream that fails', () => {
     expect(failures).toHaveLength(1)
   })
 
-  test('is asked once more when it closed a kept connection, and else never', async () => {
+  test('retries once if the upstream closed a kept connection, and otherwise never', async () => {
     const requests: string[] = []
     let isDying = false
     const { port } = await start((request, response) => {
@@ -52,12 +52,12 @@ describe('an upstream that fails', () => {
     expect(requests).toEqual(['POST', 'GET'])
   })
 
-  test('to begin in time is 504', async () => {
+  test('answers 504 at the response timeout', async () => {
     const { port } = await start(() => {}, { timeouts: { responseMs: 300 } })
     expect((await sendRequest(port, {})).status).toBe(504)
   })
 
-  test('in the middle of its answer leaves the client with a broken one, not a short one', async () => {
+  test('breaks off the client’s response if the upstream’s breaks off, instead of ending it short', async () => {
     const { port } = await start((request, response) => {
       response.writeHead(200, request.url === '/sized' ? { 'content-length': '100' } : {})
       response.write('part')
@@ -68,7 +68,7 @@ describe('an upstream that fails', () => {
     }
   })
 
-  test('is 503 when more calls wait for it than may', async () => {
+  test('answers 503 if too many calls wait for the upstream', async () => {
     const held: (() => void)[] = []
     let isReleased = false
     const { port, failures } = await start(
@@ -88,7 +88,7 @@ describe('an upstream that fails', () => {
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
   })
 
-  test('to send a head that can be passed on word by word is answered all the same', async () => {
+  test('passes on a response whose head cannot be copied unchanged', async () => {
     const { port } = await start((request) => {
       const head =
         request.url === '/phrase' ? 'HTTP/1.1 200 Caf\xe9' : 'HTTP/1.1 200 OK\r\nTrailer: X-Sum'
@@ -106,7 +106,7 @@ describe('an upstream that fails', () => {
     expect((await sendRequest(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
   })
 
-  test('to send the body that a 304 tells the length of has not failed', async () => {
+  test('accepts a 304 that declares a length and has no body', async () => {
     const { port } = await start((request) => {
       request.socket.write('HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\nETag: "a"\r\n\r\n')
     })
@@ -116,7 +116,7 @@ describe('an upstream that fails', () => {
     }
   })
 
-  test('early leaves the connection usable, however slowly the rest of the body comes', async () => {
+  test('keeps the connection usable after an early response, however slowly the body arrives', async () => {
     const { port } = await start((request, response) => {
       response.writeHead(request.method === 'POST' ? 413 : 200).end()
     })
@@ -133,7 +133,7 @@ describe('an upstream that fails', () => {
     socket.destroy()
   })
 
-  test('to have a free connection for an upload that breaks off is told nothing of it', async () => {
+  test('releases an upload that breaks off before it has a connection', async () => {
     const { port, ...rest } = await start(() => {}, { upstream: { connections: 1 } })
     const held = connect(port, '127.0.0.1')
     held.write('GET /hang HTTP/1.1\r\nHost: a\r\n\r\n')
@@ -153,7 +153,7 @@ describe('an upstream that fails', () => {
     await vi.waitUntil(() => rest.inFlight() === 0)
   })
 
-  test('for want of a connection is 504 in its time, and 503 while too many wait', async () => {
+  test('answers 504 at the timeout without a free connection, and 503 while too many wait', async () => {
     const { port, ...rest } = await start(() => {}, {
       upstream: { connections: 1 },
       timeouts: { responseMs: 300 },
@@ -164,7 +164,7 @@ describe('an upstream that fails', () => {
     await vi.waitUntil(() => rest.inFlight() === 0)
   })
 
-  test('a large answer early, with the body still on its way, is heard whole', async () => {
+  test('passes on a large early response whole while the body is still sent', async () => {
     const { port } = await start((_, response) => {
       response.writeHead(401, { 'content-length': '4000000' })
       response.end(Buffer.alloc(4_000_000))
@@ -173,7 +173,7 @@ describe('an upstream that fails', () => {
     expect([answer.status, answer.body.length, answer.isCut]).toEqual([401, 4_000_000, false])
   })
 
-  test('early, with the body still on its way, is heard by the client', async () => {
+  test('passes on an early response while the body is still sent', async () => {
     const { port } = await start((_, response) => {
       response.writeHead(413)
       response.end('too much')

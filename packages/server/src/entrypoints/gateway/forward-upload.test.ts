@@ -62,7 +62,7 @@ describe('an upload that lasts longer than the response timeout', () => {
     ['of known length', 'Content-Length: 80000', '1.1'],
     ['of known length with HTTP/1.0', 'Content-Length: 80000', '1.0'],
     ['in chunks', 'Transfer-Encoding: chunked', '1.1'],
-  ])('is answered when it is %s', async (_name, framing, version) => {
+  ])('is answered if it is %s', async (_name, framing, version) => {
     const { port, failures } = await start(count, { timeouts: { responseMs: 300 } })
     const client = send(port, post(framing, version))
     for (let sent = 0; sent < 8; sent++) {
@@ -77,7 +77,7 @@ describe('an upload that lasts longer than the response timeout', () => {
     expect([client.text().slice(9, 12), failures]).toEqual(['200', []])
   })
 
-  test('is 504 when the upstream does not answer after its end', async () => {
+  test('is 504 if the upstream does not answer after its end', async () => {
     const { port, failures } = await start((request) => request.resume(), {
       timeouts: { responseMs: 300 },
     })
@@ -104,7 +104,7 @@ describe('the wait for a connection', () => {
     for (const { socket } of clients) socket.destroy()
   })
 
-  test('does not count against the upstream’s time to answer', async () => {
+  test('does not count against the upstream’s response timeout', async () => {
     let isFirst = true
     const { port } = await start(
       (_, response) => {
@@ -150,7 +150,7 @@ describe('a small body of known length', () => {
     expect(calls).toEqual(['GET -', 'POST 16384'])
   })
 
-  test('is streamed when the memory for bodies is taken', async () => {
+  test('is streamed if the memory for bodies is used up', async () => {
     const { port, inFlight, gathered } = await start(count)
     let taken = 0
     while (gathered.reserve(16_384)) taken += 16_384
@@ -162,7 +162,7 @@ describe('a small body of known length', () => {
     gathered.release(taken)
   })
 
-  test('gives its memory back when the client leaves, and the upstream hears nothing of it', async () => {
+  test('releases its memory when the client disconnects, and no upstream request is made', async () => {
     let calls = 0
     const { port, ended, gathered } = await start(() => calls++)
     const client = send(port, `${post('Content-Length: 100')}begin`)
@@ -172,7 +172,7 @@ describe('a small body of known length', () => {
     expect([gathered.used(), calls]).toEqual([0, 0])
   })
 
-  test('gives its memory back when the upstream fails', async () => {
+  test('releases its memory when the upstream fails', async () => {
     const { port, gathered } = await start((request) => request.socket.destroy())
     expect((await sendRequest(port, { method: 'POST' }, 'body')).status).toBe(502)
     await vi.waitUntil(() => gathered.used() === 0, SOON)
@@ -182,7 +182,7 @@ describe('a small body of known length', () => {
 describe('a large body or one of unknown length', () => {
   const trickles = [post('Content-Length: 16385'), post('Transfer-Encoding: chunked')]
 
-  test('takes at most half of the connections before 16 KB or its end are there', async () => {
+  test('takes at most half of the connections before 16 KB or its end arrived', async () => {
     const { port, inFlight, gathered } = await start(count, { upstream: { connections: 4 } })
     for (const head of trickles.flatMap((each) => [each, each, each])) send(port, head)
     await vi.waitUntil(() => inFlight() === 2 && gathered.used() === 4 * 16_384, SOON)
@@ -192,7 +192,7 @@ describe('a large body or one of unknown length', () => {
     for (const { socket } of clients) socket.destroy()
   })
 
-  test('is passed on whole after its beginning was gathered', async () => {
+  test('is passed on whole after its beginning was buffered', async () => {
     const { port, gathered } = await start(count, { upstream: { connections: 1 } })
     const sized = send(port, post('Content-Length: 100000'))
     await vi.waitUntil(() => gathered.used() === 16_384, SOON)
@@ -207,7 +207,7 @@ describe('a large body or one of unknown length', () => {
     await vi.waitUntil(() => chunked.text().includes('bytes: 7'), SOON)
   })
 
-  test('is gathered byte by byte without harm', async () => {
+  test('is buffered correctly byte by byte', async () => {
     const { port } = await start(
       (request, response) => {
         request.pipe(response)
@@ -220,7 +220,7 @@ describe('a large body or one of unknown length', () => {
   })
 })
 
-describe('a body that comes too slowly', () => {
+describe('a body that arrives too slowly', () => {
   test.each([
     ['a small one', 'Content-Length: 100', 'begin'],
     ['a large one', 'Content-Length: 100000', 'begin'],
@@ -247,7 +247,7 @@ describe('a body that comes too slowly', () => {
     }
   })
 
-  test('is cut after a pause although it was fast before', async () => {
+  test('is cut after a stall although it was fast before', async () => {
     const { port, slowUploads } = await start(count, { timeouts: { stallMs: 300 } })
     const client = send(port, post('Content-Length: 2000000'))
     client.socket.write(Buffer.alloc(1_000_000))
@@ -255,7 +255,7 @@ describe('a body that comes too slowly', () => {
     expect([client.text().slice(9, 12), slowUploads()]).toEqual(['408', 1])
   })
 
-  test('is the upstream’s failure where the upstream does not read', async () => {
+  test('is the upstream’s failure if the upstream does not read', async () => {
     const { port, failures, slowUploads } = await start((request) => request.pause(), {
       timeouts: { stallMs: 400 },
     })
@@ -267,7 +267,7 @@ describe('a body that comes too slowly', () => {
     expect(failures).toEqual([{ status: 504, code: 'UPLOAD_STALLED' }])
   })
 
-  test('is the upstream’s failure where the upstream does not read the last bytes', async () => {
+  test('is the upstream’s failure if the upstream does not read the last bytes', async () => {
     const size = 100_000
     let taken = 0
     const { port, failures, slowUploads } = await start(() => {}, {
@@ -292,7 +292,7 @@ describe('a body that comes too slowly', () => {
 })
 
 describe('an upstream that answers before the request has ended', () => {
-  test('may talk with the client in turns, however slowly', async () => {
+  test('may exchange data with the client in turns, however slowly', async () => {
     const { port, slowUploads } = await start(
       (request, response) => {
         response.flushHeaders()
@@ -312,7 +312,7 @@ describe('an upstream that answers before the request has ended', () => {
     expect(slowUploads()).toBe(0)
   })
 
-  test('is heard with the body unread, and the memory is free', async () => {
+  test('has its response sent with the body unread, and the memory is released', async () => {
     const { port } = await start(
       (_, response) => {
         response.writeHead(413).end('too much')
@@ -324,7 +324,7 @@ describe('an upstream that answers before the request has ended', () => {
   })
 })
 
-test('a client is not blamed for a body that Node does not read behind an unread answer', async () => {
+test('a client is not blamed for a body that Node does not read behind an unread response', async () => {
   const { port, slowUploads } = await start(
     (request, response) => {
       if (request.method === 'GET') response.end(Buffer.alloc(12_000_000))

@@ -48,7 +48,7 @@ describe('an exchange', () => {
     expect(answer.headers).not.toHaveProperty('x-ratelimit-limit')
   })
 
-  test('drops what belongs to the upstream’s connection', async () => {
+  test('drops the hop-by-hop headers of the upstream’s connection', async () => {
     const { port } = await start((_, response) => {
       response.writeHead(200, [
         'Connection',
@@ -94,7 +94,7 @@ describe('an exchange', () => {
     }
   })
 
-  test('streams: the first bytes arrive while the upstream still holds the rest', async () => {
+  test('streams: the first bytes arrive while the upstream still holds back the rest', async () => {
     let release: (() => void) | undefined
     const { port } = await start((_, response) => {
       response.write('first')
@@ -113,7 +113,7 @@ describe('an exchange', () => {
     expect(body).toBe('firstlast')
   })
 
-  test('holds the upstream back when the client does not read', async () => {
+  test('applies backpressure to the upstream if the client does not read', async () => {
     let written = 0
     const { port } = await start((request, response) => {
       const chunk = Buffer.alloc(64 * 1024)
@@ -146,7 +146,7 @@ describe('early hints', () => {
     ['</a.css>; rel="pre load"', false],
     [`<a>${'; a=b'.repeat(30)} "`, false],
     [`<${'a'.repeat(2000)}>`, false],
-  ])('%s: passed on is %s, and the answer comes', async (link, isPassed) => {
+  ])('%s: they are passed on (%s), and the response arrives', async (link, isPassed) => {
     const { port } = await start((request) => {
       const hints = `HTTP/1.1 103 Early Hints\r\nLink: ${link}\r\n\r\n`
       request.socket.write(`${hints}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`)
@@ -174,7 +174,7 @@ describe('a client', () => {
     write()
   }
 
-  test('that reads nothing gives its upstream connection back after a while', async () => {
+  test('that reads nothing loses its upstream connection after a timeout', async () => {
     const { port, ...rest } = await start(big, { timeouts: { stallMs: 300 } })
     const client = httpRequest({ host: '127.0.0.1', port, agent: false }, (answer) =>
       answer.pause(),
@@ -186,7 +186,7 @@ describe('a client', () => {
     client.destroy()
   })
 
-  test('that sends many calls at once and goes away takes all of them with it', async () => {
+  test('that pipelines many calls and disconnects aborts all of them', async () => {
     const { port, ...rest } = await start((request, response) => {
       if (request.url === '/first') return
       big(request, response)
@@ -202,8 +202,8 @@ describe('a client', () => {
   })
 })
 
-describe('a client that goes away', () => {
-  test('ends the upstream’s work, before and after the answer has begun', async () => {
+describe('a client that disconnects', () => {
+  test('aborts the upstream request, before and after the response has begun', async () => {
     let aborted = 0
     const { port, ...rest } = await start((request, response) => {
       if (request.url === '/begun') response.write('some')
@@ -223,7 +223,7 @@ describe('a client that goes away', () => {
     expect(rest.failures).toEqual([])
   })
 
-  test('in the middle of its body takes the upstream’s request with it', async () => {
+  test('in the middle of its body aborts the upstream request', async () => {
     let cut = false
     const { port, ...rest } = await start((request) => {
       request.on('error', () => (cut = true))

@@ -27,7 +27,7 @@ const SOON = { timeout: 20_000, interval: 20 }
 const json = ({ body }: { readonly body: Buffer }): unknown => JSON.parse(body.toString())
 
 describe('the gateway', () => {
-  test('forwards what is within the limit, with headers that count down', async () => {
+  test('forwards calls within the limit, with headers that count down', async () => {
     const { gatewayPort, calls } = await start({ rules: perAddress(['3/minute']) })
     const answers = []
     for (let i = 0; i < 3; i++)
@@ -42,7 +42,7 @@ describe('the gateway', () => {
     ])
   })
 
-  test('refuses the excess with everything a client needs, and the upstream never hears of it', async () => {
+  test('refuses calls over the limit with a complete response, and forwards none of them', async () => {
     const { gatewayPort, calls, lines } = await start({ rules: perAddress(['1/minute']) })
     const since = performance.now()
     await sendRequest(gatewayPort, {})
@@ -77,7 +77,7 @@ describe('the gateway', () => {
     ])
   })
 
-  test('lets a caller pass again after exactly the time it told', async () => {
+  test('admits a caller again after exactly the time it reported', async () => {
     const { gatewayPort } = await start({ rules: perAddress(['1/second']) })
     let refused = await sendRequest(gatewayPort, {})
     // The second is one too many, unless a busy machine took a second for it.
@@ -105,7 +105,7 @@ describe('the gateway', () => {
     expect(calls.flatMap(({ headers }) => Object.keys(headers))).not.toContain('x_sluice_over')
   })
 
-  test('counts a known key by its user, and keys it never heard of by address, together', async () => {
+  test('counts a known key by its user, and all unknown keys of an address by the address', async () => {
     const { gatewayPort } = await start({
       config: { identity: IDENTITY },
       rules: [
@@ -123,7 +123,7 @@ describe('the gateway', () => {
     expect(await status(KEY)).toBe(200)
   })
 
-  test('asks for a user where the configuration does, after the call was counted', async () => {
+  test('requires a user on the configured paths, after the call was counted', async () => {
     const { gatewayPort, calls } = await start({
       config: { identity: IDENTITY, gateway: { requireUser: ['/v1/*'] } },
       rules: perAddress(['2/minute'], { match: { where: { user: null } } }),
@@ -162,7 +162,7 @@ describe('the gateway', () => {
     expect(statuses).toEqual([502, 502, 502, 404, 404])
   })
 
-  test('puts its headers on the upstream’s errors and on its own', async () => {
+  test('adds its headers to the upstream’s errors and to its own', async () => {
     const { gatewayPort } = await start({
       rules: perAddress(['9/minute']),
       upstream: (request, response) => {
@@ -180,7 +180,7 @@ describe('the gateway', () => {
     expect([reset.status, reset.headers['x-ratelimit-remaining']]).toEqual([502, '7'])
   })
 
-  test('has no rate limit headers with headers: false, except on a refusal', async () => {
+  test('sends no rate limit headers with headers: false, except on a refusal', async () => {
     const { gatewayPort } = await start({
       rules: perAddress(['1/minute']),
       config: { gateway: { headers: false } },
@@ -200,7 +200,7 @@ function expectLeft(seconds: number, of: number, since: number): void {
 }
 
 describe('Expect: 100-continue', () => {
-  test('is answered when the call is admitted, and not before it is refused', async () => {
+  test('is answered when the call is admitted, and not if it is refused', async () => {
     const { gatewayPort, calls } = await start({ rules: perAddress(['1/minute']) })
     const exchange = (bytes: string) =>
       new Promise<string>((resolve) => {
@@ -225,7 +225,7 @@ describe('Expect: 100-continue', () => {
   })
 })
 
-describe('calls that wait', () => {
+describe('delayed calls', () => {
   const paced = perAddress([{ algorithm: 'leaky-bucket', max: 5, window: '1s', queue: 10 }])
 
   test('are held and sent evenly spaced', async () => {
@@ -250,7 +250,7 @@ describe('calls that wait', () => {
     }
   })
 
-  test('free their place when their client leaves', async () => {
+  test('free their place when their client disconnects', async () => {
     const { gatewayPort, adminPort, calls } = await start({
       rules: perAddress([
         { algorithm: 'leaky-bucket', max: 1, window: '10s', queue: 2, maxWait: '1m' },
@@ -272,7 +272,7 @@ describe('calls that wait', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('that were sent without waiting for each other leave together', async () => {
+  test('that were pipelined are all dropped when their client disconnects', async () => {
     const { gatewayPort, adminPort, calls } = await start({
       rules: perAddress([
         { algorithm: 'leaky-bucket', max: 2, window: '1s', queue: 9, maxWait: '1m' },
@@ -295,7 +295,7 @@ describe('calls that wait', () => {
     expect(calls).toHaveLength(sent)
   })
 
-  test('are refused where no more may be held', async () => {
+  test('are refused if no more may be held', async () => {
     const slow = { algorithm: 'leaky-bucket', max: 1, window: '1m', queue: 10, maxWait: '10m' }
     const { gatewayPort } = await start({
       rules: perAddress([slow]),
@@ -329,7 +329,7 @@ function watchLateness() {
 }
 
 describe('GET /_sluice/limits', () => {
-  test('tells the asking caller its limits and spends none of them', async () => {
+  test('returns the caller its limits and charges none of them', async () => {
     const { gatewayPort, calls } = await start({
       config: { identity: IDENTITY },
       rules: [
@@ -357,7 +357,7 @@ describe('GET /_sluice/limits', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('tells of rules by route once for each route, and spends none of them', async () => {
+  test('returns rules by route once for each route, and charges none of them', async () => {
     const { gatewayPort, calls } = await start({
       rules: JSON.stringify({
         routes: ['POST /v1/login', 'GET /v1/orders/:id'],
@@ -376,7 +376,7 @@ describe('GET /_sluice/limits', () => {
     expect(calls).toHaveLength(1)
   })
 
-  test('tells of the limits that a call would meet which the query names', async () => {
+  test('returns the limits of the call that the query describes', async () => {
     const { gatewayPort } = await start({
       rules: JSON.stringify({
         routes: ['POST /v1/login', '/*'],
@@ -411,7 +411,7 @@ describe('GET /_sluice/limits', () => {
     expect(await limitsOf('other=1')).toMatchObject({ limits: [{ rule: 'other' }, {}, {}] })
   })
 
-  test('limits the counters that one address may have read, not only its questions', async () => {
+  test('limits the counters that one address may read, not only its requests', async () => {
     const routes = Array.from({ length: 1000 }, (_, i) => `GET /v1/r${i}`)
     const { gatewayPort } = await start({
       rules: JSON.stringify({
@@ -429,7 +429,7 @@ describe('GET /_sluice/limits', () => {
     expect(named.status).toBe(200)
   })
 
-  test('is no place to guess keys at', async () => {
+  test('cannot be used to guess keys', async () => {
     const { gatewayPort } = await start({
       config: { identity: { ...IDENTITY, apiKey: { unknown: 'refuse' } } },
       rules: [],
@@ -444,7 +444,7 @@ describe('GET /_sluice/limits', () => {
     expect(statuses).toEqual(new Set([401, 429]))
   })
 
-  test('has a limit of its own, takes GET and HEAD, and nothing below /_sluice is forwarded', async () => {
+  test('has a limit of its own, accepts GET and HEAD, and nothing below /_sluice is forwarded', async () => {
     const { gatewayPort, calls } = await start({ rules: [] })
     expect(
       (await sendRequest(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status,

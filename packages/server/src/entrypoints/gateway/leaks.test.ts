@@ -87,7 +87,7 @@ async function left(): Promise<Left> {
   }
 }
 
-test('10^4 clients that leave, over slow, resetting and half-way upstreams, leave nothing behind', async () => {
+test('10^4 disconnecting clients, over slow, resetting and half-way upstreams, leak nothing', async () => {
   await visits(2000)
   const before = await left()
   await visits(10_000)

@@ -39,8 +39,8 @@ const OWN = [
   ['x-forwarded-host', 'api.example'],
 ]
 
-describe('an upstream sees', () => {
-  test('the client’s headers as they were spelled, repeated ones too', () => {
+describe('the upstream receives', () => {
+  test('the client’s headers with their spelling, including repeated ones', () => {
     const pairs = [
       ['Accept', 'a'],
       ['X-Thing', '1'],
@@ -105,7 +105,7 @@ describe('an upstream sees', () => {
     expect(passed([['my_header', '1']])).toContainEqual(['my_header', '1'])
   })
 
-  test('nothing that the client lists in Connection, but all that the gateway writes', () => {
+  test('no header that the client lists in Connection, but all that the gateway writes', () => {
     const pairs = [
       ['Connection', 'close, x-forwarded-for, X-Forwarded-Host, x-forwarded-proto, X-Mine, host'],
       ['X-Mine', '1'],
@@ -124,7 +124,7 @@ describe('an upstream sees', () => {
     ).toContainEqual(['Content-Length', '3'])
   })
 
-  test('from a trusted proxy its host, protocol and user, and the chain that was believed', () => {
+  test('the host, protocol and user from a trusted proxy, and the trusted chain', () => {
     const pairs = [
       ['X-Forwarded-Host', 'shop.example'],
       ['X-Forwarded-Proto', 'https'],
@@ -149,7 +149,7 @@ describe('an upstream sees', () => {
     'X-Envoy-Original-Path',
     'X-Original-URL',
     'X_Forwarded_Uri',
-  ])('no %s, not even from a trusted proxy: what was counted is what is served', (name) => {
+  ])('no %s, not even from a trusted proxy, so that the counted path is the served one', (name) => {
     expect(passed([[name, '/admin']], { trusted: true })).toEqual(OWN)
   })
 
@@ -164,7 +164,7 @@ describe('an upstream sees', () => {
     'Front-End-Https',
     'X-Url-Scheme',
     'X-Forwarded-Protocol',
-  ])('%s as a trusted proxy wrote it, even if Connection lists it', (name) => {
+  ])('%s from a trusted proxy unchanged, even if Connection lists it', (name) => {
     const pairs = [
       [name, 'told'],
       ['Connection', name],
@@ -172,11 +172,11 @@ describe('an upstream sees', () => {
     expect(passed(pairs, { trusted: true })).toContainEqual([name, 'told'])
   })
 
-  test('that the client takes trailers', () => {
+  test('the statement that the client accepts trailers', () => {
     expect(passed([['TE', 'gzip, trailers']])).toContainEqual(['te', 'trailers'])
   })
 
-  test('which tagged shadow rules would have refused', () => {
+  test('the names of tagged shadow rules that would have refused', () => {
     expect(passed([['X-Sluice-Over', 'mine']], { tags: ['a', 'b'] })).toContainEqual([
       'x-sluice-over',
       'a, b',

@@ -83,7 +83,7 @@ async function textOf(port: number, options: Parameters<typeof sendRequest>[1], 
   return answered(answer.status, answer.body.toString())
 }
 
-describe('an unasked 100 Continue of the upstream is dropped', () => {
+describe('an unsolicited 100 Continue of the upstream is dropped:', () => {
   const ways: readonly (readonly [string, readonly string[]])[] = [
     ['before the answer', [CONTINUE, OK]],
     ['in one packet with the answer', [CONTINUE + OK]],
@@ -106,7 +106,7 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
     expect(raw.connections()).toBe(1)
   })
 
-  test('and the client gets none of it', async () => {
+  test('the client receives none of it', async () => {
     const { front } = await startBefore(() => [CONTINUE, OK])
     const information: number[] = []
     await new Promise((resolve, reject) => {
@@ -119,7 +119,7 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
     expect(information).toEqual([])
   })
 
-  test('and a body that looks like one passes unchanged', async () => {
+  test('a body that looks like one passes unchanged', async () => {
     const body = `${CONTINUE}HTTP/1.1 100 Continue`
     const sized = `HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n`
     const { front } = await startBefore((call) =>
@@ -130,7 +130,7 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
     }
   })
 
-  test('before a 101 of a WebSocket', async () => {
+  test('also before a 101 of a WebSocket', async () => {
     const accept = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo='
     const switching =
       'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n' +
@@ -150,8 +150,8 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
   })
 })
 
-describe('an upstream that goes on sending 100 Continue', () => {
-  test('is late like one that says nothing', async () => {
+describe('an upstream that keeps sending 100 Continue', () => {
+  test('times out like one that sends nothing', async () => {
     const raw = await startRaw(() => Array.from({ length: 1000 }, () => CONTINUE))
     const front = await startFront(() => {}, {
       upstream: { origin: raw.origin },
@@ -162,7 +162,7 @@ describe('an upstream that goes on sending 100 Continue', () => {
   })
 })
 
-describe('a rewriter of unasked 100 Continue', () => {
+describe('the rewriter of unsolicited 100 Continue', () => {
   const SENT =
     `\r\n${CONTINUE}HTTP/1.1 103 Early Hints\r\nLink: <HTTP/1.1 100>\r\n\r\n` +
     `HTTP/1.1 100 \r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n\r\n${CONTINUE}`
@@ -188,7 +188,7 @@ describe('a rewriter of unasked 100 Continue', () => {
     expect(rewritten(SENT.split(''))).toBe(READ)
   })
 
-  test('changes nothing before a request is sent, and the next answer after one is', () => {
+  test('changes nothing before a request is sent, and the next response after one is', () => {
     const rewriter = new ContinueRewriter()
     const early = Buffer.from(CONTINUE)
     rewriter.rewrite(early)
@@ -205,12 +205,12 @@ describe('a rewriter of unasked 100 Continue', () => {
     ' HTTP/1.1 100 Continue\r\n\r\n',
     'http/1.1 100 Continue\r\n\r\n',
     '',
-  ])('leaves %j as it is', (text) => {
+  ])('leaves %j unchanged', (text) => {
     expect(rewritten([text])).toBe(text)
   })
 })
 
-test('an unasked 100 Continue is dropped on an encrypted connection too', async () => {
+test('an unsolicited 100 Continue is dropped on an encrypted connection too', async () => {
   const { cert, key } = makePair(directory, 'localhost')
   const server = createTlsServer({ cert, key }, (socket) => {
     socket.on('error', () => {})

@@ -25,7 +25,7 @@ describe('the credit of an upload', () => {
     expect(cutAfterMs(24)).toBeLessThan(6000)
   })
 
-  test('lets a fast client pause for as long as a stall may last, and no longer', () => {
+  test('lets a fast client stall for the maximum time, and no longer', () => {
     const credit = new UploadCredit(STALL_MS, 0)
     credit.add(100_000_000, 10)
     expect([credit.leftMs(10), credit.leftMs(60_009), credit.leftMs(60_010)]).toEqual([
@@ -33,11 +33,11 @@ describe('the credit of an upload', () => {
     ])
   })
 
-  test('is never more than a stall may last, also at the beginning', () => {
+  test('never exceeds the maximum stall, also at the beginning', () => {
     expect(new UploadCredit(100, 0).leftMs(0)).toBe(100)
   })
 
-  test('does not run down while the gateway does not read', () => {
+  test('is not used up while the gateway does not read', () => {
     const credit = new UploadCredit(STALL_MS, 0)
     credit.pause(2000)
     expect([credit.isPaused(), credit.leftMs(3_600_000)]).toEqual([true, 3000])
@@ -47,7 +47,7 @@ describe('the credit of an upload', () => {
     expect(credit.leftMs(3_601_000)).toBe(2000)
   })
 
-  test('grows by what arrives in a pause that came too late to stop it', () => {
+  test('grows by bytes that arrive in a pause that came too late to stop them', () => {
     const credit = new UploadCredit(STALL_MS, 0)
     credit.pause(1000)
     credit.add(240, 9000)

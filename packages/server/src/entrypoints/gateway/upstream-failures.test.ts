@@ -28,7 +28,7 @@ async function start(options: TestServerOptions) {
   return { ...started, upstream, read, logged }
 }
 
-test('calls that an upstream breaks off are counted, and one line a second tells of them', async () => {
+test('calls that an upstream breaks off are counted, and logged once a second', async () => {
   const { gateway, upstream, read, logged } = await start({
     upstream: (request) => request.socket.destroy(),
   })
@@ -49,7 +49,7 @@ test('calls that an upstream breaks off are counted, and one line a second tells
   }, SOON)
 })
 
-test('an upstream that is late is a 504 with its code', async () => {
+test('an upstream that exceeds the response timeout is a 504 with its code', async () => {
   const { gateway, read, logged } = await start({
     upstream: () => {},
     config: { gateway: { timeouts: { response: '1s' } } },
@@ -59,7 +59,7 @@ test('an upstream that is late is a 504 with its code', async () => {
   expect(logged()).toMatchObject([{ status: 504, code: 'RESPONSE_TIMEOUT' }])
 })
 
-test('what an upstream answers itself is no failure, whatever its status', async () => {
+test('a response of an upstream is no failure, whatever its status', async () => {
   const { gateway, read, logged } = await start({
     upstream: (_, response) => void response.writeHead(503).end('busy'),
   })
@@ -69,7 +69,7 @@ test('what an upstream answers itself is no failure, whatever its status', async
   expect(logged()).toEqual([])
 })
 
-test('a client that goes away, before its body is whole or after, is no failure of the upstream', async () => {
+test('a client that disconnects, before its body is whole or after, is no upstream failure', async () => {
   const { gatewayPort, calls, read, logged } = await start({ upstream: () => {} })
   const heads = [
     'GET /waits HTTP/1.1\r\nHost: a\r\n\r\n',

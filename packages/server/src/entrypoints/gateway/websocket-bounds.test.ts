@@ -80,33 +80,30 @@ describe('WebSockets to an upstream', () => {
   test.each([
     ['connections', { connections: 2 }],
     ['websockets', { connections: 1, websockets: 2 }],
-  ])(
-    'are at most as many as `%s` allows; one more is 503, and counted',
-    async (_name, upstream) => {
-      const { server, url } = await startChat(upstream)
-      const first = await join(server)
-      expect([first.status, (await join(server)).status]).toEqual([101, 101])
-      const refused = await join(server)
-      expect(refused).toMatchObject({
-        status: 503,
-        headers: {
-          'content-type': 'application/problem+json',
-          'retry-after': '1',
-          'ratelimit-policy': '"all";q=100000;w=60',
-        },
-      })
-      expect(await metric(server, 'sluice_websockets')).toBe(2)
-      expect(await metric(server, 'sluice_websockets_refused_total')).toBe(1)
-      const failed = { upstream: url, status: '503' }
-      expect(await metric(server, 'sluice_upstream_failures_total', failed)).toBe(1)
-      // One that ends makes room for another.
-      first.socket.close()
-      await first.closed
-      await vi.waitFor(async () => expect((await join(server)).status).toBe(101), SOON)
-    },
-  )
+  ])('are limited by `%s`; one more is 503, and counted', async (_name, upstream) => {
+    const { server, url } = await startChat(upstream)
+    const first = await join(server)
+    expect([first.status, (await join(server)).status]).toEqual([101, 101])
+    const refused = await join(server)
+    expect(refused).toMatchObject({
+      status: 503,
+      headers: {
+        'content-type': 'application/problem+json',
+        'retry-after': '1',
+        'ratelimit-policy': '"all";q=100000;w=60',
+      },
+    })
+    expect(await metric(server, 'sluice_websockets')).toBe(2)
+    expect(await metric(server, 'sluice_websockets_refused_total')).toBe(1)
+    const failed = { upstream: url, status: '503' }
+    expect(await metric(server, 'sluice_upstream_failures_total', failed)).toBe(1)
+    // One that ends makes room for another.
+    first.socket.close()
+    await first.closed
+    await vi.waitFor(async () => expect((await join(server)).status).toBe(101), SOON)
+  })
 
-  test('that were refused, failed or left leave no place taken', async () => {
+  test('that were refused, failed or disconnected leave no place taken', async () => {
     const held: Socket[] = []
     const upstream = createServer((socket) => {
       socket.on('error', () => {})
@@ -199,7 +196,7 @@ function openTunnel() {
   return { tunnel, client, upstream, got, ends: () => ends }
 }
 
-describe('a tunnel', () => {
+describe('a WebSocket tunnel', () => {
   const MOST = 10
   /** How many sweeps in a row it takes to close it; undefined: more than twenty. */
   function sweepsUntilIdle(tunnel: WebSocketTunnel): number | undefined {
@@ -207,7 +204,7 @@ describe('a tunnel', () => {
     return undefined
   }
 
-  test('is idle after so many sweeps without a byte, once', async () => {
+  test('is idle after the configured number of sweeps without a byte, once', async () => {
     const { tunnel, got } = openTunnel()
     // The first sweep after it was opened only sees that it is new.
     expect(sweepsUntilIdle(tunnel)).toBe(MOST + 1)
@@ -237,7 +234,7 @@ describe('a tunnel', () => {
     expect(sweepsUntilIdle(tunnel)).toBe(MOST + 1)
   })
 
-  test('that closes anyway is not idle', () => {
+  test('that is closing is not idle', () => {
     const { tunnel } = openTunnel()
     tunnel.goAway()
     expect(sweepsUntilIdle(tunnel)).toBeUndefined()

@@ -43,8 +43,8 @@ const anyFrame = fc.record({
   masked: fc.boolean(),
 })
 
-describe('frames', () => {
-  test('are told apart however the bytes are cut, and messages counted where they begin', () => {
+describe('WebSocket frames', () => {
+  test('are found however the bytes are cut, and messages are counted at their first frame', () => {
     fc.assert(
       fc.property(fc.array(anyFrame, { maxLength: 8 }), fc.array(fc.nat(400)), (frames, cuts) => {
         const bytes = Buffer.concat(
@@ -66,7 +66,7 @@ describe('frames', () => {
     )
   })
 
-  test('begin where they begin, also when their head is cut', () => {
+  test('are found also if their header is cut', () => {
     const scanner = new FrameScanner()
     const bytes = frame(1, true, Buffer.alloc(300), true)
     expect(scanner.next(bytes.subarray(0, 3), 0)).toBeUndefined()
@@ -78,7 +78,7 @@ describe('frames', () => {
     expect(scanner.endOfFrame(Buffer.concat([bytes.subarray(8), bytes]))).toBe(300)
   })
 
-  test('of a length beyond all reason are passed over, not read', () => {
+  test('of an excessive length are skipped, not buffered', () => {
     const scanner = new FrameScanner()
     const head = Buffer.from([0x82, 0x7f, 255, 255, 255, 255, 255, 255, 255, 255])
     expect(scanner.next(head, 0)?.frame.isMessage).toBe(true)
@@ -98,17 +98,17 @@ describe('a close frame', () => {
     return { isMasked, code: text.readUInt16BE(0), reason: text.subarray(2).toString() }
   }
 
-  test('tells a client its code and reason', () => {
+  test('reports its code and reason to a client', () => {
     const reason = 'Retry after 3 seconds'
     expect(read(closeFrame(1008, reason))).toEqual({ isMasked: false, code: 1008, reason })
   })
 
-  test('is masked towards a server', () => {
+  test('is masked if it is sent to a server', () => {
     const masked = closeFrame(1001, 'bye', Buffer.from([9, 8, 7, 6]))
     expect(read(masked)).toEqual({ isMasked: true, code: 1001, reason: 'bye' })
   })
 
-  test('cuts a reason that does not fit', () => {
+  test('truncates a reason that is too long', () => {
     expect(closeFrame(1008, 'x'.repeat(500)).length).toBe(127)
   })
 })

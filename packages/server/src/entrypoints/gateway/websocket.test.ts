@@ -95,7 +95,7 @@ describe('a WebSocket', () => {
     ])
   })
 
-  test('is a call: its upgrade is counted, and refused before the upstream hears of it', async () => {
+  test('is a call: its upgrade is counted, and refused before the upstream receives it', async () => {
     const { port, receivedTexts } = await startChat({
       rules: [{ id: 'upgrades', match: { method: 'GET' }, by: ['ip'], limits: ['1/minute'] }],
     })
@@ -129,7 +129,7 @@ describe('a WebSocket', () => {
     })
   })
 
-  test('shows the upstream’s refusal', async () => {
+  test('passes on the upstream’s refusal', async () => {
     const {
       port,
       server: { upstreamServer },
@@ -143,7 +143,7 @@ describe('a WebSocket', () => {
     })
   })
 
-  test('to an upstream that is not there is 502', async () => {
+  test('to an unreachable upstream is 502', async () => {
     const { port } = await startChat({ env: { SLUICE_UPSTREAM: 'http://127.0.0.1:1' } })
     expect(await join(port).catch((error: unknown) => error)).toMatchObject({
       response: { statusCode: 502 },
@@ -163,14 +163,14 @@ describe('a WebSocket', () => {
     expect(receivedTexts).toEqual([])
   })
 
-  test('is the only upgrade there is: another is not taken up, as HTTP has it', async () => {
+  test('is the only accepted upgrade: others are ignored, as HTTP specifies', async () => {
     const { port, server: running } = await startChat()
     const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'x' }
     expect((await sendRequest(port, { path: '/plain', headers })).status).toBe(200)
     expect(Object.keys(running.calls[0]?.headers ?? {})).not.toContain('upgrade')
   })
 
-  test('is not taken up behind a call that is not answered yet, nor by HTTP/1.0', async () => {
+  test('is not accepted behind an unanswered call, nor by HTTP/1.0', async () => {
     const { port, receivedTexts } = await startChat({ upstream: () => {} })
     const upgrade = (version: string) =>
       `GET /chat HTTP/${version}\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
@@ -185,7 +185,7 @@ describe('a WebSocket', () => {
   })
 
   test.each(['destroy', 'end'] as const)(
-    'whose client is gone (%s) before it is open is not opened',
+    'whose client disconnects (%s) before it is open is not opened',
     async (how) => {
       const {
         port,
@@ -259,7 +259,7 @@ describe('a WebSocket', () => {
   })
 })
 
-describe('messages over the limit', () => {
+describe('WebSocket messages over the limit', () => {
   test('close the WebSocket with 1008 and the time to wait, and do not reach the upstream', async () => {
     const {
       port,
@@ -284,7 +284,7 @@ describe('messages over the limit', () => {
     })
   })
 
-  test('are counted one each, however they are cut into frames, and pings are not', async () => {
+  test('are counted once each, however they are cut into frames, and pings are not', async () => {
     const { port, receivedTexts } = await startChat({ rules: messages(['2/minute']) })
     const { socket, closed } = await join(port)
     for (let part = 0; part < 10; part++) socket.send('ab', { fin: part === 9 })
@@ -299,7 +299,7 @@ describe('messages over the limit', () => {
     expect(receivedTexts).toHaveLength(3)
   })
 
-  test('are not counted where no rule names them, until the rules change', async () => {
+  test('are not counted if no rule names them, until the rules change', async () => {
     const {
       port,
       receivedTexts,
@@ -331,15 +331,15 @@ describe('messages over the limit', () => {
   })
 })
 
-describe('when the server leaves', () => {
-  test('WebSockets are closed with 1001', async () => {
+describe('open WebSockets', () => {
+  test('are closed with 1001 when the server stops', async () => {
     const { port, server: running } = await startChat()
     const { closed } = await join(port)
     void running.stop({ atOnce: true })
     expect(await closed).toEqual({ code: 1001, reason: 'going away' })
   })
 
-  test('open WebSockets are counted in the metrics', async () => {
+  test('are counted in the metrics', async () => {
     const { port, adminPort } = await startChat()
     const { socket } = await join(port)
     const open = async () => {

@@ -7,7 +7,7 @@ const TRUSTED = parseTrustedProxies(['10.0.0.0/8', '2001:db8:ffff::/48']).cidrs
 const boundsOf = (maxConnections = 2, maxCalls = 2) =>
   new AddressBounds({ maxConnections, maxCalls, isExempt: exemptAddresses(TRUSTED) })
 
-test('an address has as many connections as are allowed, and another has its own', () => {
+test('an address may open as many connections as allowed, independent of other addresses', () => {
   const bounds = boundsOf()
   bounds.connect('192.0.2.1')
   bounds.connect('192.0.2.1')
@@ -15,7 +15,7 @@ test('an address has as many connections as are allowed, and another has its own
   expect(bounds.connect('192.0.2.2')).toMatchObject({ connections: 1 })
 })
 
-test('IPv4 in the notation of IPv6 is the same address', () => {
+test('an IPv4-mapped IPv6 address is the same as its IPv4 address', () => {
   const bounds = boundsOf()
   bounds.connect('192.0.2.1')
   expect(bounds.connect('::ffff:192.0.2.1')).toMatchObject({
@@ -24,7 +24,7 @@ test('IPv4 in the notation of IPv6 is the same address', () => {
   })
 })
 
-test('IPv6 counts by its network of 64 bits', () => {
+test('IPv6 addresses are counted by their network of 64 bits', () => {
   const bounds = boundsOf()
   bounds.connect('2001:db8::1')
   bounds.connect('2001:db8::ffff:2')
@@ -56,7 +56,7 @@ test.each([undefined, '', 'nowhere'])(
   },
 )
 
-test('an address is forgotten with its last connection', () => {
+test('an address is removed with its last connection', () => {
   const bounds = boundsOf()
   const uses = [bounds.connect('192.0.2.1'), bounds.connect('192.0.2.1')]
   for (const use of uses) if (use !== undefined && 'calls' in use) bounds.disconnect(use)

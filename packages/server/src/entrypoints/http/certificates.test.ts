@@ -80,13 +80,13 @@ async function untilLogged(level: string): Promise<Record<string, unknown>> {
   }
 }
 
-test('a server shows the certificate of its files', async () => {
+test('a server uses the certificate of its files', async () => {
   write(one)
   await watch()
   expect(await shownName(port)).toBe('one')
 })
 
-test('a new pair is shown to new connections, without a restart and without cutting old ones', async () => {
+test('a new pair is used for new connections, without a restart and without cutting old ones', async () => {
   write(one)
   await watch()
   const old = await connectTls(port)
@@ -101,7 +101,7 @@ test('a new pair is shown to new connections, without a restart and without cutt
   expect(Date.parse(String(line['until']))).toBeGreaterThan(Date.now())
 })
 
-test('a pair that is swapped by a link is shown', async () => {
+test('a pair that is swapped by a symbolic link is used', async () => {
   for (const [version, pair] of [
     ['..v1', one],
     ['..v2', two],
@@ -122,7 +122,7 @@ test('a pair that is swapped by a link is shown', async () => {
   expect(memory.lines.filter(({ level }) => level === 'error')).toEqual([])
 })
 
-test('a certificate whose key is not there yet changes nothing until it is', async () => {
+test('a certificate whose key is missing changes nothing until the key is there', async () => {
   write(one)
   await watch()
   writeFileSync(files.cert, two.cert)
@@ -137,7 +137,7 @@ test('a certificate whose key is not there yet changes nothing until it is', asy
   expect(await shownName(port)).toBe('two')
 })
 
-test('a file that is half written or gone changes nothing, and is named', async () => {
+test('a file that is half written or missing changes nothing, and is named in the log', async () => {
   write(one)
   await watch()
   writeFileSync(files.cert, two.cert.slice(0, 200))
@@ -165,7 +165,7 @@ test.each([
   await expect(watch()).rejects.toThrow(message)
 })
 
-test('a key with a passphrase is refused in words', async () => {
+test('a key with a passphrase is refused with a readable message', async () => {
   write({ ...one, key: encrypt(made, one.key) })
   await expect(watch()).rejects.toThrow('accepted: PEM, without a passphrase')
 })

@@ -46,7 +46,7 @@ test('a connection whose client reads nothing is cut, counted and logged, whatev
   client.socket.destroy()
 })
 
-test('a client that reads a large answer slowly is not cut', async () => {
+test('a client that reads a large response slowly is not cut', async () => {
   const { port, listener } = await startLarge()
   const [slow, still] = [connectTo(port), connectTo(port)]
   slow.send(GET)
@@ -92,7 +92,7 @@ test('a client that has read everything and waits for more is not cut', async ()
   still.socket.destroy()
 })
 
-test('a client that reads nothing is cut although more is written to it all the time', async () => {
+test('a client that reads nothing is cut although more is written to it continuously', async () => {
   const held = await startHeld(STALL)
   const client = connectTo(held.port)
   readNothing(client.socket)
@@ -131,7 +131,7 @@ test('an upgraded connection whose client reads nothing is left to its owner', a
   upgraded.socket.destroy()
 })
 
-test('connections of one address beyond its most are closed, counted and logged', async () => {
+test('connections of one address beyond its maximum are closed, counted and logged', async () => {
   const held = await startHeld({
     headersMs: 1000,
     perAddress: { maxConnections: 2, maxCalls: 10 },
@@ -159,7 +159,7 @@ test('connections of one address beyond its most are closed, counted and logged'
   for (const client of [...clients, fourth]) client.socket.destroy()
 })
 
-test('calls of one address beyond its most are answered 503, counted, logged and not served', async () => {
+test('calls of one address beyond its maximum are answered 503, counted, logged and not served', async () => {
   const held = await startHeld({
     headersMs: 1000,
     perAddress: { maxConnections: 10, maxCalls: 2 },

@@ -17,7 +17,7 @@ afterEach(stopListeners)
 const GET = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'
 const POST = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n'
 
-test('requests are counted while their response is not done', async () => {
+test('requests are counted until their response is finished', async () => {
   const { port, listener, untilServed } = await startHeld()
   const client = connectTo(port)
   client.send(GET)
@@ -29,7 +29,7 @@ test('requests are counted while their response is not done', async () => {
   client.socket.destroy()
 })
 
-test('requests of a client that hangs up are not counted, even those that waited their turn', async () => {
+test('requests of a client that disconnects are not counted, not even queued ones', async () => {
   const { port, listener, untilServed } = await startHeld()
   const client = connectTo(port)
   client.send(GET.repeat(3))
@@ -39,7 +39,7 @@ test('requests of a client that hangs up are not counted, even those that waited
   await until(() => listener.inFlight() === 0)
 })
 
-test('a request that waits for its 100 is counted where the owner decides about it', async () => {
+test('a request that waits for 100 Continue is counted while its handler decides', async () => {
   const held: Served[] = []
   const { port, listener } = await startEager({
     prepare: (server) => {
@@ -58,7 +58,7 @@ test('a request that waits for its 100 is counted where the owner decides about 
   client.socket.destroy()
 })
 
-test('a draining listener asks every client to close, and finishes what is under way', async () => {
+test('a draining listener sends Connection: close, and finishes requests in flight', async () => {
   const { port, listener, untilServed } = await startHeld()
   const busy = connectTo(port)
   const idle = connectTo(port)
@@ -93,7 +93,7 @@ function exchangeOrFail(port: number): Promise<void> {
   })
 }
 
-test('a listener that begins to drain still takes connections, each for one response', async () => {
+test('a listener that begins to drain still accepts connections, each for one response', async () => {
   const { port, listener } = await startEager()
   listener.beginDraining()
   const client = connectTo(port)
@@ -101,7 +101,7 @@ test('a listener that begins to drain still takes connections, each for one resp
   expect(await client.closed).toMatch(/Connection: close\r\n[^]*served$/)
 })
 
-test('closeIdle closes connections that no request is on, and no other', async () => {
+test('closeIdle closes connections without a request, and no other', async () => {
   const { port, listener, untilServed } = await startHeld()
   const busy = connectTo(port)
   busy.send(GET)
@@ -125,7 +125,7 @@ test('closeIdle closes connections that no request is on, and no other', async (
   await listener.closed
 })
 
-test('destroyAll closes what is under way as well', async () => {
+test('destroyAll closes connections with requests in flight as well', async () => {
   const { port, listener, untilServed } = await startHeld()
   const client = connectTo(port)
   client.send(GET)

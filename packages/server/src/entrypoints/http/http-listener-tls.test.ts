@@ -55,12 +55,12 @@ test('a listener with a certificate speaks TLS and HTTP/1.1', async () => {
   expect(listener.inFlight()).toBe(0)
 })
 
-test('a client that speaks only HTTP/2 is turned away by TLS', async () => {
+test('a client that supports only HTTP/2 is refused by TLS', async () => {
   const { port } = await start()
   await expect(connectTls(port, ['h2'])).rejects.toThrow()
 })
 
-test('what is no TLS ends the connection and harms nobody', async () => {
+test('a connection without TLS is ended and affects no other', async () => {
   const { port } = await start()
   await exchange(port, GET)
   const client = new Client(await connectTls(port))
@@ -68,7 +68,7 @@ test('what is no TLS ends the connection and harms nobody', async () => {
   expect(statusOf(await client.closed)).toBe(400)
 })
 
-test('a body that goes wrong is answered through TLS too', async () => {
+test('an invalid body is answered over TLS too', async () => {
   const { port } = await start({
     prepare: (server) => server.on('request', (request) => request.on('error', () => undefined)),
   })
@@ -99,12 +99,12 @@ test('connections in their handshake are destroyed with the others', async () =>
   await Promise.all([raw.closed, secure.closed, listener.closed])
 })
 
-test('a listener does not start with files that do not fit', async () => {
+test('a listener does not start with a certificate and key that do not match', async () => {
   const tls = { cert: filesOf('one').cert, key: filesOf('two').key }
   await expect(start({ tls })).rejects.toThrow('the key is not that of the certificate')
 })
 
-test('of many pipelined requests over TLS only 32 are in flight, and all are answered', async () => {
+test('only 32 of many pipelined requests over TLS are in flight, and all are answered', async () => {
   const flights: number[] = []
   const answers: (() => void)[] = []
   const { port } = await start({

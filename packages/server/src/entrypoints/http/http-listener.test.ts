@@ -22,7 +22,7 @@ const BRIEF_MS = 1000
 const GET = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'
 const POST = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n'
 
-test('a listener says where it listens', async () => {
+test('a listener returns the address it listens on', async () => {
   const { listener, port, url } = await startEager()
   expect(port).toBeGreaterThan(0)
   expect(url).toBe(`http://127.0.0.1:${port}`)
@@ -30,7 +30,7 @@ test('a listener says where it listens', async () => {
   expect(listener.inFlight()).toBe(0)
 })
 
-test('an address that is taken is told in words', async () => {
+test('an address in use is reported with a readable message', async () => {
   const { port } = await startEager()
   const second = createListener({
     listen: { host: '127.0.0.1', port },
@@ -52,7 +52,7 @@ test('a connection that sends nothing is closed', async () => {
   expect(bodyOf(answer)).toMatchObject({ status: 408 })
 })
 
-test('a connection that sends its head too slowly is closed', async () => {
+test('a connection that sends its request head too slowly is closed', async () => {
   const { port } = await startEager({ headersMs: 200 })
   const client = connectTo(port)
   const drip = setInterval(() => client.send('a'), 20)
@@ -76,14 +76,14 @@ test('a body that does not arrive in time ends its request', async () => {
   await until(() => listener.inFlight() === 0)
 })
 
-test('a connection between two requests is closed after a while', async () => {
+test('an idle connection between two requests is closed after a timeout', async () => {
   const { port } = await startEager({ headersMs: BRIEF_MS })
   const client = connectTo(port)
   client.send(GET)
   expect(await client.closed).toMatch(/served$/)
 })
 
-test('line ends do not keep a connection that is between two requests', async () => {
+test('line ends do not keep a connection open between two requests', async () => {
   const { port } = await startEager({ headersMs: BRIEF_MS })
   const client = connectTo(port)
   client.send(GET)
@@ -93,7 +93,7 @@ test('line ends do not keep a connection that is between two requests', async ()
   expect(client.text).toMatch(/served$/)
 })
 
-test('a connection that is used is not closed', async () => {
+test('a connection in use is not closed', async () => {
   const { port } = await startEager({ headersMs: 2 * BRIEF_MS })
   const client = connectTo(port)
   // Longer than any idle connection lives.
@@ -106,7 +106,7 @@ test('a connection that is used is not closed', async () => {
   client.socket.destroy()
 })
 
-test('an upgraded connection is left to its owner', async () => {
+test('an upgraded connection is left to its handler', async () => {
   let upgraded = 0
   const { port } = await startEager({
     headersMs: BRIEF_MS,
@@ -136,7 +136,7 @@ const H2C =
   'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n' +
   'HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n'
 
-test('an upgrade to anything but a WebSocket is a request like any other', async () => {
+test('an upgrade to another protocol than WebSocket is served as an ordinary request', async () => {
   const served: string[] = []
   let upgrades = 0
   const { port } = await startListener({
@@ -164,7 +164,7 @@ test('an upgrade to anything but a WebSocket is a request like any other', async
   expect(upgrades).toBe(0)
 })
 
-test('an upgrade to a WebSocket that no owner takes is a request like any other', async () => {
+test('an upgrade to a WebSocket that no handler accepts is served as an ordinary request', async () => {
   const { port } = await startEager()
   const answer = await exchange(
     port,
@@ -173,20 +173,20 @@ test('an upgrade to a WebSocket that no owner takes is a request like any other'
   expect(statusOf(answer)).toBe(200)
 })
 
-test('an expectation that nobody knows is for the owner to judge', async () => {
+test('an unknown expectation is passed to the handler', async () => {
   const { port } = await startEager()
   const answer = await exchange(port, 'GET /x HTTP/1.1\r\nHost: a\r\nExpect: foo\r\n\r\n')
   expect(statusOf(answer)).toBe(200)
 })
 
-test('CONNECT is answered 405 with what is allowed', async () => {
+test('CONNECT is answered 405 with the allowed methods', async () => {
   const { port } = await startEager()
   const answer = await exchange(port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\nbytes')
   expect(statusOf(answer)).toBe(405)
   expect(answer).toMatch(/^Allow: GET, /m)
 })
 
-test('garbage after a request does not spoil its response', async () => {
+test('garbage after a request does not affect its response', async () => {
   const { port, untilServed } = await startHeld()
   const client = connectTo(port)
   client.send(`${GET}\0\0\0\r\n\r\n`)
@@ -207,7 +207,7 @@ test('garbage after a response is answered 400', async () => {
   expect(await client.closed).toContain('servedHTTP/1.1 400 Bad Request')
 })
 
-test('a body that goes wrong while it is answered ends the connection without a second answer', async () => {
+test('a body that becomes invalid during its response ends the connection without a second one', async () => {
   const { port, untilServed } = await startHeld()
   const client = connectTo(port)
   client.send('POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n')
@@ -219,7 +219,7 @@ test('a body that goes wrong while it is answered ends the connection without a 
   expect(answer.match(/HTTP\/1\.1/g)).toHaveLength(1)
 })
 
-test('whoever serves a request whose body goes wrong sees it at once', async () => {
+test('the handler of a request whose body becomes invalid is notified at once', async () => {
   let wasDestroyed: boolean | undefined
   const { port } = await startListener({
     prepare: (server) => {
@@ -239,7 +239,7 @@ test('whoever serves a request whose body goes wrong sees it at once', async () 
   expect(wasDestroyed).toBe(true)
 })
 
-test('clients that break off in the middle harm nobody', async () => {
+test('clients that disconnect in the middle affect no other client', async () => {
   const { port, listener, memory } = await startEager()
   for (const bytes of ['', 'G', 'GET /x HTTP/1.1\r\nHo', `${POST}he`, '\x16\x03\x01']) {
     const client = connectTo(port)
@@ -255,7 +255,7 @@ test('clients that break off in the middle harm nobody', async () => {
   expect(memory.lines).toEqual([])
 })
 
-test('connections beyond the most are turned away, counted and told of', async () => {
+test('connections beyond the maximum are refused, counted and logged', async () => {
   const { port, listener, memory, untilServed } = await startHeld({
     maxConnections: 2,
     headersMs: BRIEF_MS,

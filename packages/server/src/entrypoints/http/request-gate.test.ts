@@ -65,24 +65,27 @@ test.each([
   ['GET', get],
   ['POST with a length', (n: number) => post(n, BLANK_LINES)],
   ['POST in chunks', (n: number) => chunked(n, BLANK_LINES)],
-])('of many pipelined requests (%s) only 32 are served before one is answered', async (_, make) => {
-  const held = await startHeld()
-  const client = connectTo(held.port)
-  client.send(all(MANY, make))
-  await held.untilServed(PIPELINED_REQUESTS_MAX)
-  for (const { request } of await untilQuiet(held)) request.resume()
-  const served = await untilQuiet(held)
-  expect(served).toHaveLength(PIPELINED_REQUESTS_MAX)
-  expect(held.listener.inFlight()).toBe(PIPELINED_REQUESTS_MAX)
-  client.socket.destroy()
-})
+])(
+  'of many pipelined requests (%s), only 32 are served before one is answered',
+  async (_, make) => {
+    const held = await startHeld()
+    const client = connectTo(held.port)
+    client.send(all(MANY, make))
+    await held.untilServed(PIPELINED_REQUESTS_MAX)
+    for (const { request } of await untilQuiet(held)) request.resume()
+    const served = await untilQuiet(held)
+    expect(served).toHaveLength(PIPELINED_REQUESTS_MAX)
+    expect(held.listener.inFlight()).toBe(PIPELINED_REQUESTS_MAX)
+    client.socket.destroy()
+  },
+)
 
 test.each([
   ['GET', get, ''],
   ['POST with a length', (n: number) => post(n, BLANK_LINES), BLANK_LINES],
   ['POST in chunks', (n: number) => chunked(n, BLANK_LINES), BLANK_LINES],
 ])(
-  'a client that pipelines many requests (%s) gets every answer in order',
+  'a client that pipelines many requests (%s) gets every response in order',
   async (_name, make, body) => {
     const { started, flights } = startEcho()
     const { port } = await started
@@ -127,7 +130,7 @@ test.each([
   for (const { socket } of clients) socket.destroy()
 })
 
-test('a body of empty lines leaves turns to others', async () => {
+test('a body of empty lines does not block other connections', async () => {
   const { started } = startEcho()
   const { port } = await started
   const client = connectTo(port)
@@ -171,7 +174,7 @@ test('a large body arrives whole, and so does what is pipelined behind it', asyn
   client.socket.destroy()
 })
 
-test('a client that ends its side after many requests gets every answer', async () => {
+test('a client that half-closes after many requests gets every response', async () => {
   const { started } = startEcho()
   const { port } = await started
   const client = connectTo(port)
@@ -181,7 +184,7 @@ test('a client that ends its side after many requests gets every answer', async 
   expect((await client.closed).match(/<\//g)).toHaveLength(100)
 })
 
-test('garbage behind many pipelined requests ends the connection after their answers', async () => {
+test('garbage behind many pipelined requests ends the connection after their responses', async () => {
   const { started } = startEcho()
   const { port } = await started
   const client = connectTo(port)
@@ -191,7 +194,7 @@ test('garbage behind many pipelined requests ends the connection after their ans
   expect(text.match(/Connection: close/g)).toHaveLength(1)
 })
 
-test('requests that wait for their 100 count like others', async () => {
+test('requests that wait for 100 Continue count like others', async () => {
   const { started, flights } = startEcho()
   const { port } = await started
   const client = connectTo(port)
@@ -213,7 +216,7 @@ test('a draining listener serves nothing behind the last response of a connectio
   expect(await held.untilServed(0)).toHaveLength(PIPELINED_REQUESTS_MAX)
 })
 
-test('a head is not late while its other half waits for answers that are not read', async () => {
+test('a request head does not time out while its second half waits for unread responses', async () => {
   const held = await startHeld({ headersMs: 400 })
   const reader = connectTo(held.port)
   reader.send(get(0))
@@ -257,7 +260,7 @@ describe('an upgrade', () => {
       },
     })
 
-  test('leaves everything that follows it to its owner, in order', async () => {
+  test('leaves everything that follows it to its handler, in order', async () => {
     const { port } = await startTunnel()
     const client = connectTo(port)
     const lines = all(2000, (n) => `frame ${n}\r\n\r\n`)
@@ -267,7 +270,7 @@ describe('an upgrade', () => {
     client.socket.destroy()
   })
 
-  test('behind requests that are not answered yet ends the connection', async () => {
+  test('behind unanswered requests ends the connection', async () => {
     const { port } = await startTunnel()
     const client = connectTo(port)
     client.send(all(10, get) + WEBSOCKET)

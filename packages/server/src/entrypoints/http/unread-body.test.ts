@@ -44,8 +44,8 @@ function keepSending(socket: Socket, connection: string): void {
   send()
 }
 
-describe.each(['keep-alive', 'close'])('a client that says %s', (connection) => {
-  test('and sends on, and looks at its answer late, hears all of it', async () => {
+describe.each(['keep-alive', 'close'])('a client with Connection: %s', (connection) => {
+  test('that keeps sending, and reads its response late, receives all of it', async () => {
     let received = 0
     client.on('data', (chunk: Buffer) => (received += chunk.length))
     client.pause()
@@ -57,7 +57,7 @@ describe.each(['keep-alive', 'close'])('a client that says %s', (connection) => 
     await vi.waitUntil(() => received > ANSWER.length, SOON)
   })
 
-  test('and sends on is not read for ever: the connection ends', async () => {
+  test('that keeps sending is not read indefinitely: the connection ends', async () => {
     client.resume()
     keepSending(client, connection)
     await vi.waitUntil(() => accepted?.destroyed === true, SOON)

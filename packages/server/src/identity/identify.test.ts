@@ -41,7 +41,7 @@ async function serve() {
   }
 }
 
-describe('a key', () => {
+describe('an API key', () => {
   const keys = [
     knownKey(key, { user: 'u1', plan: 'pro' }),
     knownKey('another-key-that-was-withdrawn', { user: 'u2', state: 'disabled' }),
@@ -49,7 +49,7 @@ describe('a key', () => {
   ]
   const door = createTestIdentifier({ keys })
 
-  test('that is known and in force gives api_key, user and plan', () => {
+  test('that is known and enabled yields api_key, user and plan', () => {
     const { attributes, problem } = identifyNow(door, requestFrom([['X-API-Key', key]]))
     expect(attributes).toEqual({
       ip: PEER,
@@ -61,7 +61,7 @@ describe('a key', () => {
     expect(problem).toBeUndefined()
   })
 
-  test('that is disabled is no identity', () => {
+  test('that is disabled yields no identity', () => {
     const request = requestFrom([['x-api-key', 'another-key-that-was-withdrawn']])
     const { attributes, problem } = identifyNow(door, request)
     expect(attributes).toEqual({ ip: PEER })
@@ -81,14 +81,14 @@ describe('a key', () => {
     expect(problem).toBe('unknown_key')
   })
 
-  test('that is empty is none', () => {
+  test('that is empty is ignored', () => {
     expect(identifyNow(door, requestFrom([['x-api-key', '']]))).toMatchObject({
       attributes: { ip: PEER },
       problem: undefined,
     })
   })
 
-  test('that 10,000 callers invent is no identity, and each is counted', () => {
+  test('that 10,000 callers invent yields no identity, and each is counted', () => {
     const counted = createTestIdentifier({ keys })
     for (let i = 0; i < 10_000; i++) {
       const { attributes, problem } = identifyNow(
@@ -101,7 +101,7 @@ describe('a key', () => {
     expect(counted.stats().problems.unknown_key).toBe(10_000)
   })
 
-  test('in Authorization stands after Bearer, and other schemes are not ours', () => {
+  test('in Authorization follows Bearer, and other schemes are ignored', () => {
     const bearer = createTestIdentifier({
       keys,
       apiKey: { header: 'authorization', unknown: 'anonymous' },
@@ -116,7 +116,7 @@ describe('a key', () => {
   })
 })
 
-describe('a client cannot choose who it is', () => {
+describe('a client cannot choose its identity:', () => {
   test('10,000 mixes of forwarding and identity headers from one peer are one caller', () => {
     const draw = dice(7)
     const spoofed = () => `${draw(256)}.${draw(256)}.${draw(256)}.${draw(256)}`
@@ -153,14 +153,14 @@ describe('a client cannot choose who it is', () => {
     }
   })
 
-  test('where nobody is trusted, forwarding headers are counted and not believed', () => {
+  test('without trusted proxies, forwarding headers are counted and ignored', () => {
     const door = createTestIdentifier()
     const request = requestFrom([['X-Forwarded-For', '203.0.113.1']])
     expect(identifyNow(door, request)).toMatchObject({ attributes: { ip: PEER }, trusted: false })
     expect(door.stats().ignoredForwarded).toBe(1)
   })
 
-  test('user and plan of a trusted proxy are believed, below those of a known key', () => {
+  test('user and plan of a trusted proxy are used, unless a known key sets them', () => {
     const door = createTestIdentifier({
       trusted: ['10.0.0.0/8'],
       keys: [knownKey(key, { user: 'u1' })],
@@ -181,7 +181,7 @@ describe('a client cannot choose who it is', () => {
     })
   })
 
-  test('nor by leaving before it is looked at: without an address there is no call', () => {
+  test('a peer that disconnected has no address, and there is no call', () => {
     const door = createTestIdentifier({ keys: [knownKey(key, { user: 'u1' })] })
     for (const gone of [undefined, '', 'unix']) {
       const request = { rawHeaders: ['x-api-key', key], socket: { remoteAddress: gone } }
@@ -197,7 +197,7 @@ describe('a declared header', () => {
   ]
   const door = createTestIdentifier({ headers })
 
-  test('is shown if it is open, and a hash if it is not', () => {
+  test('is shown if it is public, and masked otherwise', () => {
     const session = 'a-session-of-some-length'
     const { attributes } = identifyNow(
       door,
@@ -214,14 +214,14 @@ describe('a declared header', () => {
     expect(attributes.session).not.toContain('a-session')
   })
 
-  test('in UTF-8 is the text that rules have; other bytes stay apart', () => {
+  test('in UTF-8 is decoded to the text in rules; other bytes stay distinct', () => {
     const tenant = (bytes: Buffer) =>
       identifyNow(door, requestFrom([['x-tenant', bytes.toString('latin1')]])).attributes.tenant
     expect(tenant(Buffer.from('zürich'))).toBe('zürich')
     expect(tenant(Buffer.from([0x7a, 0xff]))).toBe('z\u00ff')
   })
 
-  test('that is too long stays as it is, for the limiter to refuse', () => {
+  test('that is too long stays unchanged, for the limiter to refuse', () => {
     const long = 's'.repeat(ATTRIBUTE_LENGTH_MAX + 1)
     expect(identifyNow(door, requestFrom([['x-session', long]])).attributes.session).toBe(long)
     const longest = 's'.repeat(ATTRIBUTE_LENGTH_MAX)
@@ -249,7 +249,7 @@ describe('a header that is sent twice', () => {
     expect(attributes).toEqual({ ip: PEER })
   })
 
-  test('is so even beside a key that is unknown', () => {
+  test('is ambiguous even beside an unknown key', () => {
     const request = requestFrom([
       ['x-api-key', 'nobody'],
       ['x-tenant', 'a'],
@@ -258,7 +258,7 @@ describe('a header that is sent twice', () => {
     expect(identifyNow(door, request).problem).toBe('ambiguous_header')
   })
 
-  test('by a trusted proxy is ambiguous; by anybody else it is not read at all', () => {
+  test('by a trusted proxy is ambiguous; by any other peer it is ignored', () => {
     const twice: [string, string][] = [
       ['x-auth-user', 'victim'],
       ['x-auth-user', 'u2'],
@@ -273,7 +273,7 @@ describe('a header that is sent twice', () => {
     })
   })
 
-  test('over a real socket is seen, although node joins or drops it', async () => {
+  test('over a real socket is detected, although Node joins or drops it', async () => {
     await using server = await serve()
     const head = 'GET / HTTP/1.1\r\nHost: a\r\nX-Tenant: a\r\nX-Tenant: b\r\n\r\n'
     const socket = connect(server.port, '127.0.0.1')
@@ -284,7 +284,7 @@ describe('a header that is sent twice', () => {
   })
 })
 
-test('a caller that resets its connection at once has no address, and does not pass', async () => {
+test('a caller that resets its connection at once has no address, and is not admitted', async () => {
   await using server = await serve()
   const door = createTestIdentifier()
   const socket = connect(server.port, '127.0.0.1')

@@ -12,7 +12,7 @@ function statusOf(problem: IdentityProblem | undefined, needsUser: boolean, conf
   return refusalOfIdentity({ attributes: anonymous, problem }, config, needsUser)?.status
 }
 
-describe('the answer to a caller in doubt', () => {
+describe('the refusal of an unresolved identity', () => {
   test.each<[IdentityProblem | undefined, number | undefined, number | undefined]>([
     ['no_address', 400, 400],
     ['ambiguous_header', 400, 400],
@@ -23,12 +23,12 @@ describe('the answer to a caller in doubt', () => {
     ['token_failures', undefined, 429],
     ['unverified_token', undefined, 503],
     [undefined, undefined, 401],
-  ])('%s: %s, and %s where a user is needed', (problem, open, needed) => {
+  ])('for %s is %s, and %s where a user is needed', (problem, open, needed) => {
     expect(statusOf(problem, false)).toBe(open)
     expect(statusOf(problem, true)).toBe(needed)
   })
 
-  test('is 401 to an unknown or disabled key where the configuration refuses them', () => {
+  test('is 401 for an unknown or disabled key if the configuration refuses those', () => {
     const unknown = { attributes: { ...anonymous, user: 'u1' }, problem: 'unknown_key' } as const
     const disabled = { ...unknown, problem: 'disabled_key' } as const
     const refusal = refusalOfIdentity(unknown, strict, false)
@@ -40,14 +40,14 @@ describe('the answer to a caller in doubt', () => {
     expect(statusOf('invalid_token', false, strict)).toBeUndefined()
   })
 
-  test('is none to a user, whatever else it claimed', () => {
+  test('does not happen to a user, whatever else it claimed', () => {
     const known = { attributes: { ...anonymous, user: 'u1' } }
     for (const problem of ['unknown_key', 'invalid_token', undefined] as const) {
       expect(refusalOfIdentity({ ...known, problem }, lenient, true)).toBeUndefined()
     }
   })
 
-  test('says how to do better', () => {
+  test('explains how to fix the request', () => {
     const challenge = (problem: IdentityProblem | undefined, config = lenient) =>
       refusalOfIdentity({ attributes: anonymous, problem }, config, true)?.headers
     expect(challenge(undefined)).toEqual(['WWW-Authenticate', 'Bearer'])

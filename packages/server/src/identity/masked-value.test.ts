@@ -4,12 +4,12 @@ import { maskValue, maskingKey, createSecretMasker } from './masked-value.js'
 const secret = Uint8Array.from({ length: 16 }, (_, at) => at)
 const key = maskingKey(secret)
 
-describe('the form of a secret', () => {
-  test('is a promise: the same secret and value are the same caller in every version', () => {
+describe('the masked form of a secret', () => {
+  test('is stable: the same secret and value give the same caller in every version', () => {
     expect(maskValue(key, 'api_key', 'sk_live_0123456789wxyz')).toBe('2f95d11b39bbb6b6..wxyz')
   })
 
-  test('shows the last four characters from 16 characters on, and none before', () => {
+  test('shows the last four characters from 16 characters on, and none below', () => {
     expect(maskValue(key, 'api_key', '0123456789abcdef')).toMatch(/^[0-9a-f]{16}\.\.cdef$/)
     expect(maskValue(key, 'api_key', '0123456789abcde')).toMatch(/^[0-9a-f]{16}\.\.$/)
   })
@@ -24,15 +24,15 @@ describe('the form of a secret', () => {
     expect(new Set(forms).size).toBe(forms.length)
   })
 
-  test('needs a secret of 16 bytes', () => {
+  test('needs a hash secret of 16 bytes', () => {
     expect(() => maskingKey(new Uint8Array(15))).toThrow('16 bytes')
   })
 })
 
-describe('attributes that are told', () => {
+describe('attributes sent to the decision API', () => {
   const hide = createSecretMasker(secret, ['api_key', 'tenant'])
 
-  test('become what they are at the other doors, and others stay', () => {
+  test('are masked like those of other entry points, and public ones stay', () => {
     const attributes = { api_key: 'sk_live_0123456789wxyz', user: 'u1', tenant: 7 }
     const hidden = hide(attributes)
     expect(hidden).toEqual({
@@ -45,7 +45,7 @@ describe('attributes that are told', () => {
     expect(attributes.api_key).toBe('sk_live_0123456789wxyz')
   })
 
-  test('are passed on as they are where none is secret', () => {
+  test('are passed on unchanged if none is secret', () => {
     const attributes = { user: 'u1', api_key: '' }
     expect(hide(attributes)).toBe(attributes)
   })

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { deepEqual } from './deep-equal.js'
 
-test('says what the system says of any two values of JSON', () => {
+test('deepEqual agrees with node:util on any two JSON values', () => {
   const value = fc
     .jsonValue({ maxDepth: 3 })
     .map((any) => JSON.parse(JSON.stringify(any)) as unknown)
@@ -23,12 +23,12 @@ test.each([
   [null, {}, false],
   [undefined, undefined, true],
   [JSON.parse('{"__proto__": 1}'), {}, false],
-])('%j and %j: %s', (one, other, expected) => {
+])('deepEqual of %j and %j is %s', (one, other, expected) => {
   expect(deepEqual(one, other)).toBe(expected)
   expect(deepEqual(other, one)).toBe(expected)
 })
 
-test('what is nested deeper than any rule is another one, and exhausts nothing', () => {
+test('values nested deeper than any rule are unequal, and do not overflow the stack', () => {
   const nested = (depth: number) => {
     let value: unknown = 1
     for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { value }

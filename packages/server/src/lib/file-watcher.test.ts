@@ -60,12 +60,12 @@ function follow(path: string, options: Partial<WatchOptions> = {}) {
   return { watched, told, next }
 }
 
-test('the first content is told of where the owner has none', async () => {
+test('the first content is reported if the owner has none', async () => {
   writeFileSync(file, 'one')
   expect(await follow(file).next()).toBe('one')
 })
 
-test('what the owner has read already is not told of', async () => {
+test('content that the owner has read already is not reported', async () => {
   writeFileSync(file, 'one')
   const { watched, told, next } = follow(file, { known: 'one' })
   await watched.check()
@@ -74,7 +74,7 @@ test('what the owner has read already is not told of', async () => {
   expect(await next()).toBe('two')
 })
 
-test('a change between the reading of the owner and the watch is told of', async () => {
+test('a change between the read of the owner and the start of the watch is reported', async () => {
   writeFileSync(file, 'two')
   expect(await follow(file, { known: 'one' }).next()).toBe('two')
 })
@@ -95,7 +95,7 @@ test.each([
       writeFileSync(file, 'two')
     },
   ],
-])('an event tells of a file that was %s', async (_, change) => {
+])('an event reports a file that was %s', async (_, change) => {
   writeFileSync(file, 'one')
   const { watched, next } = follow(file, { known: 'one' })
   await watched.check()
@@ -103,7 +103,7 @@ test.each([
   expect(await next()).toBe('two')
 })
 
-test('a link that is turned elsewhere is a change, as Kubernetes swaps its volumes', async () => {
+test('a symbolic link that is switched is a change, as Kubernetes swaps its volumes', async () => {
   for (const [version, text] of [
     ['..v1', 'one'],
     ['..v2', 'two'],
@@ -120,7 +120,7 @@ test('a link that is turned elsewhere is a change, as Kubernetes swaps its volum
   expect(await next()).toBe('two')
 })
 
-test('a change that no event tells of is found by looking', async () => {
+test('a change without an event is found by polling', async () => {
   const elsewhere = join(directory, 'elsewhere')
   mkdirSync(elsewhere)
   const link = join(directory, 'link.yaml')
@@ -134,7 +134,7 @@ test('a change that no event tells of is found by looking', async () => {
   expect(await next()).toBe('two')
 })
 
-test('a change that leaves size and times as they were is found by reading once more', async () => {
+test('a change that keeps size and times is found by one more read', async () => {
   const elsewhere = join(directory, 'elsewhere')
   mkdirSync(elsewhere)
   const target = join(elsewhere, 'target.yaml')
@@ -150,7 +150,7 @@ test('a change that leaves size and times as they were is found by reading once 
   expect(await next()).toBe('two')
 })
 
-test('a file that is touched but the same is not told of', async () => {
+test('a file that is touched but unchanged is not reported', async () => {
   writeFileSync(file, 'one')
   const { watched, told, next } = follow(file)
   expect(await next()).toBe('one')
@@ -161,7 +161,7 @@ test('a file that is touched but the same is not told of', async () => {
   expect(told).toEqual(['one'])
 })
 
-test('a file that is being written is told of when it is whole', async () => {
+test('a file that is being written is reported when it is whole', async () => {
   writeFileSync(file, 'one')
   const { watched, told } = follow(file, { known: 'one' })
   await watched.check()
@@ -181,7 +181,7 @@ test('a file that is being written is told of when it is whole', async () => {
   expect(told.length - 1).toBeLessThanOrEqual(Math.floor(longestMs / SETTLE_MS))
 })
 
-test('a file that is gone is told of once, and so is its return', async () => {
+test('a missing file is reported once, and so is its return', async () => {
   writeFileSync(file, 'one')
   const { watched, told, next } = follow(file, { pollMs: OFTEN_MS })
   expect(await next()).toBe('one')
@@ -195,7 +195,7 @@ test('a file that is gone is told of once, and so is its return', async () => {
   expect(told).toHaveLength(3)
 })
 
-test('a directory that is gone and made again is followed', async () => {
+test('a directory that is removed and created again is followed', async () => {
   const inner = join(directory, 'inner')
   const path = join(inner, 'rules.yaml')
   mkdirSync(inner)
@@ -209,14 +209,14 @@ test('a directory that is gone and made again is followed', async () => {
   expect(await next()).toBe('two')
 })
 
-test('a file that was never there is an error, and told of when it comes', async () => {
+test('a file that never existed is an error, and is reported when it appears', async () => {
   const { next } = follow(file, { pollMs: OFTEN_MS })
   expect(await next()).toContain('there is no such file')
   writeFileSync(file, 'one')
   expect(await next()).toBe('one')
 })
 
-test('what is too large, or no file, is refused and named', async () => {
+test('a file that is too large, or not a file, is refused and named', async () => {
   writeFileSync(file, 'one')
   const { watched, next } = follow(file)
   expect(await next()).toBe('one')
@@ -239,7 +239,7 @@ test('a file of exactly 16 MiB is read', async () => {
   expect(await follow(file).next()).toHaveLength(16 * 1024 * 1024)
 })
 
-test('an owner that throws is told so, and hears of the next change', async () => {
+test('an error thrown by the owner is reported to onError, and the next change is reported', async () => {
   writeFileSync(file, 'one')
   const errors: string[] = []
   const heard: string[] = []
@@ -259,7 +259,7 @@ test('an owner that throws is told so, and hears of the next change', async () =
   expect(heard).toEqual(['one', 'two'])
 })
 
-test('nothing is told after it was closed', async () => {
+test('nothing is reported after close', async () => {
   writeFileSync(file, 'one')
   const { watched, told, next } = follow(file)
   expect(await next()).toBe('one')
@@ -272,7 +272,7 @@ test('nothing is told after it was closed', async () => {
   expect(told).toEqual(['one'])
 })
 
-test('looks that are asked for at once are one', async () => {
+test('concurrent polls are one', async () => {
   writeFileSync(file, 'one')
   const { watched } = follow(file, { known: 'one' })
   const first = watched.check()

@@ -60,7 +60,7 @@ test.each(LINK_LOCAL)(
   },
 )
 
-test('a name that resolves to other addresses gets them all, in the form that was asked for', async () => {
+test('a name that resolves to other addresses gets all of them, in the requested form', async () => {
   const addresses = ['127.0.0.1', '10.0.0.1', '2001:db8::1', '::1', 'fd00::1']
   for (const address of addresses) {
     expect(await lookUp([address], {})).toEqual({ error: undefined, address })
@@ -71,7 +71,7 @@ test('a name that resolves to other addresses gets them all, in the form that wa
   })
 })
 
-test('a name that cannot be looked up fails with the error of the lookup', async () => {
+test('a name that cannot be resolved fails with the error of the lookup', async () => {
   dns.error = new Error('getaddrinfo ENOTFOUND issuer.example')
   expect(await lookUp([], { all: true })).toMatchObject({ error: dns.error.message })
 })
@@ -82,7 +82,7 @@ const REFUSED = `localhost resolves to ${METADATA}, a link-local or metadata add
 /** The host name of a real server on this machine, resolved by the lookup above. */
 const byName = (url: string) => url.replace('127.0.0.1', 'localhost')
 
-test('a webhook whose host name has come to resolve to a link-local address is not connected to', async () => {
+test('a webhook whose host name now resolves to a link-local address is not connected to', async () => {
   dns.error = null
   dns.addresses = [METADATA]
   await using receiver = await startReceiver()
@@ -111,7 +111,7 @@ test('a webhook whose host name has come to resolve to a link-local address is n
   expect(lines[0]).toMatchObject({ msg: 'webhook: delivery failed, will retry', problem: REFUSED })
 })
 
-test('an issuer whose host name resolves to a link-local address is not asked for keys', async () => {
+test('an issuer whose host name resolves to a link-local address is not requested for keys', async () => {
   dns.error = null
   dns.addresses = ['127.0.0.1', METADATA]
   const signer = await createSigner('k1')

@@ -20,7 +20,7 @@ function setUp<Content extends string | Uint8Array>(name: string, first: Content
   return { kept, file, told, state }
 }
 
-test('it is written whole, for its owner alone, and nothing is left beside it', async () => {
+test('the file is written whole, readable by its owner only, with no temporary file left', async () => {
   const { kept, file, told } = setUp('whole', 'text')
   await kept.save()
   expect(readFileSync(file, 'utf8')).toBe('text')
@@ -29,7 +29,7 @@ test('it is written whole, for its owner alone, and nothing is left beside it', 
   expect(told).toEqual([undefined])
 })
 
-test('what it holds is not written again, be it text or bytes', async () => {
+test('unchanged content is not written again, as text or as bytes', async () => {
   for (const content of ['same', Buffer.from('same')]) {
     const { kept, file, state } = setUp(typeof content, content)
     await kept.save()
@@ -43,7 +43,7 @@ test('what it holds is not written again, be it text or bytes', async () => {
   }
 })
 
-test('what it is said to hold, and nothing at all, make no file', async () => {
+test('content that the file already has, and no content, create no file', async () => {
   const known = setUp('known', 'text')
   known.kept.markSaved('text')
   await known.kept.save()
@@ -53,7 +53,7 @@ test('what it is said to hold, and nothing at all, make no file', async () => {
   expect(() => statSync(empty.file)).toThrow('ENOENT')
 })
 
-test('a folder that cannot be made is told of, and the next time is a new one', async () => {
+test('a folder that cannot be created is reported, and the next write tries again', async () => {
   writeFileSync(join(folder, 'blocked'), '')
   const { kept, told } = setUp('blocked', 'text')
   await kept.save()
@@ -63,7 +63,7 @@ test('a folder that cannot be made is told of, and the next time is a new one', 
   expect(told[1]).toBeUndefined()
 })
 
-test('whoever asks while it is being written waits for that', async () => {
+test('a caller during a write waits for it', async () => {
   const { kept, told } = setUp('once', 'text')
   await Promise.all([kept.save(), kept.save(), kept.save()])
   expect(told).toHaveLength(1)

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createMemoryLog } from '../observability/log/memory-log.test-helper.js'
 import { createUncaughtErrors } from './uncaught-errors.js'
 
-test('a mistake is logged with its place and survived; a hundred in a minute are too many', () => {
+test('an uncaught error is logged with its place; more than a hundred in a minute end the process', () => {
   const clock = { now: () => nowMs }
   let nowMs = 0
   const { log, lines } = createMemoryLog('debug', clock)

@@ -20,7 +20,7 @@ test.each<[string, Environment]>([
     'a folder, a token and Redis',
     { SLUICE_DATA_DIR: 'd', SLUICE_REDIS_URL: 'redis://r', ...TOKENS },
   ],
-])('the example runs where the environment has %s', (_name, env) => {
+])('the example runs if the environment has %s', (_name, env) => {
   expect(isExample(env)).toBe(true)
 })
 
@@ -32,12 +32,12 @@ test.each<[string, Environment]>([
   ['a gateway at a name', { SLUICE_GATEWAY_LISTEN: 'sluice.internal:8080' }],
   ['a decision API that others can reach', { ...TOKENS, SLUICE_API_LISTEN: '[::]:8081' }],
   ['an admin listener that others can reach', { ...TOKENS, SLUICE_ADMIN_LISTEN: '10.0.0.1:9090' }],
-])('the example does not run where the environment has %s', (_name, env) => {
+])('the example does not run if the environment has %s', (_name, env) => {
   expect(isExample(env)).toBe(false)
 })
 
 test.each(['', 'log: { level: warn }', 'gateway: { upstreams: [{ url: "http://127.0.0.1:1" }] }'])(
-  'the example does not run where there is a configuration file, here %j',
+  'the example does not run if there is a configuration file, here %j',
   (text) => {
     expect(isExample({}, text)).toBe(false)
   },

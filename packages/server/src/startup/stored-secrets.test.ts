@@ -20,7 +20,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-test('the secret of Redis is kept for its owner alone, and replaced by a later one', () => {
+test('the secret of Redis is stored readable by its owner only, and replaced by a later one', () => {
   const { log, lines } = createMemoryLog()
   const dataDir = join(folder, 'data')
   expect(readLastRedisSecret(dataDir, log)).toBeUndefined()
@@ -34,7 +34,7 @@ test('the secret of Redis is kept for its owner alone, and replaced by a later o
   expect(lines).toEqual([])
 })
 
-test('what stands in its place and is none is warned of, and replaced when Redis tells it', () => {
+test('an invalid stored secret is warned of, and replaced when Redis returns one', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'redis-key-secret'), 'my own words', { mode: 0o600 })
   expect(readLastRedisSecret(folder, log)).toBeUndefined()
@@ -49,7 +49,7 @@ test('what stands in its place and is none is warned of, and replaced when Redis
   expect([...(readLastRedisSecret(folder, log) ?? [])]).toEqual([...ONE])
 })
 
-test('a folder that cannot be written to is warned of, and no reason not to serve', () => {
+test('a folder that cannot be written to is warned of, and does not prevent the start', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'file'), '')
   saveRedisSecret(join(folder, 'file'), ONE, log)
@@ -71,7 +71,7 @@ test('secrets that can be written are read by each worker from their files', () 
   expect(readdirSync(folder).toSorted()).toEqual(['admin-token', 'key-secret'])
 })
 
-test('secrets that cannot be written are made once, for all workers, and leave no draft', () => {
+test('secrets that cannot be written are generated once for all workers, and leave no draft', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'file'), '')
   const { adminToken, keySecret } = createEphemeralSecrets(config(join(folder, 'file')), log)
@@ -84,7 +84,7 @@ test('secrets that cannot be written are made once, for all workers, and leave n
   expect(createEphemeralSecrets({ ...given, admin }, log)).toEqual({})
 })
 
-test('a secret that is there and cannot be read is never an empty one, which everybody would know', () => {
+test('an existing secret that cannot be read is replaced by a random one, never by an empty one', () => {
   const { log, lines } = createMemoryLog()
   mkdirSync(join(folder, 'admin-token'))
   mkdirSync(join(folder, 'key-secret'))

@@ -14,10 +14,10 @@ test('a process that gets faster from round to round has not settled', () => {
   expect(roundsUntilSettled([90, 70, 50, 40, 30, 25, 20, 15, 12, 10])).toBeUndefined()
 })
 
-test('five rounds without a faster one settle it', () => {
+test('a process has settled after five rounds without a faster one', () => {
   expect(roundsUntilSettled([90, 40, 20, 21, 19, 20, 22, 19, 18])).toBe(8)
 })
 
-test('a slow round among fast ones does not begin it anew', () => {
+test('a slow round among fast ones does not restart the count', () => {
   expect(roundsUntilSettled([20, 20, 90, 20, 20, 20])).toBe(6)
 })

@@ -40,7 +40,7 @@ async function openStore() {
   return store
 }
 
-test('a node runs its decision path before it is ready, and nothing shows it', async () => {
+test('a node runs its decision path before it is ready, without visible effects', async () => {
   const server = await startTestServer({
     rules: [{ id: 'everybody', by: [], limits: ['10/hour'] }],
     env: { SLUICE_REDIS_URL: redis.url },
@@ -76,7 +76,7 @@ test('every counter of warm-up expires by itself', async () => {
   await store.close()
 })
 
-test('a Redis that falls silent during warm-up holds up no start and opens no breaker', async () => {
+test('a Redis that stops answering during warm-up delays no start and opens no breaker', async () => {
   const store = await openStore()
   redis.pause()
   await warmUp(configOf(redis.url), store)
@@ -85,7 +85,7 @@ test('a Redis that falls silent during warm-up holds up no start and opens no br
   await store.close()
 })
 
-test('without a Redis that has answered there is nothing to warm up with', async () => {
+test('there is no warm-up without a Redis that has answered', async () => {
   const store = redisStore({ url: 'redis://127.0.0.1:1' })
   await warmUp(configOf('redis://127.0.0.1:1'), store)
   expect(store.stats().state).toBe('starting')
@@ -98,7 +98,7 @@ test('a store in this process needs no warm-up', async () => {
   expect(store.stats().counters).toBe(0)
 })
 
-test('the rules of warm-up admit and refuse through every entry point, forwarding to their own upstream', async () => {
+test('the rules of warm-up admit and refuse through every entry point, with their own upstream', async () => {
   const store = await openStore()
   const server = await openWarmUpServer(configOf(redis.url), store.warmUpStore())
   const authorization = `Bearer ${server.token}`
@@ -124,7 +124,7 @@ test('the rules of warm-up admit and refuse through every entry point, forwardin
   await store.close()
 })
 
-test('nobody else may ask the decision API of warm-up', async () => {
+test('only warm-up itself may use its decision API', async () => {
   const store = await openStore()
   const server = await openWarmUpServer(configOf(redis.url), store.warmUpStore())
   const check = { method: 'POST', body: '{"attributes":{}}' }

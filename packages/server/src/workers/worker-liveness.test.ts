@@ -13,7 +13,7 @@ function serving(...names: readonly string[]): Liveness<string> {
 const checks = (liveness: Liveness<string>, count: number) =>
   Array.from({ length: count }, () => liveness.check()).flat()
 
-test('a worker that misses more checks than it may is found to hang, once', () => {
+test('a worker that misses more checks than allowed is reported as hung, once', () => {
   const liveness = serving('a', 'b')
   const found = Array.from({ length: 6 }, () => {
     liveness.recordHeartbeat('b')
@@ -22,11 +22,11 @@ test('a worker that misses more checks than it may is found to hang, once', () =
   expect(found).toEqual([[], [], [], ['a'], [], []])
 })
 
-test('how long a worker was silent is told in the time between checks', () => {
+test('the silence of a worker is reported in multiples of the check interval', () => {
   expect(checks(serving('a'), 4)).toEqual([{ worker: 'a', silentMs: 3 * HEARTBEAT_MS }])
 })
 
-test('any message of a worker gives it all of the time again', () => {
+test('any message of a worker resets its silence', () => {
   const liveness = serving('a')
   expect(checks(liveness, 3)).toEqual([])
   liveness.recordHeartbeat('a')
@@ -34,7 +34,7 @@ test('any message of a worker gives it all of the time again', () => {
   expect(checks(liveness, 1)).toHaveLength(1)
 })
 
-test('a worker that starts may be silent for longer than one that serves', () => {
+test('a starting worker may be silent for longer than a serving one', () => {
   const liveness = new Liveness<string>({ silentChecksMax: 3 })
   liveness.watch('a')
   expect(checks(liveness, 120)).toEqual([])
@@ -42,14 +42,14 @@ test('a worker that starts may be silent for longer than one that serves', () =>
   expect(checks(liveness, 1)).toHaveLength(1)
 })
 
-test('a worker that has ended is never found', () => {
+test('a worker that has exited is never reported', () => {
   const liveness = serving('a')
   liveness.unwatch('a')
   liveness.recordHeartbeat('a')
   expect(checks(liveness, 200)).toEqual([])
 })
 
-test('a first process that stood still finds no worker silent for that time: only its own checks count', () => {
+test('a primary process that stood still reports no worker: only its own checks count', () => {
   const liveness = serving('a')
   // An hour in which neither of the two ran is one late check.
   expect(checks(liveness, 1)).toEqual([])

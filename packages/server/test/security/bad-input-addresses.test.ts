@@ -36,20 +36,20 @@ const SAME: readonly [claim: string, addresses: readonly string[]][] = [
   ['B31 addresses of one /64', ['2001:db8:31::1', '2001:db8:31::ffff:ffff:ffff:ffff']],
 ]
 
-describe('one address is one caller', () => {
+describe('one address is one caller:', () => {
   test.each(SAME)('%s', async (_, addresses) => {
     const answers = await allowed(plain.server, addresses.map(at))
     expect(answers).toEqual(addresses.map((__, index) => index === 0))
   })
 
-  test('B29 IPv6 that ends like IPv4 is not that IPv4', async () => {
+  test('B29 an IPv6 address that ends like an IPv4 address is not that address', async () => {
     expect(await allowed(plain.server, [at('2001:db8:2929::1.2.3.7'), at('1.2.3.7')])).toEqual([
       true,
       true,
     ])
   })
 
-  test('B31 10^5 addresses of one /64 have one counter', async () => {
+  test('B31 10^5 addresses of one /64 share one counter', async () => {
     const { server } = plain
     const counters = async () => {
       const { body } = await requestOnce(server.adminPort, get('/metrics'))
@@ -115,7 +115,7 @@ const ENTRIES: readonly [entry: string, client?: string][] = [
   ['１.2.3.4'],
 ]
 
-test.each(ENTRIES)('B32 %j is an address or the peer counts', async (entry, client) => {
+test.each(ENTRIES)('B32 %j is parsed as an address, or the peer counts', async (entry, client) => {
   const { server } = behind
   const before = await ignoredBy(server)
   const header = Buffer.from(`X-Forwarded-For: ${entry}\r\n`).toString('latin1')
@@ -157,7 +157,7 @@ test.each(LISTS)('B33 %s', async (_, headers, told) => {
   expect(await forwardedFor(behind.server, headers)).toBe(told)
 })
 
-test('B33 of a list of proxies only the last 64 entries are looked at', async () => {
+test('B33 only the last 64 entries of a list of proxies are read', async () => {
   const header = `X-Forwarded-For: 6.6.6.6, ${list(100, (index) => `10.0.0.${index}`)}\r\n`
   const told = (await forwardedFor(behind.server, header)).split(', ')
   expect([told[0], told.length]).toEqual(['10.0.0.36', 65])
@@ -179,7 +179,7 @@ const NAMES = [
   'Client-IP',
 ].concat(['X-Client-IP', 'X_Forwarded_For', 'X.Forwarded.For'])
 
-test('B34, B35 a stranger names no address, in whatever header', async () => {
+test('B34, B35 an untrusted peer names no address, in any header', async () => {
   const { server } = plain
   const statuses = []
   for (const name of NAMES) {
@@ -194,12 +194,12 @@ test('B34, B35 a stranger names no address, in whatever header', async () => {
   expect(statuses).toEqual([200, 429, 429, 429, 429, 429, 429, 429])
 })
 
-test('B35 a proxy is believed in one header only', async () => {
+test('B35 a proxy is trusted in one header only', async () => {
   const headers = 'Forwarded: for=9.9.9.9\r\nX-Real-IP: 9.9.9.9\r\nCF-Connecting-IP: 9.9.9.9\r\n'
   expect(await forwardedFor(behind.server, headers)).toBe(PEER)
 })
 
-test('B36 a list that trusts everybody, or IPv4 written as IPv6, is refused', () => {
+test('B36 a trust list of all addresses, or with IPv4 written as IPv6, is refused', () => {
   const messagesOf = (proxies: string) =>
     parseConfig(`trustedProxies: ${proxies}`, { file: 'sluice.yaml', env: {}, readFile: () => '' })
       .errors.map(({ message }) => message)
@@ -213,7 +213,7 @@ test('B36 a list that trusts everybody, or IPv4 written as IPv6, is refused', ()
   expect(messagesOf('[true]')).toContain('trustedProxies[0]')
 })
 
-test('B37 host, protocol, port and user are the proxy’s to say, not a stranger’s', async () => {
+test('B37 host, protocol, port and user are taken from a trusted proxy only', async () => {
   const headers =
     'X-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 1\r\nX-User: a\r\n'
   await forwardedFor(plain.server, headers)

@@ -72,7 +72,7 @@ test.each(['/login#x', 'http://b.example/login', 'login', '*'])(
   },
 )
 
-describe('B40 nothing leaves the path that is configured for an upstream', () => {
+describe('B40 no request leaves the configured path of an upstream:', () => {
   const api = serverOfFile({})
   let front: TestServer
   beforeAll(async () => {
@@ -96,7 +96,7 @@ describe('B40 nothing leaves the path that is configured for an upstream', () =>
     ['/api/..;/admin', 400],
     ['/apix', 404],
     ['/admin?/api/', 404],
-  ])('%s is %i', async (target, status) => {
+  ])('%s is answered %i', async (target, status) => {
     const before = api.server.calls.length
     expect((await requestOnce(front.gatewayPort, get(target))).status).toBe(status)
     const served = api.server.calls.slice(before).map(({ url }) => url)
@@ -110,7 +110,7 @@ const OVERRIDES = ['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override
   'X.Http.Method',
 ])
 
-test('B41 the method that was sent is the one that counts', async () => {
+test('B41 the method that was sent is the one that is counted', async () => {
   const { server } = files
   const body = 'Content-Length: 0\r\n'
   const headers = OVERRIDES.map((name) => `${name}: GET\r\n`).join('') + body
@@ -125,7 +125,7 @@ test('B41 the method that was sent is the one that counts', async () => {
 })
 
 test.each(['get', 'FOO', 'Get', 'G'.repeat(8192), 'GET\x00', ''])(
-  'B41 the method %j is refused with 400, the connection closed, and no label made of it',
+  'B41 the method %j is refused with 400, the connection closed, and no label created for it',
   async (method) => {
     const { server } = files
     const before = server.calls.length
@@ -166,7 +166,7 @@ test.each([
   })
 })
 
-test('B43 nor what a trusted proxy wrote of its client', async () => {
+test('B43 Connection does not remove what a trusted proxy wrote about its client', async () => {
   const server = await startTestServer({
     env: { SLUICE_TRUSTED_PROXIES: '127.0.0.1' },
     config: { identity: { proxyHeaders: { user: 'x-user' } } },
@@ -224,7 +224,7 @@ test.each(HEADERS)('B45 %s: 400, closed, never forwarded', async (_, headers) =>
   await expectAlive(server)
 })
 
-describe('B46', () => {
+describe('B46 an unusual request', () => {
   test.each([
     ['CONNECT', get('a.example:443', '', 'CONNECT'), 405],
     ['an expectation of something else', get('/', 'Expect: tea\r\n'), 417],
@@ -239,7 +239,7 @@ describe('B46', () => {
     await expectAlive(server)
   })
 
-  test('an upgrade to another protocol is passed over, and not passed on', async () => {
+  test('to upgrade to another protocol is served without the upgrade, which is not forwarded', async () => {
     const { server } = files
     const headers = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n'
     const { answers } = await exchange(server.gatewayPort, get('/', headers), 1)
@@ -248,7 +248,7 @@ describe('B46', () => {
     expect(server.calls.at(-1)?.headers).not.toHaveProperty('http2-settings')
   })
 
-  test('leave to send a body comes with the admission, and not before', async () => {
+  test('with Expect gets its 100 Continue with the admission, and not before', async () => {
     const { server } = files
     const headers = 'Expect: 100-continue\r\nContent-Length: 5\r\n'
     const refused = await exchange(server.gatewayPort, get('/posts', headers, 'POST'))
@@ -258,10 +258,10 @@ describe('B46', () => {
   })
 })
 
-describe('B47', () => {
+describe('B47 slow clients', () => {
   const HEADERS_MS = 1000
 
-  test('slow heads and silent connections are closed in time, and others served meanwhile', async () => {
+  test('with slow heads or silent connections are closed in time, and others served meanwhile', async () => {
     const server = await startTestServer({
       config: { gateway: { timeouts: { headers: `${HEADERS_MS}ms` } } },
     })
@@ -285,7 +285,7 @@ describe('B47', () => {
     }
   })
 
-  test('by default within ten seconds', () => {
+  test('are closed by default within ten seconds', () => {
     const { config } = parseConfig('', { file: 'sluice.yaml', env: {}, readFile: () => '' })
     expect(config?.gateway.timeouts.headersMs).toBeLessThan(10_000)
   })
@@ -320,7 +320,7 @@ test('B48 HTTP/2 is off: its preface is refused with 400, and the connection clo
   await expectAlive(server)
 })
 
-test('B49 line ends in what becomes a header are refused when they are configured', () => {
+test('B49 line ends in configured header values are refused', () => {
   const rule = (text: string) =>
     parseRules(`rules: [{ by: [ip], ${text} }]`)
       .errors.map(({ message }) => message)
@@ -337,18 +337,18 @@ test('B49 line ends in what becomes a header are refused when they are configure
   expect(errors.map(({ message }) => message).join()).toContain('the name of a header')
 })
 
-describe('B50', () => {
+describe('B50 a body', () => {
   const MB = 1024 * 1024
   const head = (framing: string) => `POST /v1/check HTTP/1.1\r\nHost: a\r\n${framing}\r\n\r\n`
 
-  test('a body of 100 MB is refused with 413 before it is sent', async () => {
+  test('of 100 MB is refused with 413 before it is sent', async () => {
     const { server } = files
     const { answers } = await exchange(server.apiPort, head(`Content-Length: ${100 * MB}`), 1)
     expect(answers.map(({ status }) => status)).toEqual([413])
     await expectAlive(server)
   })
 
-  test('a body without end is refused with 413 at 64 KB, and the connection closed', async () => {
+  test('without end is refused with 413 at 64 KB, and the connection closed', async () => {
     const { server } = files
     const { answers, sent } = await sendForever(server.apiPort, head('Transfer-Encoding: chunked'))
     expect(answers).toEqual([413])

@@ -42,7 +42,7 @@ async function expectApart(calls: readonly Readonly<Record<string, unknown>>[]):
 }
 
 test.each([{}, user(''), user(null), { User: 'a' }])(
-  'B16 a call without a subject, %j, is counted by nobody and not under a made-up name',
+  'B16 a call without a subject, %j, is counted for no caller and under no invented name',
   async (attributes) => {
     const { server } = files
     for (let i = 0; i < 3; i++) {
@@ -76,17 +76,17 @@ test('B17 values that hold a separator are distinct callers', () =>
     ].map(([left, right]) => ({ left, right })),
   ))
 
-test('B18 two rules of one subject have a counter each', async () => {
+test('B18 two rules for one subject have a counter each', async () => {
   const calls = Array.from({ length: 11 }, () => ({ twin: 'a' }))
   const answers = await allowed(files.server, calls)
   expect(answers.filter((isAllowed) => isAllowed)).toHaveLength(10)
 })
 
 // Which slot a key has is for its hash to say: packages/core/src/key.test.ts.
-test('B19 braces in a subject make no other subject', () =>
+test('B19 braces in a subject do not change the subject', () =>
   expectApart(['{', '}', '{}', '{a}b', '{a}c', 'a{b}', '}{'].map(user)))
 
-test('B20 control characters in a subject are a subject', () =>
+test('B20 control characters in a subject are part of it', () =>
   expectApart(['\n', '\r', '\r\n', '\0', '*', ' ', '  ', '\xff', 'a\n', 'a'].map(user)))
 
 test('B20 control characters are escaped in the log', async () => {
@@ -110,7 +110,7 @@ test('B20 control characters are escaped in the log', async () => {
 
 const KB = 1024
 
-test('B21 a subject of up to 8,192 characters is one, and a longer one is refused with 400', async () => {
+test('B21 a subject of up to 8,192 characters is accepted, and a longer one refused with 400', async () => {
   const { server } = files
   await expectApart([user('u'.repeat(8192)), user(`${'u'.repeat(8191)}v`)])
   for (const length of [8193, 60 * KB]) {
@@ -156,7 +156,7 @@ test.each([64 * KB, 1024 * KB, 16 * 1024 * KB])(
   },
 )
 
-test('B22 a token or an e-mail as a subject stands in no log and no metric', async () => {
+test('B22 a token or an e-mail address as a subject appears in no log and no metric', async () => {
   const { server } = files
   const token = 'secret-token-of-somebody'
   const mail = 'somebody@mail.example'
@@ -174,13 +174,13 @@ test('B22 a token or an e-mail as a subject stands in no log and no metric', asy
 })
 
 // DESIGN has no normaliser: attributes are compared as they are, which rules can rely on.
-test('B23 text that looks alike is not made alike', () =>
+test('B23 texts that look alike stay distinct', () =>
   expectApart(['é', 'e\u0301', '１', '1', 'a\u200db', 'ab', 'A@x', 'a@x', 'a@x '].map(user)))
 
-test('B24 half a surrogate is a subject like any other', () =>
+test('B24 half a surrogate is an ordinary subject', () =>
   expectApart(['\ud800', 'a\ud800b', '\udc00', '\ufffd'].map(user)))
 
-test('B24 bytes that are no UTF-8 are refused with 400 in JSON, and one caller in a header', async () => {
+test('B24 bytes that are not UTF-8 are refused with 400 in JSON, and one caller in a header', async () => {
   const { server } = files
   const body = Buffer.from('{"attributes":{"user":"\xff\xc0\xaf"}}', 'latin1')
   const { status, json } = await check(server, body)
@@ -199,7 +199,7 @@ test('B24 bytes that are no UTF-8 are refused with 400 in JSON, and one caller i
 
 const PROTOTYPE = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype']
 
-test('B25 names that every object has are plain names', async () => {
+test('B25 names of object properties are ordinary names', async () => {
   const { server } = files
   await expectApart(PROTOTYPE.map(user))
   for (const name of PROTOTYPE) {
@@ -219,7 +219,7 @@ test('B25 names that every object has are plain names', async () => {
   await expectAlive(server)
 })
 
-test('B26 a user is never read from what a caller may write', async () => {
+test('B26 a user is never read from what a caller can set', async () => {
   const { server } = files
   const body = '{"user":"victim"}'
   const headers = `X-User: victim\r\nUser: victim\r\nContent-Length: ${body.length}\r\n`

@@ -83,7 +83,7 @@ test('B4 a cost of 0 passes and writes nothing', async () => {
   expect(await counters()).toBe(before)
 })
 
-test('B6, B7 a cost above the limit is refused for good, and says so', async () => {
+test('B6, B7 a cost above the limit is refused permanently, and the response says so', async () => {
   const { server } = files
   for (const cost of [11, Number.MAX_SAFE_INTEGER]) {
     const { status, json, headers } = await check(server, { attributes: { user: 'much' }, cost })
@@ -98,7 +98,7 @@ test('B6, B7 a cost above the limit is refused for good, and says so', async () 
   }
 })
 
-test('B8 a counter at its largest refuses and fails nobody', async () => {
+test('B8 a counter at its maximum refuses without an error', async () => {
   const { server } = files
   const attributes = { large: 'a' }
   const answers = []
@@ -126,7 +126,7 @@ test('B9 a limit of 0 refuses every call', async () => {
   await expectAlive(server)
 })
 
-test('B13 the time that a caller names is refused in a call and passed over in a header', async () => {
+test('B13 a time sent by a caller is refused in a call and ignored in a header', async () => {
   const { server } = files
   for (const name of ['now', 'created_at', 'time', 'at']) {
     const { status, json } = await check(server, { attributes: { user: 'time' }, [name]: 1 })
@@ -174,13 +174,13 @@ const RULES: readonly [claim: string, rules: string, message: string][] = [
   ['B15 a time zone', limit('{ max: 1, window: 1d, zone: Mars/Olympus }'), 'unknown key "zone"'],
 ]
 
-test.each(RULES)('%s: the rule is refused by its place', (_, text, says) => {
+test.each(RULES)('%s: the rule is refused with its place', (_, text, says) => {
   const { rules, errors } = parseRules(text, { file: 'rules.yaml' })
   expect(rules).toBeUndefined()
   expect(errors.map(({ message }) => message).join('\n')).toContain(says)
 })
 
-test('B11 a window of no whole seconds is not told as one', async () => {
+test('B11 a window that is not whole seconds is not shown as whole seconds', async () => {
   const { headers } = await requestOnce(files.server.gatewayPort, get('/quick'))
   expect(headers.get('ratelimit-policy')).toBe('"quick";q=9')
 })

@@ -73,7 +73,7 @@ test('a body that the upstream may not read is the last on its connection', asyn
   expect(sent.map((text) => text.endsWith(NEXT))).toEqual([true])
 })
 
-test('on no connection did a careless upstream read a request for /smuggled', () => {
+test('a lenient upstream read a request for /smuggled on no connection', () => {
   const lines = upstream
     .all()
     .flatMap((text) => [...readRequests(text).requests, ...readCarelessly(text).requests])
@@ -82,7 +82,7 @@ test('on no connection did a careless upstream read a request for /smuggled', ()
   expect(lines.filter((line) => /^\S+ \/smuggled/.test(line))).toEqual([])
 })
 
-describe('requests that are sent without waiting', () => {
+describe('pipelined requests', () => {
   const numbers = Array.from({ length: 10 }, (_, index) => index)
   const numbered = (index: number) => `GET /${index} HTTP/1.1\r\n${HOST}\r\n`
   let limited: TestServer
@@ -97,7 +97,7 @@ describe('requests that are sent without waiting', () => {
   })
   afterAll(() => limited.close())
 
-  test('are each counted, and answered in their order', async () => {
+  test('are each counted, and answered in order', async () => {
     const { answers } = await exchange(limited.gatewayPort, numbers.map(numbered).join(''), 10)
     expect(answers.map(({ status }) => status)).toEqual([
       ...Array<number>(5).fill(200),
@@ -108,7 +108,7 @@ describe('requests that are sent without waiting', () => {
     expect(limited.calls.map(({ url }) => url)).toEqual(['/0', '/1', '/2', '/3', '/4'])
   })
 
-  test('are answered up to the first that is in doubt, and served no further', async () => {
+  test('are answered up to the first ambiguous one, and served no further', async () => {
     const before = limited.calls.length
     const free = (name: string, headers = HOST) => `GET /free/${name} HTTP/1.1\r\n${headers}\r\n`
     const bytes = free('a') + free('b') + free('c', HOST + HOST) + free('d') + free('e')

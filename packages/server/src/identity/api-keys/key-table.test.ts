@@ -21,7 +21,7 @@ function describeKey(table: KeyTable, name: string | number): TableKey | undefin
 }
 
 describe('a table of keys', () => {
-  test('answers as a map would after any puts and removals', () => {
+  test('answers like a Map after any puts and removals', () => {
     fc.assert(
       fc.property(fc.array(aStep, { maxLength: 300 }), (steps) => {
         const table = new KeyTable()
@@ -57,7 +57,7 @@ describe('a table of keys', () => {
     expect(table.size).toBe(100_000)
   })
 
-  test('keys that come and go for ever do not make it grow', () => {
+  test('does not grow with keys that come and go', () => {
     const table = new KeyTable()
     for (let i = 0; i < 20_000; i++) {
       table.set(hashOf(i), { state: 'active' })
@@ -67,7 +67,7 @@ describe('a table of keys', () => {
     expect(table.find(hashOf(19_999))).toBeUndefined()
   })
 
-  test('a key that changed is told as it is now, also where it was asked for before', () => {
+  test('returns the current record of a changed key, also if it was looked up before', () => {
     const table = new KeyTable()
     table.set(hashOf('a'), { user: 'ann', plan: 'free', state: 'active' })
     expect(describeKey(table, 'a')).toEqual({ user: 'ann', plan: 'free', state: 'active' })

@@ -22,7 +22,7 @@ function registered(...records: readonly ReturnType<typeof stored>[]) {
 const userOf = (keys: RegisteredKeys, key: string) => new KnownKeys([], keys).find(key)?.user
 
 describe('keys of a rule store', () => {
-  test('are known by the key alone', () => {
+  test('are found by the key alone', () => {
     const keys = registered(stored('key-of-ann-0001', 'ann'))
     expect(new KnownKeys([], keys).find('key-of-ann-0001')).toMatchObject({
       user: 'ann',
@@ -32,7 +32,7 @@ describe('keys of a rule store', () => {
     expect(userOf(keys, 'key-of-ann-0002')).toBeUndefined()
   })
 
-  test('a removed one is unknown at once, however it was named', () => {
+  test('are unknown at once after their removal, however they were named', () => {
     const odd = stored('key-of-bob-0001', 'bob', 'made-by-hand')
     const usual = stored('key-of-ann-0001', 'ann')
     const keys = registered(odd, usual)
@@ -45,7 +45,7 @@ describe('keys of a rule store', () => {
     expect(keys.size).toBe(0)
   })
 
-  test('one that becomes another key under its name is no longer the old one', () => {
+  test('are unknown once their name has another key', () => {
     const first = stored('key-of-ann-0001', 'ann')
     const keys = registered(first)
     keys.receive([stored('key-of-ann-0002', 'ann', first.id)])
@@ -55,7 +55,7 @@ describe('keys of a rule store', () => {
     expect(userOf(keys, 'key-of-ann-0002')).toBeUndefined()
   })
 
-  test('what is being read whole is not used before it is whole', () => {
+  test('of a full read are not used before the read is complete', () => {
     const keys = registered(stored('key-of-ann-0001', 'ann'))
     keys.begin()
     keys.receive([stored('key-of-bob-0001', 'bob')])
@@ -69,7 +69,7 @@ describe('keys of a rule store', () => {
     expect(userOf(keys, 'key-of-bob-0001')).toBe('bob')
   })
 
-  test('the configuration has the last word on its own', () => {
+  test('do not override keys of the configuration', () => {
     const keys = registered(stored('key-of-ann-0001', 'ann'))
     const known = new KnownKeys([knownKey('key-of-ann-0001', { state: 'disabled' })], keys)
     expect(known.find('key-of-ann-0001')).toMatchObject({ state: 'disabled' })

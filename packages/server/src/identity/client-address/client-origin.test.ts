@@ -49,17 +49,17 @@ describe('the table of identities', () => {
   })
 })
 
-describe('what is passed on as X-Forwarded-For', () => {
+describe('the X-Forwarded-For that is passed on', () => {
   const trusted = ['10.0.0.0/8', '2001:db8::/32']
 
-  test('is the client, the hops that were believed and the peer, each in canonical form', () => {
+  test('lists the client, the trusted hops and the peer, each in canonical form', () => {
     const forwardedFor = ['6.6.6.6, 203.0.113.1:5000', '10.0.0.1,\t[2001:DB8:0::5]:443']
     expect(find({ peer: '::ffff:10.0.0.9', trusted, forwardedFor })?.forwardedFor).toBe(
       '203.0.113.1, 10.0.0.1, 2001:db8::5, 10.0.0.9',
     )
   })
 
-  test('is the same from Forwarded, quoted commas and all', () => {
+  test('is the same from Forwarded, including quoted commas', () => {
     const forwarded = [
       'for=6.6.6.6, for=203.0.113.1;by="a,\\"b"',
       'proto=https;for="10.0.0.1:80", For="[2001:db8::5]";host="x,y"',
@@ -69,7 +69,7 @@ describe('what is passed on as X-Forwarded-For', () => {
     )
   })
 
-  test('leaves out what was not believed', () => {
+  test('omits untrusted entries', () => {
     const beyond = ['6.6.6.6, unknown, 10.0.0.1']
     expect(find({ peer: '10.0.0.9', trusted, forwardedFor: beyond })).toMatchObject({
       ip: '10.0.0.1',
@@ -86,7 +86,7 @@ describe('what is passed on as X-Forwarded-For', () => {
     )
   })
 
-  test('of ten thousand entries is made of the last 64', () => {
+  test('is built from the last 64 of ten thousand entries', () => {
     const forwardedFor = Array.from({ length: 10_000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`)
     const origin = find({ peer: '10.0.0.9', trusted, forwardedFor: [forwardedFor.join(',')] })
     expect(origin?.forwardedFor.split(', ')).toHaveLength(65)

@@ -19,7 +19,7 @@ function withResolvers() {
   return { promise, resolve, reject }
 }
 
-test('a job that is done in time answers all who wait, and leaves no timer', async () => {
+test('a job that ends in time resolves for all waiters, and leaves no timer', async () => {
   const { job, resolve } = start()
   const waits = [job.within(100), job.within(100), job.within(200)]
   await vi.advanceTimersByTimeAsync(99)
@@ -28,7 +28,7 @@ test('a job that is done in time answers all who wait, and leaves no timer', asy
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('whoever can wait no longer is told so, and the job goes on for the others', async () => {
+test('a waiter whose time is over gets a timeout, and the job goes on for the others', async () => {
   const { job, resolve } = start()
   const [soon, later] = [job.within(100), job.within(200)]
   await vi.advanceTimersByTimeAsync(101)
@@ -39,13 +39,13 @@ test('whoever can wait no longer is told so, and the job goes on for the others'
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('a thousand who can wait equally long cost one timer', () => {
+test('a thousand waiters with the same deadline cost one timer', () => {
   const { job } = start()
   for (let i = 0; i < 1000; i++) void job.within(100)
   expect(vi.getTimerCount()).toBe(1)
 })
 
-test('whoever comes when that time is over does not wait', async () => {
+test('a waiter that comes after its deadline does not wait', async () => {
   const { job } = start()
   void job.within(100)
   await vi.advanceTimersByTimeAsync(101)
@@ -53,7 +53,7 @@ test('whoever comes when that time is over does not wait', async () => {
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('what is done when the time is looked at counts, though the machine was too busy', async () => {
+test('a job that is done when the timer fires late still counts', async () => {
   const { job, resolve } = start()
   const wait = job.within(100)
   // The timer is late, and so is all else: the answer comes in the same round.
@@ -62,7 +62,7 @@ test('what is done when the time is looked at counts, though the machine was too
   expect(await wait).toBe('done')
 })
 
-test('a failure is told, also to nobody', async () => {
+test('a failure of the job rejects the wait, and leaves no timer', async () => {
   const { job, reject } = start()
   const wait = job.within(100)
   reject(new Error('x'))

@@ -67,7 +67,7 @@ async function fetched(server: JwksServer, count: number): Promise<void> {
 }
 
 describe('published keys', () => {
-  test('are fetched when a token first needs them, once for all that wait', async () => {
+  test('are fetched when a token first needs them, once for all waiters', async () => {
     const { server, tokens } = await setup()
     expect(server.fetches()).toBe(0)
     expect(tokens.stats().published).toEqual({ fetches: 0, failures: 0, keys: 0, ageMs: undefined })
@@ -78,7 +78,7 @@ describe('published keys', () => {
     expect(tokens.stats().published).toEqual({ fetches: 1, failures: 0, keys: 1, ageMs: 0 })
   })
 
-  test('are asked for at most every ten seconds, whatever 10,000 tokens name', async () => {
+  test('are requested at most every ten seconds, whatever 10,000 tokens name', async () => {
     const { clock, server, tokens } = await setup()
     const token = await fresh(k1)
     const header = (kid: string) =>
@@ -94,7 +94,7 @@ describe('published keys', () => {
     expect(tokens.stats().verified).toBe(1)
   })
 
-  test('are fetched anew for a key that was added', async () => {
+  test('are fetched again for a key that was added', async () => {
     const { clock, server, tokens } = await setup()
     expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
     server.publish(k1.jwk, k2.jwk)
@@ -107,7 +107,7 @@ describe('published keys', () => {
     expect(server.fetches()).toBe(2)
   })
 
-  test('are fetched after ten minutes, so that a key that was withdrawn goes', async () => {
+  test('are fetched again after ten minutes, so that a withdrawn key expires', async () => {
     const { clock, server, tokens } = await setup({ keys: [k1.jwk, k2.jwk] })
     const [old, kept] = [await fresh(k1), await fresh(k2)]
     expect(await tokens.verify(old, IP)).toMatchObject({ user: 'u1' })
@@ -124,7 +124,7 @@ describe('published keys', () => {
     expect(tokens.stats().published).toMatchObject({ ageMs: 0 })
   })
 
-  test('that are the only one serve tokens that name none', async () => {
+  test('with a single key verify tokens that name none', async () => {
     const { clock, server, tokens } = await setup()
     expect(await tokens.verify(await fresh(k1, { kid: undefined }), IP)).toMatchObject({
       user: 'u1',
@@ -136,7 +136,7 @@ describe('published keys', () => {
   })
 })
 
-describe('when keys cannot be fetched', () => {
+describe('a failed fetch of published keys', () => {
   const ways: readonly [string, Parameters<JwksServer['answer']>[0], string][] = [
     ['fails', (response) => void response.writeHead(500).end('{}'), 'found status 500'],
     ['redirects', (response) => redirect(response), 'found status 302'],
@@ -148,7 +148,7 @@ describe('when keys cannot be fetched', () => {
     ['never ends', (response) => void response.write('{'), 'timeout'],
   ]
 
-  test.each(ways)('because the issuer %s, the last good ones stay', async (_, how, problem) => {
+  test.each(ways)('because the issuer %s keeps the last good keys', async (_, how, problem) => {
     const { clock, server, tokens, warnings } = await setup({ timeoutMs: 2000 })
     expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
     server.answer(how)
@@ -165,7 +165,7 @@ describe('when keys cannot be fetched', () => {
     expect(await tokens.verify(await fresh(k2), IP)).toMatchObject({ user: 'u1' })
   })
 
-  test('at all, a token is neither good nor bad, and the next try is ten seconds later', async () => {
+  test('without earlier keys leaves a token unverified, and is retried ten seconds later', async () => {
     const { clock, server, tokens, warnings } = await setup()
     server.answer((response) => response.destroy())
     const token = await fresh(k1)
@@ -177,7 +177,7 @@ describe('when keys cannot be fetched', () => {
     expect(await tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
   })
 
-  test('because the issuer is down, it is told of with its address and nothing secret', async () => {
+  test('because the issuer is down is logged with its address and nothing secret', async () => {
     const warnings: string[] = []
     const tokens = await createTokenVerifier({
       config: jwtConfig({
@@ -195,7 +195,7 @@ describe('when keys cannot be fetched', () => {
     ])
   })
 
-  test('yet, tokens with invented keys wait in bounds, and hold up nobody else', async () => {
+  test('bounds the waiting tokens with invented keys, and delays no other', async () => {
     const { clock, server, tokens } = await setup()
     await tokens.verify(await fresh(k1), IP)
     server.answer(() => {})
@@ -211,7 +211,7 @@ describe('when keys cannot be fetched', () => {
     await tokens.close()
   })
 
-  test('and the server stops, nobody waits on', async () => {
+  test('leaves no waiters when the server stops', async () => {
     const { server, tokens, warnings } = await setup()
     server.answer(() => {})
     const waiting = tokens.verify(await fresh(k1), IP)
@@ -223,10 +223,10 @@ describe('when keys cannot be fetched', () => {
   })
 })
 
-describe('while keys are being fetched', () => {
+describe('a fetch of published keys in progress', () => {
   const SOON_MS = 20
 
-  test('nobody waits for long, and whoever comes later has the answer', async () => {
+  test('delays each token for a bounded time, and later ones get the result', async () => {
     const { server, tokens } = await setup()
     let answer = () => {}
     server.answer((response) => {
@@ -248,7 +248,7 @@ describe('while keys are being fetched', () => {
     expect(server.fetches()).toBe(1)
   })
 
-  test('the door waits as long as it is told', async () => {
+  test('delays the identifier as long as its caller allows', async () => {
     const { server, tokens } = await setup()
     server.answer(() => {})
     const door = createTestIdentifier({ tokens, jwt: jwtConfig() })
@@ -260,7 +260,7 @@ describe('while keys are being fetched', () => {
     expect(tokens.stats().published).toMatchObject({ fetches: 1, failures: 0 })
   })
 
-  test('those who can wait longer for the same token do', async () => {
+  test('lets those with a longer deadline wait longer for the same token', async () => {
     const { server, tokens } = await setup()
     let answer = () => {}
     server.answer((response) => {
@@ -310,14 +310,14 @@ describe('a published key', () => {
     expect(tokens.stats().verified).toBe(3)
   })
 
-  test('of an algorithm that is not configured is passed over', async () => {
+  test('of an algorithm that is not configured is ignored', async () => {
     expect(await verdictOf(rsa.jwk, rsa, ['ES256'])).toBe('invalid_token')
     expect(await verdictOf({ ...rsa.jwk, alg: 'HS256' }, rsa, ['HS256', 'ES256'])).toBe(
       'invalid_token',
     )
   })
 
-  test('that is symmetric, private, damaged or for encryption is passed over', async () => {
+  test('that is symmetric, private, damaged or for encryption is ignored', async () => {
     const secret = Buffer.alloc(32, 7)
     const hmac = await crypto.subtle.importKey(
       'raw',

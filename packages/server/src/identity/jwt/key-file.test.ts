@@ -52,7 +52,7 @@ describe('a key file', () => {
     ['HS256', 32],
     ['HS384', 48],
     ['HS512', 64],
-  ])('may be a secret: %s, at least %d bytes', async (algorithm, size) => {
+  ])('may be a secret: %s, of at least %d bytes', async (algorithm, size) => {
     const text = 's'.repeat(size)
     const secret = Buffer.from(text)
     const key = createSecretKey(secret)
@@ -93,7 +93,7 @@ describe('a key file', () => {
   })
 })
 
-describe('a bad key file is told of at start', () => {
+describe('an invalid key file is reported at start:', () => {
   async function problemOf(algorithm: JwtAlgorithm, content: string | Uint8Array) {
     const file = writeFile('key.pem', content)
     const error: unknown = await open([{ kid: undefined, algorithm, file }]).catch((e) => e)
@@ -102,7 +102,7 @@ describe('a bad key file is told of at start', () => {
   }
   const accepted = 'accepted: for RS256 a public key or certificate as PEM, or a public JWK'
 
-  test('with what was found and what is accepted', async () => {
+  test('the message says what was found and what is accepted', async () => {
     const signer = await createSigner('k1', 'RS256')
     const spki = await exportSPKI(signer.publicKey)
     const ec = await createSigner('k1', 'ES256')
@@ -130,7 +130,7 @@ describe('a bad key file is told of at start', () => {
     }
   })
 
-  test('such as one that is not there, or an RSA key that is too short', async () => {
+  test('a missing file, or an RSA key that is too short', async () => {
     const missing = [{ kid: undefined, algorithm: 'RS256', file: '/nowhere/key.pem' } as const]
     await expect(open(missing)).rejects.toThrow('/nowhere/key.pem: found ENOENT')
     const { n, e } = { n: Buffer.alloc(128, 0xcb).toString('base64url'), e: 'AQAB' }
@@ -138,12 +138,12 @@ describe('a bad key file is told of at start', () => {
     expect(message).toContain('found an RSA key of 1024 bits; accepted: at least 2048')
   })
 
-  test('such as a public key where a secret is needed', async () => {
+  test('a public key where a secret is needed', async () => {
     const { publicKey } = await createSigner('k1', 'RS256')
     expect(await problemOf('HS256', await exportSPKI(publicKey))).toContain('which is no secret')
   })
 
-  test('such as anything that is public where a secret is needed', async () => {
+  test('anything that is public where a secret is needed', async () => {
     const { publicKey, jwk } = await createSigner('k1', 'RS256')
     const pem = await exportSPKI(publicKey)
     const rsa = createPublicKey(pem)
@@ -201,7 +201,7 @@ describe('a bad key file is told of at start', () => {
     }
   })
 
-  test('such as two keys of one name', async () => {
+  test('two keys of one name', async () => {
     const { jwk } = await createSigner('k1', 'ES256')
     const key = {
       kid: 'k1',
@@ -213,7 +213,7 @@ describe('a bad key file is told of at start', () => {
 })
 
 describe('a key file that changes', () => {
-  test('is read again, and what the old key signed is forgotten', async () => {
+  test('is read again, and tokens that the old key signed are no longer cached', async () => {
     const [before, after] = [await createSigner('k1'), await createSigner('k1')]
     const file = writeFile('key.json', JSON.stringify(before.jwk))
     const tokens = await open([{ kid: 'k1', algorithm: 'ES256', file }])
@@ -228,7 +228,7 @@ describe('a key file that changes', () => {
     await tokens.close()
   })
 
-  test('into a bad one changes nothing', async () => {
+  test('to an invalid one changes nothing', async () => {
     const signer = await createSigner('k1')
     const file = writeFile('key.json', JSON.stringify(signer.jwk))
     const tokens = await open([{ kid: 'k1', algorithm: 'ES256', file }])

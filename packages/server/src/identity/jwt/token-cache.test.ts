@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { BAD_FOR_MS, BAD_MAX, GOOD_MAX, TokenCache } from './token-cache.js'
 
-test('a verdict holds until its time, and not at it', () => {
+test('a verdict is valid until its expiry, and not at it', () => {
   const verdicts = new TokenCache<string, string>()
   verdicts.addGood('a', 'good', 100)
   verdicts.addBad('b', 'bad', 0)
@@ -12,7 +12,7 @@ test('a verdict holds until its time, and not at it', () => {
   expect(verdicts.size).toBe(0)
 })
 
-test('the oldest go when it is full, and bad ones never push out good ones', () => {
+test('the oldest verdicts are evicted from a full cache, and bad ones never evict good ones', () => {
   const verdicts = new TokenCache<string, string>()
   for (let i = 0; i <= GOOD_MAX; i++) verdicts.addGood(`good${i}`, 'good', 100)
   expect(verdicts.size).toBe(GOOD_MAX)

@@ -59,25 +59,25 @@ function forge(header: unknown, payload: unknown, signature: (input: string) => 
 const claims = { sub: 'u1', exp: NOW_S + 3600 }
 
 describe('a good token', () => {
-  test('gives the user and the plan it was signed with', async () => {
+  test('yields the user and the plan it was signed with', async () => {
     const { tokens } = await create()
     const token = await sign(rsa, { plan: 'pro' })
     expect(await tokens.verify(token, IP)).toEqual({ user: 'u1', plan: 'pro' })
   })
 
-  test('may name its user by a whole number, in another claim', async () => {
+  test('may name its user by an integer, in another claim', async () => {
     const { tokens } = await create({ userClaim: 'uid', planClaim: 'tier' })
     const token = await sign(rsa, { uid: 42, tier: 'free' })
     expect(await tokens.verify(token, IP)).toEqual({ user: '42', plan: 'free' })
   })
 
-  test('whose plan is no text has none', async () => {
+  test('whose plan is not a string has none', async () => {
     const { tokens } = await create()
     const token = await sign(rsa, { plan: ['pro'] })
     expect(await tokens.verify(token, IP)).toEqual({ user: 'u1', plan: undefined })
   })
 
-  test('of the issuer and for the audience that are configured is taken', async () => {
+  test('with the configured issuer and audience is accepted', async () => {
     const { tokens } = await create({ issuer: 'https://id.example', audience: 'api' })
     const token = await sign(rsa, { iss: 'https://id.example', aud: ['web', 'api'] })
     expect(await tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
@@ -92,7 +92,7 @@ describe('a good token', () => {
   })
 })
 
-describe('a token is no identity', () => {
+describe('a token yields no identity', () => {
   const strict = { issuer: 'https://id.example', audience: 'api' }
   const good = { iss: strict.issuer, aud: strict.audience }
 
@@ -162,7 +162,7 @@ describe('a token is no identity', () => {
     expect(await tokens.verify(await make(), IP)).toBe(problem)
   })
 
-  test('that names no key, where several have names', async () => {
+  test('if it names no key where several have names', async () => {
     const keys = ['k1', 'k2'].map(
       (kid) => ({ kid, algorithm: 'RS256', file: writeFile('key.pem', pem) }) as const,
     )
@@ -173,7 +173,7 @@ describe('a token is no identity', () => {
     expect(await one.tokens.verify(unnamed, IP)).toMatchObject({ user: 'u1' })
   })
 
-  test('and costs no signature where its header says so already', async () => {
+  test('and costs no signature check if its header already rules it out', async () => {
     const { tokens } = await create()
     await tokens.verify(
       forge({ alg: 'none', kid: 'k1' }, claims, () => ''),
@@ -185,8 +185,8 @@ describe('a token is no identity', () => {
   })
 })
 
-describe('what was verified is remembered', () => {
-  test('until the token ends, and answered at once', async () => {
+describe('a verdict is cached', () => {
+  test('until the token expires, and returned at once', async () => {
     const { tokens, clock } = await create()
     const token = await sign(rsa, { exp: NOW_S + 100 })
     expect(await tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
@@ -198,7 +198,7 @@ describe('what was verified is remembered', () => {
     expect(tokens.stats().verified).toBe(2)
   })
 
-  test('and one token that comes a hundred times at once is verified once', async () => {
+  test('so that one token that is sent a hundred times at once is verified once', async () => {
     const { tokens } = await create()
     const token = await sign(rsa)
     const copies = Array.from({ length: 100 }, () => token)
@@ -207,7 +207,7 @@ describe('what was verified is remembered', () => {
     expect(tokens.stats().verified).toBe(1)
   })
 
-  test('of a bad token for ten seconds, and one whose time has not come not at all', async () => {
+  test('for ten seconds if the token is bad, and not at all if it is not yet valid', async () => {
     const { tokens, clock } = await create()
     const bad = await sign(other)
     expect(await tokens.verify(bad, IP)).toBe('invalid_token')
@@ -223,8 +223,8 @@ describe('what was verified is remembered', () => {
   })
 })
 
-describe('many tokens at once', () => {
-  test('are verified in turn, and nobody waits for long for its own', async () => {
+describe('many concurrent tokens', () => {
+  test('are verified in turn, each within a bounded time', async () => {
     const { tokens } = await create()
     const signed = await Promise.all(
       Array.from({ length: 300 }, (_, i) => sign(rsa, { sub: `u${i}` })),
@@ -240,11 +240,11 @@ describe('many tokens at once', () => {
   })
 })
 
-describe('bad tokens are limited by address', () => {
+describe('bad tokens are limited by address,', () => {
   const bad = (i: number) => forge({ alg: 'RS256', kid: 'k1' }, { ...claims, i }, () => 'AAAA')
   const badOnes = (count: number) => Array.from({ length: count }, (_, i) => bad(i))
 
-  test('so that a flood costs a few signatures', async () => {
+  test('so that a flood costs a few signature checks', async () => {
     const { tokens, clock } = await create()
     const verdicts = await verifyAll(tokens, badOnes(500), () => IP)
     expect(verdicts.filter((verdict) => verdict === 'invalid_token')).toHaveLength(FAILURES_BURST)
@@ -263,7 +263,7 @@ describe('bad tokens are limited by address', () => {
     expect(await tokens.verify(bad(2000), IP)).toBe('token_failures')
   })
 
-  test('and a good user of the address is not, once its token is remembered', async () => {
+  test('but a good user of the address is not, once its token is cached', async () => {
     const { tokens } = await create()
     const token = await sign(rsa)
     await tokens.verify(token, IP)
@@ -271,7 +271,7 @@ describe('bad tokens are limited by address', () => {
     expect(tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
   })
 
-  test('but good ones are not: a hundred users of one address come at once', async () => {
+  test('but good tokens are not: a hundred users of one address come at once', async () => {
     const { tokens } = await create()
     const signed = await Promise.all(
       Array.from({ length: 100 }, (_, i) => sign(rsa, { sub: `u${i}` })),
@@ -280,13 +280,13 @@ describe('bad tokens are limited by address', () => {
     expect(verdicts).toEqual(signed.map((_, i) => ({ user: `u${i}`, plan: undefined })))
   })
 
-  test('and all addresses of one /64 are one', async () => {
+  test('and all addresses of one /64 share the limit', async () => {
     const { tokens } = await create()
     for (let i = 0; i < 100; i++) await tokens.verify(bad(i), `2001:db8::${i}`)
     expect(tokens.stats().verified).toBe(FAILURES_BURST)
   })
 
-  test('and one that was limited does not answer for another with the same token', async () => {
+  test('and a limited address does not affect another with the same token', async () => {
     const { tokens } = await create()
     for (let i = 0; i < FAILURES_BURST; i++) await tokens.verify(bad(i), IP)
     const token = await sign(rsa)
@@ -297,7 +297,7 @@ describe('bad tokens are limited by address', () => {
     expect(fine).toMatchObject({ user: 'u1' })
   })
 
-  test('and all calls of a limited address with one token are told the same', async () => {
+  test('and all calls of a limited address with one token get the same result', async () => {
     const { tokens } = await create()
     for (let i = 0; i < FAILURES_BURST; i++) await tokens.verify(bad(i), IP)
     const token = await sign(rsa)
@@ -305,7 +305,7 @@ describe('bad tokens are limited by address', () => {
     expect(new Set(verdicts)).toEqual(new Set(['token_failures']))
   })
 
-  test('and many that are limited do not make another wait for each of them', async () => {
+  test('and many limited tokens do not make another wait for each of them', async () => {
     const { tokens } = await create()
     const limited = ['198.51.100.1', '198.51.100.2', '198.51.100.3']
     for (const ip of limited) {
@@ -328,8 +328,8 @@ describe('bad tokens are limited by address', () => {
   })
 })
 
-describe('at the door', () => {
-  test('a token names the user where no key does, and only Bearer is a token', async () => {
+describe('the identifier', () => {
+  test('takes the user from a token if no key names one, and only Bearer is a token', async () => {
     const { tokens, config } = await create()
     const door = createTestIdentifier({
       tokens,
@@ -351,7 +351,7 @@ describe('at the door', () => {
     expect(door.stats().problems).toMatchObject({ invalid_token: 0 })
   })
 
-  test('a remembered token is answered at once, a bad one is counted and anonymous', async () => {
+  test('uses a cached token at once, and counts a bad one and treats it as anonymous', async () => {
     const { tokens, config } = await create()
     const door = createTestIdentifier({ tokens, jwt: config })
     const request = requestFrom([['authorization', `Bearer ${await sign(rsa)}`]])
@@ -366,7 +366,7 @@ describe('at the door', () => {
     expect(door.stats().tokens).toMatchObject({ verified: 1 })
   })
 
-  test('a token beside another is ambiguous', async () => {
+  test('refuses a token beside another as ambiguous', async () => {
     const { tokens, config } = await create()
     const door = createTestIdentifier({ tokens, jwt: config })
     const bearer: [string, string] = ['authorization', `Bearer ${await sign(rsa)}`]

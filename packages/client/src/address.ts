@@ -1,4 +1,4 @@
-/** Where the admin API is, checked before a token goes there. */
+/** Checks the address of the admin API before a token is sent there. */
 import { AdminInputError } from './errors.js'
 
 const SHOWN_MAX = 200
@@ -11,7 +11,7 @@ export interface Address {
   readonly insecure?: boolean | undefined
 }
 
-/** The URL that every path is put after, without a slash at its end. */
+/** The base URL, without a trailing slash. */
 export function readAddress({ url, token, insecure = false }: Address): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed === undefined || !['http:', 'https:'].includes(parsed.protocol)) {
@@ -30,7 +30,7 @@ export function readAddress({ url, token, insecure = false }: Address): string {
     )
   }
   if (token !== undefined && !TOKEN.test(token)) {
-    // Not shown: nearly a token is still a secret.
+    // The error does not show the value: a misspelled token is still a secret.
     throw new AdminInputError(
       `token: found ${token.length} characters that no header can carry; accepted: 1 to 4,096 of visible ASCII`,
     )
@@ -51,9 +51,9 @@ function quote(text: string): string {
   return JSON.stringify(text.slice(0, SHOWN_MAX))
 }
 
-/** One segment of a path, whatever the text. */
+/** Encodes any text as one segment of a path. */
 export function segment(what: string, text: string): string {
-  // A URL with these segments is another URL before it is sent, encoded or not.
+  // URL parsers resolve these segments, encoded or not, so they cannot be sent.
   if (text === '' || text === '.' || text === '..') {
     throw new AdminInputError(`${what}: found ${quote(text)}; accepted: an id`)
   }
@@ -64,7 +64,7 @@ export function encode(what: string, text: string): string {
   try {
     return encodeURIComponent(text)
   } catch {
-    // Half of a surrogate pair: it has no form in a URL.
+    // A lone surrogate has no form in a URL.
     throw new AdminInputError(`${what}: found ${quote(text)}; accepted: text that is whole`)
   }
 }

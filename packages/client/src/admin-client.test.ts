@@ -8,7 +8,7 @@ const why = 'a reason'
 const rule = { id: 'per-user', by: ['user'], limits: ['10/second'] }
 const override = { caller: { user: 'u1' }, limits: ['50/second'] }
 
-/** What each method sends: one line for each route of the admin API. */
+/** The request of each method: one line for each route of the admin API. */
 const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unknown>])[] = [
   ['GET /rules', (c) => c.listRules()],
   ['GET /rules?after=a&limit=5', (c) => c.listRules({ after: 'a', limit: 5 })],

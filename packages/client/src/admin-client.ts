@@ -12,20 +12,20 @@ import { createSend, type SendOptions } from './send.js'
 export interface AdminClientOptions
   extends Address,
     Pick<SendOptions, 'csrf' | 'fetch' | 'retries' | 'timeoutMs' | 'wait'> {
-  /** Of the admin listener: `http://127.0.0.1:9090`. */
+  /** The URL of the admin listener: `http://127.0.0.1:9090`. */
   readonly url: string
-  /** None: a browser has a session, and its cookie says who it is. */
+  /** Undefined in a browser, whose session cookie identifies it. */
   readonly token?: string | undefined
-  /** Sends the token without encryption, and not only to this machine. @default false */
+  /** Sends the token over plain HTTP to other machines than this one too. @default false */
   readonly insecure?: boolean | undefined
 }
 
 export type AdminClient = ReturnType<typeof createAdminClient>
 
 /**
- * Methods reject with an `AdminError` where the server says no, with an `UnreachableError` where
- * nobody answers, and with an `AdminInputError` for what cannot be sent. A request that is answered
- * 429 is sent again when the server says; nothing else is ever sent twice.
+ * Methods reject with an `AdminError` if the server refuses, with an `UnreachableError` if it does
+ * not answer, and with an `AdminInputError` for input that cannot be sent. A request that is
+ * answered 429 is retried after the time in the response; no other request is sent twice.
  */
 export function createAdminClient(options: AdminClientOptions) {
   const connection = { ...options, base: readAddress(options), token: options.token }
@@ -37,7 +37,7 @@ export function createAdminClient(options: AdminClientOptions) {
     ...decisionRoutes(send),
     ...statsRoutes(send),
     ...sessionRoutes(send),
-    /** Figures, changes of rules and alerts as they come; see `followEvents`. */
+    /** Follows statistics, changes of rules and alerts as they happen; see `followEvents`. */
     events: (following: EventsOptions) => followEvents(connection, following),
   }
 }

@@ -1,15 +1,17 @@
-/** What can go wrong between a client and the admin API. */
+/** Errors of the admin client. */
 import type { ProblemView } from './api-types.js'
 
-/** The server said no, or what is no answer of the admin API. */
+/** The server refused, or the response is not one of the admin API. */
 export class AdminError extends Error {
   readonly status: number
-  /** The `error` of the body: `version_conflict`. `unexpected`: it was no body of Sluice's. */
+  /**
+   * The `error` of the body, such as `version_conflict`; `unexpected` if the body is not Sluice's.
+   */
   readonly code: string
   readonly detail: string
-  /** With `version_conflict`: the present version. */
+  /** The current version, with `version_conflict`. */
   readonly version: number | undefined
-  /** Where rules have errors: each with its place. */
+  /** The errors of rules, each with its place. */
   readonly errors: readonly ProblemView[]
 
   constructor(fields: {
@@ -29,10 +31,10 @@ export class AdminError extends Error {
   }
 }
 
-/** Nobody answered, or not to the end. */
+/** The server did not answer, or the response is incomplete. */
 export class UnreachableError extends Error {
   readonly url: string
-  /** Whether the change may have been made all the same. It is never sent a second time. */
+  /** Whether the change may have been made nevertheless. It is never sent a second time. */
   readonly isUncertain: boolean
 
   constructor(
@@ -46,7 +48,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** What was given to the client cannot be sent. Nothing was. */
+/** The input cannot be sent. Nothing was sent. */
 export class AdminInputError extends Error {
   constructor(message: string) {
     super(message)

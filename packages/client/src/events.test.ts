@@ -10,7 +10,7 @@ afterEach(async () => {
 
 type Answer = (response: ServerResponse) => void
 
-/** Answers in turn; the last answer again and again. */
+/** Answers with these in turn, and then repeats the last one. */
 async function serve(...answers: readonly Answer[]) {
   const requests: { readonly url: string; readonly authorization: string | undefined }[] = []
   const server = createServer((request, response) => {
@@ -46,7 +46,7 @@ const refuse =
 
 const rules = (version: number) => `event: rules\ndata: {"version":${version}}\n\n`
 
-/** Follows until so many events came, with waits that are noted and over at once. */
+/** Follows until so many events arrived; waits are recorded and end at once. */
 async function follow(url: string, count: number, fetch?: Fetch) {
   const lines: string[] = []
   const waits: number[] = []

@@ -1,4 +1,4 @@
-/** Follows what the server tells as it happens, and comes back whenever the way there is lost. */
+/** Follows the event stream of the server, and reconnects whenever the connection is lost. */
 import { createEventReader } from './read-events.js'
 import { errorOf } from './read-problem.js'
 import { fetchBySystem, PREFIX, readText, type SendOptions, waitBySystem } from './send.js'
@@ -6,23 +6,25 @@ import type { EventView } from './api-types.js'
 
 const BACKOFF_MS_MIN = 500
 const BACKOFF_MS_MAX = 10_000
-/** Something comes every two seconds: where nothing does for so long, nobody is there any more. */
+/**
+ * An event arrives every two seconds; after this time without one the connection counts as lost.
+ */
 const SILENCE_MS_MAX = 15_000
 const RANDOM_RANGE = 2 ** 32
 
 export interface EventsOptions {
   readonly onEvent: (event: EventView) => void
-  /** `open`: events come from now on; `lost`: none do, until it is open again. */
+  /** `open`: events arrive from now on; `lost`: none arrive until it is open again. */
   readonly onState?: ((state: 'open' | 'lost') => void) | undefined
-  /** Ends it. */
+  /** Stops following. */
   readonly signal?: AbortSignal | undefined
 }
 
 type ConnectionOptions = Pick<SendOptions, 'base' | 'token' | 'fetch' | 'wait'>
 
 /**
- * Resolves when `signal` ends it; rejects with an `AdminError` only where the server says that this
- * token or session may not. What happened while it was lost is not told again: read what you show.
+ * Resolves when `signal` is aborted; rejects with an `AdminError` only if the server refuses this
+ * token or session. Events during a lost connection are not repeated: read the current state again.
  */
 export async function followEvents(
   connection: ConnectionOptions,
@@ -40,7 +42,7 @@ export async function followEvents(
   }
 }
 
-/** Whether it was open at all. */
+/** Whether the stream was open at all. */
 async function followOnce(
   connection: ConnectionOptions,
   { onEvent, onState, signal }: EventsOptions,
@@ -73,7 +75,7 @@ async function followOnce(
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>
 
-/** Undefined where there is none now, and may be one later. */
+/** Undefined if there is no stream now, but may be one later. */
 async function openStream(
   { base, token, fetch: send = fetchBySystem }: ConnectionOptions,
   signal: AbortSignal,
@@ -100,7 +102,7 @@ function isStream({ headers }: Response): boolean {
   return headers.get('content-type')?.startsWith('text/event-stream') === true
 }
 
-/** Undefined: that was all, or the way was lost. */
+/** Undefined if the stream ended or the connection was lost. */
 async function readChunk(reader: Reader | undefined): Promise<Uint8Array | undefined> {
   try {
     return (await reader?.read())?.value
@@ -109,7 +111,7 @@ async function readChunk(reader: Reader | undefined): Promise<Uint8Array | undef
   }
 }
 
-/** Doubled with each failure, and never the same for all who lost the same server. */
+/** Doubles with each failure, with jitter, so that clients of one server do not retry together. */
 function backoffMs(failures: number): number {
   const whole = Math.min(BACKOFF_MS_MAX, BACKOFF_MS_MIN * 2 ** Math.min(failures, 10))
   const [drawn = 0] = crypto.getRandomValues(new Uint32Array(1))

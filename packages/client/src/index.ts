@@ -1,4 +1,4 @@
-/** Talks to a Sluice server. */
+/** The client of the admin API of a Sluice server. */
 export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
 export { AdminError, AdminInputError, UnreachableError } from './errors.js'
 export type { EventsOptions } from './events.js'

@@ -1,13 +1,13 @@
-/** Server-sent events out of text that comes in pieces, cut wherever the way here cut it. */
+/** Parses server-sent events from text that arrives in chunks, cut anywhere. */
 import { isRecord, jsonOf } from './read-problem.js'
 import type { EventView } from './api-types.js'
 
-/** Longer is no event of Sluice's: a tick of all rules has a tenth of it. */
+/** The maximum length of an event; a tick of all rules has a tenth of it. */
 const EVENT_LENGTH_MAX = 4 * 1024 * 1024
 const NAMES: readonly string[] = ['tick', 'rules', 'alert']
 
 export interface EventReader {
-  /** Tells of each event that is complete; false where one has no end in sight. */
+  /** Passes on each complete event; returns false if one exceeds the maximum length. */
   push(chunk: string): boolean
 }
 
@@ -40,7 +40,7 @@ export function createEventReader(onEvent: (event: EventView) => void): EventRea
   }
 }
 
-/** Undefined: one that this release does not know. */
+/** Undefined for an event that this release does not know. */
 function eventOf(event: string, text: string): EventView | undefined {
   const data = jsonOf(text)
   return NAMES.includes(event) && isRecord(data) ? ({ event, data } as EventView) : undefined

@@ -1,4 +1,4 @@
-/** What an answer that is no success says, as an error. */
+/** Converts an error response to an error. */
 import { AdminError } from './errors.js'
 import type { ProblemView } from './api-types.js'
 
@@ -6,7 +6,7 @@ const SHOWN_MAX = 200
 
 export function errorOf(base: string, response: Response, text: string): AdminError {
   const { status, type } = response
-  // A browser tells of a redirect it did not follow, and hides its status.
+  // A browser reports a redirect that it did not follow, and hides its status.
   if (type === 'opaqueredirect' || (status >= 300 && status < 400)) {
     const detail = `${base} answered with a redirect, which is not followed. Name the address it leads to, if you trust it`
     return new AdminError({ status, code: 'unexpected', detail })
@@ -42,7 +42,7 @@ function isProblem(value: unknown): value is ProblemView {
   return isRecord(value) && typeof value['message'] === 'string'
 }
 
-/** Undefined: it is no JSON. */
+/** Undefined if it is not JSON. */
 export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text)

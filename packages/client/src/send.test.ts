@@ -10,7 +10,7 @@ const problem = (status: number, more: object) => ({
   body: { type: 'about:blank', title: 'A title', status, ...more },
 })
 
-/** A client whose waits are noted and over at once. */
+/** A client whose waits are recorded and end at once. */
 function clientOf(url: string, retries?: number) {
   const waits: number[] = []
   const wait = async (ms: number) => void waits.push(ms)

@@ -1,53 +1,53 @@
-/** One request to the admin API: sent once, answered in bounds, or told why not. */
+/** Sends one request to the admin API, with bounds on its time and on the size of the response. */
 import { AdminError, UnreachableError } from './errors.js'
 import { errorOf, isRecord, jsonOf } from './read-problem.js'
 
 export const PREFIX = '/admin/v1'
 const TIMEOUT_MS = 30_000
 const RETRIES = 3
-/** A wait longer than this is the caller's to decide on. */
+/** Longer waits are left to the caller. */
 const RETRY_AFTER_S_MAX = 30
-/** A whole set as text has up to 16 Mi characters, and as JSON may take a few times that. */
+/** A whole set has up to 16 Mi characters as text, and as JSON may take a few times that. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
-/** The `has` of an answer that is text. */
+/** The value of `has` for a response that is text. */
 export const YAML = 'yaml'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export interface SendOptions {
-  /** Without a slash at its end. */
+  /** The base URL, without a trailing slash. */
   readonly base: string
   readonly token: string | undefined
-  /** Of a session: sent with every change, where there is no token. */
+  /** The CSRF token of a session, sent with every change if there is no token. */
   readonly csrf?: (() => string | undefined) | undefined
   readonly fetch?: Fetch | undefined
-  /** How often a request that was answered 429 is sent again. @default 3 */
+  /** How often a request that was answered 429 is retried. @default 3 */
   readonly retries?: number | undefined
-  /** For a whole answer. @default 30000 */
+  /** The time limit for a whole response. @default 30000 */
   readonly timeoutMs?: number | undefined
-  /** @default by the system's timer */
+  /** @default a timer of the system */
   readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
 interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Below /admin/v1, beginning with a slash. */
+  /** The path below /admin/v1, with a leading slash. */
   readonly path: string
   readonly query?: Query | undefined
   /** Sent as JSON, unless it is `text`. */
   readonly body?: unknown
-  /** YAML or JSON as a person wrote it. */
+  /** YAML or JSON as its author wrote it. */
   readonly text?: string | undefined
   readonly ifMatch?: ExpectedVersion | undefined
-  /** Whether something is another afterwards, so that "did it happen?" matters. */
+  /** Whether it changes something, so that a lost response leaves the result unknown. */
   readonly isChange?: boolean | undefined
-  /** A field that every answer of the route has; `YAML`: the answer is text. */
+  /** A field that every response of the route has; `YAML`: the response is text. */
   readonly has: string
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
-/** The version that the writer has seen; `*`: whatever is there. */
+/** The version that the writer has read; `*`: any version. */
 export type ExpectedVersion = number | '*'
 export type Send = (request: AdminRequest) => Promise<unknown>
 
@@ -59,7 +59,7 @@ export function createSend(options: SendOptions): Send {
       const { response, text } = await sendOnce(url, request, options)
       if (response.ok) return readAnswer(request, base, response, text)
       const waitMs = retryAfterMs(response)
-      // A 429 was refused at the door, so sending it again cannot make a change twice.
+      // A 429 is sent before the request is processed, so a retry cannot make a change twice.
       if (waitMs === undefined || tries >= retries) throw errorOf(base, response, text)
       await wait(waitMs)
     }
@@ -78,7 +78,7 @@ async function sendOnce(
     response = await send(url, {
       method: request.method,
       headers: headersOf(request, token, csrf?.()),
-      // Where somebody else sends us, the token does not follow.
+      // The token is not sent to the target of a redirect.
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
       ...(body === undefined ? {} : { body }),
@@ -115,7 +115,7 @@ function queryOf(query: Query = {}): string {
   return pairs.length === 0 ? '' : `?${new URLSearchParams(Object.fromEntries(pairs)).toString()}`
 }
 
-/** Undefined where it has no end in sight. */
+/** Undefined if it exceeds the maximum size. */
 export async function readText(response: Response): Promise<string | undefined> {
   if (response.body === null) return ''
   const reader = response.body.getReader()
@@ -135,8 +135,8 @@ export async function readText(response: Response): Promise<string | undefined> 
 }
 
 /**
- * Only what the route promises: whatever else listens at an address, and answers 200 to everything,
- * must not pass for a change that was made.
+ * Accepts only what the route returns: another server at the address that answers 200 to everything
+ * must not be mistaken for a change that was made.
  */
 function readAnswer(
   { has }: AdminRequest,
@@ -152,7 +152,7 @@ function readAnswer(
   throw new AdminError({ status: response.status, code: 'unexpected', detail })
 }
 
-/** Undefined: not to be sent again. */
+/** Undefined: no retry. */
 function retryAfterMs(response: Response): number | undefined {
   if (response.status !== 429) return undefined
   const header = response.headers.get('retry-after') ?? ''
@@ -164,7 +164,7 @@ interface FailureContext {
   readonly base: string
   readonly request: AdminRequest
   readonly timeoutMs: number
-  /** Whether the head of an answer came. */
+  /** Whether the head of a response arrived. */
   readonly hasBegun: boolean
 }
 
@@ -185,7 +185,7 @@ function unreachable(error: unknown, failed: FailureContext): UnreachableError {
   return new UnreachableError(message, { cause: error, url: base, isUncertain })
 }
 
-/** Node says what happened in the cause; browsers say nothing, on purpose. */
+/** Node reports the reason in `cause`; browsers hide it on purpose. */
 function codeOf(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined
   for (const thrown of [cause, error]) {
@@ -202,7 +202,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-// Not taken once and kept: a page may replace it, and it must be called as a function of the page.
+// Not read once and stored: a page may replace it, and it must be called as a function of the page.
 export const fetchBySystem: Fetch = (url, init) => fetch(url, init)
 
 export const waitBySystem = (ms: number) =>

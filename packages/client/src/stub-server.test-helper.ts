@@ -1,4 +1,4 @@
-/** A server that answers as it is told, and remembers what it was asked. */
+/** A server with scripted responses, which records its requests. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from 'vitest'
@@ -26,7 +26,7 @@ export function closeAfterTests(): void {
   })
 }
 
-/** Answers in turn; the last answer again and again. */
+/** Answers with these in turn, and then repeats the last one. */
 export async function startServer(...answers: readonly StubAnswer[]) {
   const requests: ReceivedRequest[] = []
   const server = createServer((request, response) => {

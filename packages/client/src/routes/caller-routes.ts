@@ -1,4 +1,4 @@
-/** What one caller of a rule has instead of its limits, and what a rule tries beside them. */
+/** Routes of overrides and candidates. */
 import { encode, segment } from '../address.js'
 import type { Send } from '../send.js'
 import type {
@@ -12,8 +12,8 @@ import type {
 import type { Change, PageOptions, VersionedChange } from './route-options.js'
 
 /**
- * The caller of an override as URLs have it: `user=u1`, in the order of the rule's `by` and with a
- * comma between; `everybody` where a rule counts all calls together.
+ * The caller of an override in a URL: `user=u1`, in the order of the rule's `by`, separated by
+ * commas; `everybody` for a rule that counts all calls together.
  */
 export function callerId(by: readonly string[], caller: Readonly<Record<string, string>>): string {
   if (by.length === 0) return 'everybody'
@@ -27,7 +27,7 @@ const candidateOf = (rule: string) => `/rules/${segment('rule', rule)}/candidate
 
 export function callerRoutes(send: Send) {
   return {
-    /** In the order of their callers. */
+    /** Overrides in the order of their callers. */
     listOverrides: (rule: string, page: PageOptions = {}) =>
       send({
         method: 'GET',
@@ -36,7 +36,7 @@ export function callerRoutes(send: Send) {
         query: { ...page },
       }) as Promise<OverridesPage>,
 
-    /** Of a caller as `callerId` writes it. */
+    /** The override of a caller as `callerId` writes it. */
     getOverride: (rule: string, caller: string) =>
       send({
         method: 'GET',
@@ -44,7 +44,7 @@ export function callerRoutes(send: Send) {
         path: overrideOf(rule, caller),
       }) as Promise<OverrideView>,
 
-    /** In place of the one that the caller had. */
+    /** Creates an override, or replaces that of the caller. */
     addOverride: (rule: string, override: OverrideInput, { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -55,7 +55,7 @@ export function callerRoutes(send: Send) {
         isChange: true,
       }) as Promise<OverrideView>,
 
-    /** Up to 1,000: all or none. */
+    /** Stores up to 1,000 overrides: all or none. */
     addOverrides: (rule: string, overrides: readonly OverrideInput[], { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -101,7 +101,7 @@ function candidateRoutes(send: Send) {
     getCandidate: (rule: string) =>
       send({ method: 'GET', has: 'limits', path: candidateOf(rule) }) as Promise<CandidateInput>,
 
-    /** The rule with it: its version tells of both. */
+    /** Returns the rule with its candidate; both share one version. */
     putCandidate: (
       rule: string,
       candidate: CandidateInput,

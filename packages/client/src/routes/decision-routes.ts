@@ -1,13 +1,13 @@
-/** What nodes decide and hold. */
+/** Routes of nodes, decisions and counters. */
 import type { Send } from '../send.js'
 import type { Attributes, CallInput, DecisionView, InspectView, NodesView } from '../api-types.js'
 
 export function decisionRoutes(send: Send) {
   return {
-    /** Every node, and the version of the rules it runs. */
+    /** Lists every node, and the version of the rules it runs. */
     listNodes: () => send({ method: 'GET', has: 'nodes', path: '/nodes' }) as Promise<NodesView>,
 
-    /** Decides a call, and spends. */
+    /** Decides a call, and charges it. */
     check: (call: CallInput) =>
       send({
         method: 'POST',
@@ -17,11 +17,11 @@ export function decisionRoutes(send: Send) {
         isChange: true,
       }) as Promise<DecisionView>,
 
-    /** What `check` would say. Spends nothing. */
+    /** Returns what `check` would. Charges nothing. */
     peek: (call: CallInput) =>
       send({ method: 'POST', has: 'callers', path: '/peek', body: call }) as Promise<DecisionView>,
 
-    /** The counters of one caller of one rule, as they are stored. */
+    /** Returns the stored counters of one caller of one rule. */
     inspect: (rule: string, attributes: Attributes) =>
       send({
         method: 'POST',

@@ -1,4 +1,4 @@
-/** Known keys of callers, and tokens of the admin API itself. */
+/** Routes of the API keys of callers, and of the tokens of the admin API itself. */
 import { segment } from '../address.js'
 import type { Send } from '../send.js'
 import type {
@@ -22,7 +22,7 @@ export function keyRoutes(send: Send) {
     getKey: (id: string) =>
       send({ method: 'GET', has: 'version', path: keyOf(id) }) as Promise<KeyView>,
 
-    /** The key itself is in this answer and in no other. */
+    /** The key itself is in this response and in no other. */
     addKey: (key: KeyInput, { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -33,7 +33,7 @@ export function keyRoutes(send: Send) {
         isChange: true,
       }) as Promise<KeyView>,
 
-    /** Up to 1,000: all or none. */
+    /** Registers up to 1,000 keys: all or none. */
     addKeys: (keys: readonly KeyInput[], { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -77,7 +77,7 @@ function tokenRoutes(send: Send) {
         readonly tokens: readonly TokenView[]
       }>,
 
-    /** The token itself is in this answer and in no other. */
+    /** The token itself is in this response and in no other. */
     addToken: (token: TokenInput, { why }: Change = {}) =>
       send({
         method: 'POST',

@@ -1,13 +1,13 @@
-/** What several routes take. */
+/** Options of several routes. */
 import type { ExpectedVersion } from '../send.js'
 
-/** Of every change: told in the history. */
+/** The reason of a change, which the history shows. */
 export interface Change {
   readonly why?: string | undefined
 }
 
 export interface VersionedChange extends Change {
-  /** The version that the writer has seen; another one by now is `version_conflict`. */
+  /** The version that the writer has read; a different current version is a `version_conflict`. */
   readonly ifMatch?: ExpectedVersion | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Rules, sets of rules, and their past. */
+/** Routes of rules, rule sets, and their versions. */
 import { segment } from '../address.js'
 import { type ExpectedVersion, type Send, YAML } from '../send.js'
 import type {
@@ -14,25 +14,25 @@ import type {
 import type { Change, PageOptions, HistoryOptions, VersionedChange } from './route-options.js'
 
 export interface ValidateOptions {
-  /** Named in messages. */
+  /** The file name that messages show. */
   readonly file?: string | undefined
   /** Changed limits become candidates, and new rules begin in shadow. */
   readonly shadow?: boolean | undefined
-  /** Warnings are errors. */
+  /** Treats warnings as errors. */
   readonly strict?: boolean | undefined
-  /** A set without any rule is meant: every call is then allowed. */
+  /** Confirms a set without rules: every call is then allowed. */
   readonly confirmNoRules?: boolean | undefined
 }
 
 export interface ApplyOptions extends ValidateOptions, VersionedChange {
-  /** Says what would change, and changes nothing. */
+  /** Returns what would change, and changes nothing. */
   readonly dryRun?: boolean | undefined
 }
 
 export type RollbackOptions = VersionedChange & Pick<ApplyOptions, 'confirmNoRules' | 'dryRun'>
 
 export interface DeleteOptions extends VersionedChange {
-  /** The last rule is meant: without any, every call is allowed. */
+  /** Confirms that the last rule is removed: every call is then allowed. */
   readonly confirmLastRule?: boolean | undefined
 }
 
@@ -55,7 +55,7 @@ export function ruleRoutes(send: Send) {
     getRule: (id: string) =>
       send({ method: 'GET', has: 'version', path: pathOf(id) }) as Promise<RuleView>,
 
-    /** As YAML or JSON text, or as an object. */
+    /** Creates a rule from YAML or JSON text, or from an object. */
     createRule: (rule: string | object, { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -66,7 +66,7 @@ export function ruleRoutes(send: Send) {
         isChange: true,
       }) as Promise<RuleView>,
 
-    /** Needs the version that was read; `*` overwrites whatever is there. */
+    /** Needs the version that was read; `*` overwrites any version. */
     replaceRule: (
       id: string,
       rule: string | object,
@@ -112,7 +112,7 @@ export function ruleRoutes(send: Send) {
 
 function setRoutes(send: Send) {
   return {
-    /** The whole set, as YAML or JSON text or as objects. */
+    /** Replaces the whole set, from YAML or JSON text or from objects. */
     applyRules: (source: string | object, options: ApplyOptions = {}) => {
       const { ifMatch, why, file, shadow, strict, dryRun } = options
       const confirm = noRules(options)
@@ -127,7 +127,7 @@ function setRoutes(send: Send) {
       }) as Promise<AppliedView>
     },
 
-    /** What `applyRules` would say and do; errors are part of the answer. */
+    /** Returns what `applyRules` would; errors are part of the response. */
     validateRules: (source: string | object, options: ValidateOptions = {}) => {
       const { file, shadow, strict } = options
       return send({
@@ -139,7 +139,7 @@ function setRoutes(send: Send) {
       }) as Promise<ValidatedView>
     },
 
-    /** What `replaceRule` of this id, or `createRule` without one, would say and do. */
+    /** Returns what `replaceRule` of this id, or `createRule` without one, would. */
     validateRule: (rule: string | object, id?: string) =>
       send({
         method: 'POST',
@@ -149,10 +149,10 @@ function setRoutes(send: Send) {
         ...sourceOf(rule),
       }) as Promise<ValidatedView>,
 
-    /** The whole set as YAML text, with candidates and overrides. */
+    /** Exports the whole set as YAML text, with candidates and overrides. */
     exportRules: () => send({ method: 'GET', path: '/export', has: YAML }) as Promise<string>,
 
-    /** The candidate's limits in place of those in force, whose counters go on. */
+    /** Replaces the active limits by those of the candidate. Counters go on. */
     promoteRule: (id: string, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'POST',
@@ -167,7 +167,7 @@ function setRoutes(send: Send) {
 
 function shadowRoutes(send: Send) {
   return {
-    /** All enforced rules, or one, count and refuse nobody for a while; it ends by itself. */
+    /** Puts all enforced rules, or one, in shadow until a time: they count and refuse nothing. */
     shadowRules: (input: ShadowInput, { why }: Change = {}) =>
       send({
         method: 'POST',
@@ -178,7 +178,7 @@ function shadowRoutes(send: Send) {
         isChange: true,
       }) as Promise<ShadowedView>,
 
-    /** Ends that before its time: of one rule, or of all. */
+    /** Ends the shadow of one rule, or of all, before that time. */
     endShadow: (rule?: string, { why }: Change = {}) =>
       send({
         method: 'DELETE',
@@ -192,7 +192,7 @@ function shadowRoutes(send: Send) {
 
 function historyRoutes(send: Send) {
   return {
-    /** Newest first. */
+    /** Lists versions, newest first. */
     listVersions: (page: HistoryOptions = {}) =>
       send({
         method: 'GET',
@@ -201,7 +201,7 @@ function historyRoutes(send: Send) {
         query: { ...page },
       }) as Promise<VersionsPage>,
 
-    /** Those that changed one rule, its candidate or its overrides. */
+    /** Lists the versions that changed one rule, its candidate or its overrides. */
     listRuleVersions: (id: string, page: HistoryOptions = {}) =>
       send({
         method: 'GET',
@@ -210,7 +210,7 @@ function historyRoutes(send: Send) {
         query: { ...page },
       }) as Promise<VersionsPage>,
 
-    /** All rules, candidates and overrides as they were at a version, as a new version. */
+    /** Restores all rules, candidates and overrides of a version, as a new version. */
     rollback: (version: number, options: RollbackOptions = {}) =>
       send({
         method: 'POST',
@@ -233,7 +233,7 @@ function historyRoutes(send: Send) {
         isChange: options.dryRun !== true,
       }) as Promise<AppliedView>,
 
-    /** Follows a rule store that was put back to an older state. */
+    /** Makes nodes follow a rule store that was restored to an older state. */
     adopt: ({ why }: Change = {}) =>
       send({
         method: 'POST',

@@ -1,10 +1,10 @@
-/** Sessions of browsers, which hold them in a cookie that no script can read. */
+/** Routes of browser sessions, which are held in a cookie that no script can read. */
 import type { Send } from '../send.js'
 import type { SessionView } from '../api-types.js'
 
 export function sessionRoutes(send: Send) {
   return {
-    /** Begins one with a token. */
+    /** Starts a session with a token. */
     login: (token: string) =>
       send({
         method: 'POST',
@@ -13,10 +13,10 @@ export function sessionRoutes(send: Send) {
         body: { token },
       }) as Promise<SessionView>,
 
-    /** Whose it is; 401 where there is none. */
+    /** Returns the principal of the session; 401 if there is none. */
     session: () => send({ method: 'GET', has: 'csrf', path: '/session' }) as Promise<SessionView>,
 
-    /** Takes the cookie back. */
+    /** Ends the session and removes its cookie. */
     logout: async (): Promise<void> => {
       await send({ method: 'DELETE', has: 'ended', path: '/session' })
     },

@@ -1,4 +1,4 @@
-/** What nodes see, and what limits would do. */
+/** Routes of statistics, alerts and the simulation of limits. */
 import type { Send } from '../send.js'
 import type {
   AlertsView,
@@ -13,17 +13,17 @@ export interface TopQuery {
   /** @default refusals */
   readonly by?: TopOrder | undefined
   readonly rule?: string | undefined
-  /** Up to 100. @default 20 */
+  /** At most 100. @default 20 */
   readonly limit?: number | undefined
 }
 
 export function statsRoutes(send: Send) {
   return {
-    /** What all nodes saw of their decisions: of the busiest rules, or of one. */
+    /** Returns the statistics of all nodes: of the busiest rules, or of one. */
     stats: ({ rule }: { readonly rule?: string | undefined } = {}) =>
       send({ method: 'GET', has: 'series', path: '/stats', query: { rule } }) as Promise<StatsView>,
 
-    /** Callers with most refusals, most use, or at their limit for longest. */
+    /** Returns the callers with most refusals, most usage, or longest at their limit. */
     top: (query: TopQuery = {}) =>
       send({
         method: 'GET',
@@ -34,7 +34,7 @@ export function statsRoutes(send: Send) {
 
     alerts: () => send({ method: 'GET', has: 'active', path: '/alerts' }) as Promise<AlertsView>,
 
-    /** What limits would do with made-up calls. Nothing is spent or kept. */
+    /** Simulates limits with given calls. Nothing is charged or stored. */
     simulate: (input: SimulationInput) =>
       send({
         method: 'POST',

@@ -1,4 +1,4 @@
-/** `tls` of a section whose other side is Redis or Postgres. */
+/** Parses `tls` of a section that connects to Redis or Postgres. */
 import { type MapNode, readOptional, type Located } from '@sluice/core/config-reader'
 import type { ClientTlsFiles } from './config.js'
 import { readFields } from './fields.js'
@@ -7,7 +7,7 @@ import { readFileName, readName } from './values.js'
 const SERVERNAME_LENGTH_MAX = 253
 const FIELDS: readonly string[] = ['ca', 'cert', 'key', 'servername']
 
-/** The files that are named, and where they were: whether they fit together is for the section. */
+/** The named files and their places; the section checks whether they fit together. */
 export interface ParsedClientTls {
   readonly files: ClientTlsFiles
   readonly map: Located<MapNode>

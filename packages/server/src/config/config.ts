@@ -1,4 +1,4 @@
-/** What a server is told when it starts: one file, the environment over it, defaults below. */
+/** The configuration of a server: one file, overridden by the environment, over defaults. */
 import type { Cidr, PathPattern } from '@sluice/core'
 import type { AlertName } from '../observability/alerts/alert-kinds.js'
 
@@ -9,7 +9,7 @@ export interface ListenAddress {
   readonly port: number
 }
 
-/** Files that are read again when they change. */
+/** Files that are reloaded when they change. */
 export interface TlsFiles {
   readonly cert: string
   readonly key: string
@@ -20,44 +20,47 @@ export interface Upstream {
   readonly prefix: string
   /** `http://host:port` or `https://host:port`, without a path. */
   readonly origin: string
-  /** Whether the upstream sees the client's `Host` or its own. */
+  /** Whether the upstream receives the client's `Host` or its own. */
   readonly host: 'preserve' | 'upstream'
-  /** At most so many connections for calls. */
+  /** The maximum number of connections for calls. */
   readonly connections: number
-  /** At most so many WebSockets, each on a connection of its own. */
+  /** The maximum number of WebSockets, each on a connection of its own. */
   readonly websockets: number
 }
 
 export interface GatewayConfig {
   readonly listen: ListenAddress
   readonly tls: TlsFiles | undefined
-  /** Empty: the built-in echo. */
+  /** Empty: the built-in echo server. */
   readonly upstreams: readonly Upstream[]
   /** Whether responses carry rate limit headers. */
   readonly headers: boolean
-  /** Calls to these paths need a user, else 401. Empty: none does. */
+  /** Calls to these paths need a user, otherwise they get 401. Empty: no path does. */
   readonly requireUser: readonly PathPattern[]
-  /** Connections of clients; like the next one for each listener, the others included. */
+  /** Maximum connections of clients, for each listener; so is the next bound. */
   readonly maxConnections: number
-  /** Connections of one address that is neither a trusted proxy nor the loopback. */
+  /** Maximum connections of one address that is neither a trusted proxy nor loopback. */
   readonly maxConnectionsPerAddress: number
-  /** Calls that one such address has in flight at the gateway. */
+  /** Maximum calls in flight of one such address at the gateway. */
   readonly maxCallsPerAddress: number
-  /** Calls held by a leaky bucket or `wait` at one time; beyond it a delay is a refusal. */
+  /** Maximum calls held by a leaky bucket or `wait`; beyond it a delayed call is refused. */
   readonly maxHeld: number
   readonly timeouts: {
-    /** Until the head of a request is there, and between two requests. */
+    /** The time limit for the head of a request, and between two requests. */
     readonly headersMs: number
-    /** Until a request is there whole. */
+    /** The time limit for a whole request. */
     readonly requestMs: number
     readonly connectMs: number
-    /** Until a call has a connection to the upstream, the making of it included. */
+    /** The time limit for getting a connection to the upstream, including opening it. */
     readonly queueMs: number
-    /** From the end of a request until the upstream begins to answer. */
+    /** The time limit from the end of a request until the upstream begins to respond. */
     readonly responseMs: number
-    /** Between two pieces of a body, either way, and while a client reads none of its answers. */
+    /**
+     * The time limit between two chunks of a body, in either direction, and for a client that reads
+     * none of its responses.
+     */
     readonly stallMs: number
-    /** How long a WebSocket may carry nothing either way. */
+    /** How long a WebSocket may be idle in both directions. */
     readonly websocketIdleMs: number
   }
 }
@@ -65,52 +68,55 @@ export interface GatewayConfig {
 export interface ApiConfig {
   readonly listen: ListenAddress
   readonly tls: TlsFiles | undefined
-  /** Undefined: loopback only. */
+  /** Undefined: only loopback may connect. */
   readonly token: string | undefined
-  /** What forward-auth answers to a refused call. */
+  /** The status with which forward-auth refuses a call. */
   readonly refusedStatus: 429 | 403
 }
 
 export interface AdminConfig {
   readonly listen: ListenAddress
-  /** Undefined: kept in the data directory. */
+  /** Undefined: the token is stored in the data directory. */
   readonly token: string | undefined
 }
 
-/** PEM files for a connection to Redis or Postgres, read at the start. */
+/** PEM files for a connection to Redis or Postgres, read at start. */
 export interface ClientTlsFiles {
-  /** Whom to believe beside nobody else; undefined: whom the system believes. */
+  /** The only authorities to trust; undefined: those of the system. */
   readonly ca: string | undefined
-  /** What this node shows of itself, both or neither. */
+  /** The client certificate and key of this node, both or neither. */
   readonly cert: string | undefined
   readonly key: string | undefined
-  /** The name in the other side's certificate; undefined: the host of the URL. */
+  /** The name in the server's certificate; undefined: the host of the URL. */
   readonly servername: string | undefined
 }
 
 export interface RedisConfig {
-  /** With its password; `describeRedisUrl` is for people. */
+  /** Contains the password; logs use `describeRedisUrl`. */
   readonly url: string
   /** How long a decision waits for Redis. */
   readonly deadlineMs: number
-  /** What all keys begin with. */
+  /** The prefix of all keys. */
   readonly prefix: string
   readonly layout: 'plain' | 'packed'
   readonly client: 'ioredis' | 'iovalkey' | 'node-redis'
-  /** How long a refusal is remembered here; 0: not at all. */
+  /** How long a refusal is kept in the deny cache; 0: not at all. */
   readonly denyCacheMs: number
-  /** How far off Redis's time may be here before what is near an edge counts before it. */
+  /**
+   * How uncertain the time of Redis may be on this node before a unit that is near the edge of a
+   * window counts before it.
+   */
   readonly clockToleranceMs: number
-  /** How many nodes there are until Redis has told. */
+  /** The assumed number of nodes until Redis has reported it. */
   readonly fleetSize: number
   readonly allowEviction: boolean
   readonly tls: ClientTlsFiles | undefined
 }
 
 export interface DatabaseConfig {
-  /** With its password; `describeDatabase` is for people. */
+  /** Contains the password; logs use `describeDatabase`. */
   readonly url: string
-  /** Those of the URL too. Whether there is TLS at all the URL says. */
+  /** Includes the files that the URL names. The URL decides whether TLS is used at all. */
   readonly tls: ClientTlsFiles | undefined
 }
 
@@ -137,9 +143,9 @@ export type JwtAlgorithm =
   | 'ES512'
   | 'EdDSA'
 
-/** A key whose algorithm is fixed here, never by the token. */
+/** A key with a fixed algorithm, which the token cannot choose. */
 export interface JwtKeyFile {
-  /** Undefined: for tokens that name no key, where it is the only one. */
+  /** Undefined: for tokens that name no key, if it is the only one. */
   readonly kid: string | undefined
   readonly algorithm: JwtAlgorithm
   /** PEM (public key or certificate), a JWK as JSON, or for HS the secret itself. */
@@ -150,99 +156,99 @@ export interface JwtConfig {
   /** The header that carries `Bearer <token>`. */
   readonly header: string
   readonly keys: readonly JwtKeyFile[]
-  /** Keys fetched from here, at most every 10 s. */
+  /** The URL that keys are fetched from, at most every 10 s. */
   readonly jwks: { readonly url: string; readonly algorithms: readonly JwtAlgorithm[] } | undefined
   readonly issuer: string | undefined
   readonly audience: string | undefined
-  /** The claims that are the user and the plan. */
+  /** The claims with the user and the plan. */
   readonly userClaim: string
   readonly planClaim: string
 }
 
 export interface HeaderAttribute {
   readonly attribute: string
-  /** Lower case. */
+  /** In lower case. */
   readonly header: string
-  /** Whether its values may be shown; else they become a hash at the door. */
+  /** Whether its values may be shown; otherwise they are masked when a call arrives. */
   readonly open: boolean
 }
 
 export interface IdentityConfig {
-  /** How many bits of an IPv6 address make a caller: 32 to 64. */
+  /** How many bits of an IPv6 address identify a caller: 32 to 64. */
   readonly ipv6Prefix: number
   readonly apiKey: {
-    /** Lower case. */
+    /** In lower case. */
     readonly header: string
-    /** What a call with an unknown key is: one without a key, or 401. */
+    /** How a call with an unknown key is treated: as one without a key, or with 401. */
     readonly unknown: 'anonymous' | 'refuse'
   }
   readonly keys: readonly KnownKey[]
   readonly jwt: JwtConfig | undefined
-  /** Headers that a trusted proxy sets; from anybody else they are dropped. */
+  /** Headers that a trusted proxy sets; from all other peers they are dropped. */
   readonly proxyHeaders: { readonly user: string | undefined; readonly plan: string | undefined }
   /** Other attributes, each from one header. */
   readonly headers: readonly HeaderAttribute[]
 }
 
 export interface AlertsConfig {
-  /** Where alerts are posted to; undefined: only to the log. */
+  /** The URL that alerts are posted to; undefined: they are only logged. */
   readonly webhook:
     | {
         readonly url: string
-        /** Signs each body; undefined: it is not signed. */
+        /** Signs each body; undefined: bodies are not signed. */
         readonly secret: string | undefined
       }
     | undefined
-  /** What the links to sections of the runbook begin with. */
+  /** The prefix of links to sections of the runbook. */
   readonly runbook: string
-  /** How long a caller may be at zero. */
+  /** How long a caller may be exhausted before an alert. */
   readonly callerExhaustedMs: number
-  /** How long the rules in force may be unconfirmed. */
+  /** How long the active rules may be unconfirmed before an alert. */
   readonly rulesStaleMs: number
-  /** Over how long what is usual is learnt. */
+  /** The time over which the baseline is learnt. */
   readonly baselineMs: number
-  /** Those that are not wanted. */
+  /** The alerts that are turned off. */
   readonly off: readonly AlertName[]
 }
 
 export interface DecisionLogConfig {
   readonly file: string
-  /** The share of callers of which every decision is written: above 0, up to 1. */
+  /** The share of callers whose decisions are all logged: above 0, up to 1. */
   readonly sample: number
-  /** A file that is larger is put aside and a new one begun. */
+  /** A larger file is rotated. */
   readonly maxBytes: number
-  /** How many that were put aside are kept. */
+  /** How many rotated files are kept. */
   readonly keep: number
 }
 
-/** Which versions the embedded rule store keeps, beside the rules as they are. */
+/** Which versions the embedded rule store keeps, in addition to the current rules. */
 interface RulesHistoryConfig {
-  /** The newest so many. */
+  /** How many of the newest versions are kept. */
   readonly versions: number
-  /** None that is older, but the newest hundred all the same; undefined: of any age. */
+  /** The maximum age of a version, except for the newest hundred; undefined: any age. */
   readonly ageMs: number | undefined
 }
 
 export interface Config {
-  /** The file it was read from; undefined: none. */
+  /** The file that was read; undefined: none. */
   readonly file: string | undefined
-  /** A rules file of the user's own; undefined: rules are in the rule store. */
+  /** A rules file of the user; undefined: rules are in the rule store. */
   readonly rules: string | undefined
-  /** Whether a node that starts without any rule is ready all the same, and admits every call. */
+  /** Whether a node that starts without rules is ready nevertheless, and admits every call. */
   readonly allowNoRules: boolean
   readonly dataDir: string
   readonly workers: number
   readonly trustedProxies: readonly Cidr[]
-  /** Which header trusted proxies write. */
+  /** The header that trusted proxies write. */
   readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
-  /** 16 bytes; undefined: kept in Redis, or else in the data directory. */
+  /** 16 bytes; undefined: stored in Redis, or otherwise in the data directory. */
   readonly keySecret: Uint8Array | undefined
   /** Undefined: counters live in memory. */
   readonly redis: RedisConfig | undefined
   /** Undefined: the rule store is files in the data directory. */
   readonly database: DatabaseConfig | undefined
   readonly rulesHistory: RulesHistoryConfig
-  /** Counters that the memory store holds. */
+  /** The maximum number of counters in the memory store. */
   readonly maxCounters: number
   readonly gateway: GatewayConfig
   readonly api: ApiConfig
@@ -255,18 +261,21 @@ export interface Config {
   }
   readonly log: {
     readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-    /** Whether refusals name callers by hash or in clear; secret attributes are never clear. */
+    /**
+     * Whether refusals name callers by hash or in clear text; secret attributes are never in clear
+     * text.
+     */
     readonly callers: 'hash' | 'clear'
   }
   readonly alerts: AlertsConfig
-  /** Undefined: none is written. */
+  /** Undefined: there is no decision log. */
   readonly decisionLog: DecisionLogConfig | undefined
-  /** Whether spans and metrics go to OpenTelemetry, where its API is installed. */
+  /** Whether spans and metrics go to OpenTelemetry, if its API is installed. */
   readonly telemetry: boolean
   readonly shutdown: {
-    /** How long calls are still taken after readiness is gone. */
+    /** How long calls are still accepted after readiness has ended. */
     readonly delayMs: number
-    /** When the process ends at the latest. */
+    /** The time after which the process ends at the latest. */
     readonly withinMs: number
   }
 }

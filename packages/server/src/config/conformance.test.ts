@@ -1,4 +1,4 @@
-/** Every problem a configuration can have is on file with the messages it must give. */
+/** Compares the messages of every problem of a configuration with the stored ones. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parseConfig } from './parse-config.js'
@@ -6,7 +6,7 @@ import { parseConfig } from './parse-config.js'
 const FOLDER = new URL('../../../../conformance/config/', import.meta.url)
 const TOKEN = 'token-0123456789'
 
-/** Codes that cannot come alone. */
+/** Codes that never occur alone. */
 const COMPANIONS: Readonly<Record<string, string>> = { 'more-problems': 'unknown-key' }
 
 const readFixture = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8')

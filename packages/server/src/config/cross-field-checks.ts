@@ -1,4 +1,4 @@
-/** What must hold between settings that are each good by themselves. */
+/** Checks settings against each other, after each is valid by itself. */
 import type { Cidr } from '@sluice/core'
 import { reportAt, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
@@ -47,7 +47,7 @@ function requireToken(
   reportAt(listen.located, 'bad-value', { accepted })
 }
 
-/** A token that is made at the start is drawn at random, and so never the same. */
+/** A generated token is random, and so never equal to another. */
 function refuseSameToken({ apiToken, adminToken }: CheckedSettings): void {
   if (adminToken.located === undefined || adminToken.value === undefined) return
   if (adminToken.value !== apiToken.value) return
@@ -56,7 +56,7 @@ function refuseSameToken({ apiToken, adminToken }: CheckedSettings): void {
   reportAt(adminToken.located, 'duplicate-value', { found: 'the token', accepted })
 }
 
-/** Told of at the later of two, or at the one that was written. */
+/** Reported at the later of the two, or at the one that was written. */
 function refuseClashes({ gatewayListen, apiListen, adminListen }: CheckedSettings): void {
   const listeners = [
     { name: 'the gateway', listen: gatewayListen },
@@ -85,7 +85,7 @@ function refuseWorkers({ workers: { value, located }, redisUrl }: CheckedSetting
   })
 }
 
-/** Told of at the URL: whoever has both most likely added it to a file that had rules. */
+/** Reported at the URL, which was most likely added to a file that had rules. */
 function refuseTwoSources({ rules, databaseUrl }: CheckedSettings): void {
   if (rules.located === undefined || databaseUrl.located === undefined) return
   if (!rules.isRead || !databaseUrl.isRead) return

@@ -1,4 +1,4 @@
-/** Where Postgres is, read from one text. No message shows a password. */
+/** Parses the URL of Postgres. No message shows a password. */
 import { show } from '@sluice/core'
 import { reportAt, nearest, type Located } from '@sluice/core/config-reader'
 import { isLoopback } from '../lib/loopback.js'
@@ -9,12 +9,12 @@ export interface DatabaseTarget {
   readonly host: string
   readonly port: number
   readonly database: string
-  /** Undefined: whoever runs this process. */
+  /** Undefined: the user that runs this process. */
   readonly user: string | undefined
   readonly password: string | undefined
-  /** `verify-ca`: by anybody that is believed, whatever name its certificate has. */
+  /** `verify-ca`: any certificate of a trusted authority, whatever its name. */
   readonly tls: 'off' | 'verify-ca' | 'verify-full'
-  /** As the URL names them. */
+  /** The files that the URL names. */
   readonly files: {
     readonly ca: string | undefined
     readonly cert: string | undefined
@@ -27,7 +27,7 @@ const PORT_MAX = 65_535
 const URL_LENGTH_MAX = 4096
 const HOST_LENGTH_MAX = 253
 const SHOWN_LENGTH_MAX = 40
-/** Longer ones may be anything. */
+/** Longer names of parameters are not shown: they may be anything. */
 const PARAMETER_LENGTH_MAX = 16
 
 const PARAMETERS = ['host', 'port', 'sslmode', 'sslrootcert', 'sslcert', 'sslkey'] as const
@@ -42,11 +42,11 @@ const ACCEPTED_MODES =
   'except on loopback; require does so too'
 
 const WHOLE = /^postgres(?:ql)?:\/\/(?:([^/?]*)@)?([^/?@]*)(?:\/([^?]*))?(?:\?(.*))?$/is
-// Compose and Kubernetes have names with underscores.
+// Compose and Kubernetes use names with underscores.
 const HOST = /^(?:[a-z0-9_-]+\.)*[a-z0-9_-]+\.?$/i
 const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(?:%[a-z0-9._-]+)?$/i
 
-/** What is wrong with a URL. */
+/** The problem of a URL. */
 class BadUrl extends Error {
   readonly accepted: string
 
@@ -75,7 +75,7 @@ export function readDatabaseUrl(located: Located): string | undefined {
   }
 }
 
-/** Throws if the text is no URL of Postgres; the message shows no password. */
+/** Throws if the text is not a Postgres URL; the message shows no password. */
 export function parseDatabaseUrl(url: string): DatabaseTarget {
   try {
     return readTarget(url)
@@ -86,7 +86,7 @@ export function parseDatabaseUrl(url: string): DatabaseTarget {
   }
 }
 
-/** For people: `db.internal:5432/sluice`. */
+/** The address for logs and messages: `db.internal:5432/sluice`. */
 export function describeDatabase({ host, port, database }: DatabaseTarget): string {
   if (isSocket(host)) return `${host}/.s.PGSQL.${port}/${database}`
   return `${host.includes(':') ? `[${host}]` : host}:${port}/${database}`
@@ -216,14 +216,14 @@ function decode(text: string, what: string): string {
     const decoded = decodeURIComponent(text)
     if (!decoded.includes('\0')) return decoded
   } catch {
-    // Told of below.
+    // Reported below.
   }
   throw new BadUrl(`where a % in ${what} is no character`)
 }
 
 /**
- * What may be a password is not shown: all up to the last @, what stands where a port should, what
- * follows the host. Of what is no URL at all, nothing is.
+ * Hides what may be a password: everything up to the last @, the text in place of a port, and what
+ * follows the host. If the text is not a URL at all, nothing is shown.
  */
 function shownUrl(url: string): string {
   const [, scheme, rest = ''] = /^([a-z+]{1,16}:\/\/)(.*)$/is.exec(url) ?? []

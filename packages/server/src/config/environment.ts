@@ -1,6 +1,6 @@
 /**
- * The variables that override the file. Each is read as if it stood in the file, so that both are
- * held to the same and told of in the same words; its name is the field.
+ * The variables that override the file. Each is parsed like the same value in the file, so that
+ * both get the same checks and messages; the name of the variable is the field.
  */
 import { type Cidr, show } from '@sluice/core'
 import {
@@ -22,7 +22,7 @@ import { readFileName, readInteger, WORKERS } from './values.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** All there are, in the order of the documents. */
+/** All variables, in the order of the documentation. */
 export const VARIABLES = [
   'SLUICE_CONFIG',
   'SLUICE_REDIS_URL',
@@ -53,7 +53,7 @@ const UNKNOWN_SHOWN_MAX = 100
 const SERVICE_LINK =
   /_(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_\d+_[A-Z]+(_(ADDR|PORT|PROTO))?)?)$/
 
-/** What the environment gives instead of the file; undefined: nothing. */
+/** The value from the environment that overrides the file; undefined: none. */
 export interface Overrides {
   readonly redisUrl: ExplicitValue<string> | undefined
   readonly storeDeadlineMs: ExplicitValue<number> | undefined
@@ -75,7 +75,7 @@ export interface Overrides {
 
 interface ParsedEnvironment {
   readonly overrides: Overrides
-  /** Asked last: what is wrong between a variable and the file is told of as the variable's. */
+  /** Called last: a conflict between a variable and the file is reported at the variable. */
   readonly finish: () => {
     readonly errors: readonly Problem[]
     readonly warnings: readonly Problem[]
@@ -93,7 +93,7 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
     const located = locateVariable(value, { field: name, report: collector.report })
     return { value: read(located), located }
   }
-  // Checked, so that it is right on the day it counts: nothing speaks gRPC yet.
+  // Checked, although nothing uses gRPC yet, so that the value is valid when something does.
   readVariable('SLUICE_GRPC_LISTEN', readListen)
   const overrides: Overrides = {
     redisUrl: readVariable('SLUICE_REDIS_URL', readRedisUrl),
@@ -129,21 +129,21 @@ function locateVariable(
   return { node: { kind: 'scalar', at: -1, value }, field, report }
 }
 
-/** The same text as a file would have it without quotes. */
+/** Parses the text like an unquoted value in a file. */
 function numeric(located: Located): Located {
   const { node } = located
   if (node.kind !== 'scalar' || !/^-?\d{1,15}$/.test(String(node.value))) return located
   return { ...located, node: { ...node, value: Number(node.value), source: String(node.value) } }
 }
 
-/** The two words that a file would have without quotes, and no others such as 1 or yes. */
+/** Accepts only the two words of an unquoted value in a file, not 1 or yes. */
 function asBoolean(located: Located): Located {
   const { node } = located
   if (node.kind !== 'scalar' || (node.value !== 'true' && node.value !== 'false')) return located
   return { ...located, node: { ...node, value: node.value === 'true' } }
 }
 
-/** Variables are set where the server is started, so their files are looked for there. */
+/** File names in variables are relative to the working directory of the server. */
 function readOwnFileName(located: Located): string | undefined {
   return readFileName(located, '.')
 }
@@ -157,7 +157,10 @@ function readProxyList(located: Located): readonly Cidr[] | undefined {
   )
 }
 
-/** Ignored, because not every variable is ours; told of, because most of these are meant to be. */
+/**
+ * Unknown variables are ignored, because they may belong to other programs, and warned of, because
+ * most are misspelled.
+ */
 function warnOfUnknown(env: Environment): readonly Problem[] {
   const known: readonly string[] = VARIABLES
   const names = Object.keys(env).filter(
@@ -167,7 +170,7 @@ function warnOfUnknown(env: Environment): readonly Problem[] {
 }
 
 function describeUnknown(name: string): Problem {
-  // What they all begin with would make any two of them look alike.
+  // The shared prefix would make any two names similar.
   const words = VARIABLES.map((known) => known.slice(PREFIX.length))
   const word = nearest(name.slice(PREFIX.length), words)
   const suggestion = word === undefined ? undefined : PREFIX + word

@@ -1,6 +1,7 @@
 /**
- * Maps of the configuration and where its values came from. What rules are read with shows whatever
- * it finds; a configuration has secrets in it, so here text that may be one is told by its length.
+ * Reads maps of the configuration and where their values came from. The reader of rules shows
+ * whatever it finds; a configuration contains secrets, so here a text that may be one is described
+ * by its length.
  */
 import {
   reportAt,
@@ -12,27 +13,26 @@ import {
 } from '@sluice/core/config-reader'
 
 /**
- * Keys and tokens have at least so many characters and no field of ours has as many. So what is as
- * long and stands where a field, a map or one of a few words belongs may be a secret that has lost
- * its place.
+ * Keys and tokens have at least this many characters, and no field name has as many. A text of this
+ * length in place of a field, a map or one of a few words may be a misplaced secret.
  */
 export const SECRET_LENGTH_MIN = 16
 
 const EMPTY: MapNode = { kind: 'map', at: -1, entries: new Map(), repeated: [], badKeys: [] }
 
-/** A value with the place it was written at, for complaints that need more than one of them. */
+/** A value with its place, for problems that concern more than one value. */
 export interface ExplicitValue<T> {
-  /** Undefined where it could not be read, which was told of. */
+  /** Undefined if it is invalid, which was reported. */
   readonly value: T | undefined
   readonly located: Located
 }
 
-/** What holds in the end: given by the environment, else by the file, else the default. */
+/** The effective value: from the environment, otherwise from the file, otherwise the default. */
 export interface Setting<T> {
   readonly value: T
   /** Undefined: the default. */
   readonly located: Located | undefined
-  /** Whether it is what was meant. Nothing more is said of one that could not be read. */
+  /** Whether it could be parsed; if not, that was reported, and nothing else is reported of it. */
   readonly isRead: boolean
 }
 
@@ -45,7 +45,7 @@ export function readExplicit<T>(
   return located === undefined ? undefined : { value: read(located), located }
 }
 
-/** Both are read before, so that an override hides no mistake in the file. */
+/** Both are parsed first, so that an override hides no mistake in the file. */
 export function resolveSetting<T>(
   override: ExplicitValue<T> | undefined,
   fromFile: ExplicitValue<T> | undefined,
@@ -57,7 +57,7 @@ export function resolveSetting<T>(
   return { value: value ?? fallback, located, isRead: value !== undefined }
 }
 
-/** A map with these keys and no others. */
+/** A map with exactly these accepted keys. */
 export function readFields(
   located: Located,
   keys: readonly string[],
@@ -111,7 +111,7 @@ export function emptyMap(field: string, report: Located['report']): Located<MapN
   return { node: EMPTY, field, report }
 }
 
-/** The same spot, whose own text is not shown if it may be a secret. */
+/** The same location, whose text is hidden if it may be a secret. */
 export function hideLongText(located: Located): Located {
   const length = lengthOf(located)
   if (length < SECRET_LENGTH_MIN) return located
@@ -120,13 +120,13 @@ export function hideLongText(located: Located): Located {
   )
 }
 
-/** How many characters were written; 0 for a list or a map. */
+/** The number of characters; 0 for a list or a map. */
 export function lengthOf({ node }: Located): number {
   if (node.kind !== 'scalar') return 0
   return (node.source ?? String(node.value)).length
 }
 
-/** The same spot, told of as this and never by what it says. */
+/** The same location with this description instead of its text. */
 export function hideText(
   { node, field, report }: Located,
   found: string | ((code: string) => string),
@@ -135,7 +135,7 @@ export function hideText(
     node,
     field,
     report: (finding) => {
-      // A length says nothing that may not be said.
+      // The length reveals nothing.
       const isOurs = finding.field === field && finding.code !== 'too-long'
       if (!isOurs) return report(finding)
       const shown = typeof found === 'string' ? found : found(finding.code)
@@ -147,7 +147,9 @@ export function hideText(
 /** How much of a value a problem shows. */
 const FOUND_LENGTH_MAX = 64
 
-/** The end of a text about a URL: the problem stands there, and the first letters say little. */
+/**
+ * Shows the end of a text about a URL: the problem is there, and the first characters say little.
+ */
 export function lastPart(found: string): string {
   if (found.length <= FOUND_LENGTH_MAX) return found
   return `…${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S{0,12} /, ' ')}`

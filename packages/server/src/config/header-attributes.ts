@@ -1,7 +1,7 @@
-/** Which attributes callers may set themselves. */
+/** Lists the attributes that callers may set themselves. */
 import type { Config } from './config.js'
 
-/** Those that the configuration reads from a header, which any caller may send. */
+/** The attributes that the configuration reads from a header, which any caller may send. */
 export function headerAttributes({ identity }: Pick<Config, 'identity'>): ReadonlySet<string> {
   return new Set(identity.headers.map(({ attribute }) => attribute))
 }

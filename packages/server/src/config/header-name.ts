@@ -1,4 +1,4 @@
-/** Names of headers that say who calls. */
+/** Parses the names of headers that identify callers. */
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideLongText } from './fields.js'
 
@@ -6,13 +6,16 @@ const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
 const NAME_LENGTH_MAX = 64
 const ACCEPTED = 'the name of a header such as x-tenant-id: letters, digits and "-"'
 
-/** In CGI, WSGI and their heirs `x_user` is `x-user`, so a caller could write one for the other. */
+/**
+ * CGI, WSGI and similar servers read `x_user` as `x-user`, so a caller could send one for the
+ * other.
+ */
 const ALIAS = /[_.]/
 const ACCEPTED_PLAIN =
   'a name without "_" and ".", such as x-tenant-id; ' +
   'other programs read them as "-", and the gateway drops such aliases'
 
-/** They are about the message and its way, not about who sent it. */
+/** These headers describe the message and its connection, not its sender. */
 const NO_IDENTITY: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -40,10 +43,10 @@ const NO_IDENTITY: ReadonlySet<string> = new Set([
   'x-rewrite-url',
 ])
 
-/** Whoever can read a log or the dashboard could be any caller. */
+/** If these were shown, a reader of a log or of the dashboard could impersonate any caller. */
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization'])
 
-/** In lower case. */
+/** Returns the name in lower case. */
 function readHeaderName(located: Located): string | undefined {
   const shown = hideLongText(located)
   const text = readText(shown, { accepted: ACCEPTED, most: NAME_LENGTH_MAX })
@@ -60,7 +63,7 @@ export function isCredential(header: string): boolean {
   return CREDENTIALS.has(header)
 }
 
-/** Each header has one meaning: read as two, a key could be shown as an open attribute. */
+/** Each header has one meaning: with two, a key could be shown as an open attribute. */
 export class HeaderNames {
   readonly #fieldByName = new Map<string, string>()
 
@@ -69,7 +72,7 @@ export class HeaderNames {
     return name === undefined || !this.take(name, located) ? undefined : name
   }
 
-  /** Whether nothing else is read from it; told of if it is. Also for defaults. */
+  /** Whether nothing else is read from the header; reports it otherwise. Also for defaults. */
   take(name: string, located: Located): boolean {
     const field = this.#fieldByName.get(name)
     if (field === undefined) {

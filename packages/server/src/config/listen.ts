@@ -1,4 +1,4 @@
-/** Addresses to listen at: how they are written, and which two of them clash. */
+/** Parses listen addresses, and finds two that conflict. */
 import { formatAddress, parseAddress } from '@sluice/core'
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
@@ -11,7 +11,7 @@ const ACCEPTED =
 
 const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
 const NAME = new RegExp(`^${LABEL}(\\.${LABEL})*$`)
-/** `127.1` and `0x7f.1` are addresses to some readers and names to others, so they are neither. */
+/** Some parsers read `127.1` and `0x7f.1` as addresses and others as names, so both are refused. */
 const NUMERIC_END = /(^|\.)(\d+|0x[0-9a-f]*)$/
 
 export function readListen(located: Located): ListenAddress | undefined {
@@ -34,7 +34,7 @@ function parseHost(host: string): string | undefined {
   return NAME.test(host) && !NUMERIC_END.test(host) ? host : undefined
 }
 
-/** One spelling of an address. IPv4 that is written as IPv6 is IPv4. */
+/** Returns the canonical spelling of an address. IPv4-mapped IPv6 becomes IPv4. */
 function parseV6(text: string): string | undefined {
   const isV6 = text.includes(':') && !text.includes('%')
   const address = isV6 ? parseAddress(text) : undefined
@@ -46,8 +46,8 @@ export function formatListen({ host, port }: ListenAddress): string {
 }
 
 /**
- * Whether the second of two could fail because the first is there. Errs towards yes: `localhost`
- * may be 127.0.0.1 or ::1, and `::` takes in IPv4.
+ * Whether the second listener could fail because of the first. Errs towards yes: `localhost` may be
+ * 127.0.0.1 or ::1, and `::` includes IPv4.
  */
 export function isClash(one: ListenAddress, other: ListenAddress): boolean {
   if (one.port !== other.port || one.port === 0) return false

@@ -1,4 +1,4 @@
-/** URLs that the server itself asks: of upstreams, of keys for tokens, of a webhook. */
+/** Parses URLs that the server itself requests: of upstreams, of keys for tokens, of a webhook. */
 import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideText } from './fields.js'
@@ -6,20 +6,22 @@ import { isLoopback } from '../lib/loopback.js'
 
 const URL_LENGTH_MAX = 2048
 const SHOWN_MAX = 64
-/** Where what is wrong with it must fit in as well. */
+/** Leaves room for the problem in the same message. */
 const SHOWN_BESIDE_MAX = 30
 const ACCEPTED_UPSTREAM = 'http:// or https:// and a host, such as http://127.0.0.1:3000'
 const ACCEPTED_WEBHOOK =
   'http:// or https:// and where alerts go, such as https://alerts.example/sluice'
 const ACCEPTED_JWKS = 'https:// and where the keys are, such as https://issuer.example/jwks.json'
 
-/** They hand out credentials of the machine to whoever asks from it. */
+/** These services hand out credentials of the machine to any local client. */
 const FORBIDDEN = ['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::254'].flatMap((text) => {
   const cidr = parseCidr(text)
   return 'problem' in cidr ? [] : cidr
 })
 
-/** By its bits: IPv4 that is written as IPv6 is IPv4. A name is no address, and not looked up. */
+/**
+ * Compares bits, so IPv4-mapped IPv6 is IPv4. A name is not an address, and is not resolved here.
+ */
 export function isForbidden(host: string): boolean {
   const address = parseAddress(host)
   return address !== undefined && FORBIDDEN.some((cidr) => cidrContains(cidr, address))
@@ -47,7 +49,7 @@ export function readJwksUrl(located: Located): string | undefined {
   return refuse(located, 'without TLS', `https://, or http:// to loopback; ${why}`)
 }
 
-/** With many services the path is the secret, so messages have no more of it than the host. */
+/** The path of many webhooks is a secret, so messages show the host at most. */
 export function readWebhookUrl(located: Located): string | undefined {
   return readUrl(hidePath(located), ACCEPTED_WEBHOOK)?.href
 }
@@ -93,10 +95,10 @@ function refuse(located: Located, what: string, accepted: string): undefined {
   })
 }
 
-/** A colon that begins neither `//` nor a port, and stands in no IPv6 address. */
+/** A colon that begins neither `//` nor a port, and is not in an IPv6 address. */
 const PASSWORD = /(?<!\[[^\]]*):(?!\/\/|\d{1,5}(?:[/?#]|$)).*$/s
 
-/** Without what may be a password: before the last `@`, after `?`, after a colon out of place. */
+/** Hides what may be a password: before the last `@`, after `?`, after a misplaced colon. */
 function describeUrl({ node }: Located, most = SHOWN_MAX): string {
   if (node.kind !== 'scalar') return node.kind === 'list' ? 'a list' : 'a map'
   if (typeof node.value !== 'string') return show(node.source ?? node.value)

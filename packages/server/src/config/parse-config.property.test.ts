@@ -13,9 +13,9 @@ const TEXTS = ['', 'valid/'].flatMap((folder) =>
 )
 
 const RUNS = 500
-/** So long that what is left of one after a cut could still be one. */
+/** Long enough that the rest of one after a cut could still be a secret. */
 const SECRETS = ['zQ7'.repeat(14), 'wX9'.repeat(14)]
-/** A piece of a secret that is no piece of anything else here. */
+/** A piece of a secret that occurs nowhere else here. */
 const PIECES = ['zQ7zQ7', 'wX9wX9']
 const SECRET_TEXT = `
 identity:
@@ -32,7 +32,7 @@ database: { url: "postgres://me:${SECRETS[0]}@10.0.0.1/rules", tls: { ca: ca.pem
 
 type Env = Readonly<Record<string, string>>
 
-/** Every problem says what it must, on one line, whatever was parsed. */
+/** Checks that every problem is complete and on one line, whatever was parsed. */
 function checkProblems(text: string | undefined, env: Env = {}): void {
   // The two files have names of different lengths, and so two tokens.
   const readFile = (path: string) => `token-0123456789-${path.length}`

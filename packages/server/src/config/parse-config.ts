@@ -1,6 +1,6 @@
 /**
- * The configuration of a server: a YAML or JSON file, the environment over it, defaults below. Read
- * as rules are, with every problem told of at once and its place.
+ * Parses the configuration of a server: a YAML or JSON file, overridden by the environment, over
+ * defaults. Like the reader of rules, it reports all problems at once, each with its place.
  */
 import { dirname, resolve } from 'node:path'
 import {
@@ -30,7 +30,7 @@ import { readRedis } from './parse-redis.js'
 import { readTrustedProxies } from './trusted-proxies.js'
 import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
 
-/** Of a file: 10,000 keys with their users take less than half of it. */
+/** The maximum size of a file: 10,000 keys with their users take less than half of it. */
 const TEXT_LENGTH_MAX = 4 * 1024 * 1024
 const DATA_DIR = '.sluice'
 const MAX_COUNTERS = { least: 1000, most: MEMORY_COUNTERS_MAX }
@@ -40,7 +40,7 @@ const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 const CALLERS = ['hash', 'clear'] as const
 const DELAY = { least: '0ms', most: '60s' }
 const DELAY_MS_DEFAULT = 1000
-/** The least is what is kept whatever its age. */
+/** The minimum is the number of versions that are kept whatever their age. */
 const HISTORY_VERSIONS = { least: 100, most: 1_000_000 }
 const HISTORY_VERSIONS_DEFAULT = 10_000
 const HISTORY_AGE = { least: '1d', most: '3650d' }
@@ -74,10 +74,10 @@ const FIELDS: readonly string[] = [
 type ConfigProblem = Omit<Problem, 'rule'>
 
 export interface ParseConfigOptions {
-  /** Where the text is from. Named in messages, and files are looked for beside it. */
+  /** The file of the text. Messages name it, and relative file names start at its folder. */
   readonly file: string | undefined
   readonly env: Environment
-  /** For the files that tokens are in; may throw. */
+  /** Reads the files of tokens; may throw. */
   readonly readFile: (path: string) => string
 }
 
@@ -88,10 +88,10 @@ export interface ParsedConfig {
   readonly warnings: readonly ConfigProblem[]
 }
 
-/** Never throws. Without a text everything is as the environment says, or by default. */
+/** Never throws. Without a text, every value is from the environment or the default. */
 export function parseConfig(text: string | undefined, options: ParseConfigOptions): ParsedConfig {
   const { file, env, readFile } = options
-  // Editors of one system begin a file with a mark that is no part of the first line.
+  // Some editors begin a file with a byte order mark, which is not part of the first line.
   const plain = (text ?? '').replace(/^\ufeff/, '')
   const collector = createDiagnostics({ file, strict: false, text: plain })
   const environment = readEnvironment(env)
@@ -118,12 +118,12 @@ function readRoot(text: string, report: Located['report']): Located<MapNode> | u
     return undefined
   }
   const { root } = tree
-  // A file in which every line is a comment asks for the defaults.
+  // A file with only comments means the defaults.
   if (root.kind === 'scalar' && root.value === null) return emptyMap(DOCUMENT, report)
   return readFields({ node: root, field: DOCUMENT, report }, FIELDS)
 }
 
-/** What cannot be read may be a secret: its place is told, and what is wrong, but no text of it. */
+/** Text that cannot be parsed may be a secret: the problem shows its place and no text. */
 function hideSource<T extends { readonly found: string; readonly why?: string }>(problem: T): T {
   const found = problem.found.startsWith('"') ? 'this place' : problem.found
   const shown = found.startsWith('the tag ') ? 'a tag' : found
@@ -206,7 +206,7 @@ function readRulesHistory(root: Located<MapNode>): Config['rulesHistory'] {
   }
 }
 
-/** How it refuses, logs and ends. */
+/** Settings of refusals, logs and shutdown. */
 function readRuntimeSettings(
   root: Located<MapNode>,
 ): Pick<Config, 'refusals' | 'log' | 'shutdown'> {

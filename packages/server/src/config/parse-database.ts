@@ -1,4 +1,4 @@
-/** `database`: the Postgres that holds rules, where nodes share them. */
+/** Parses `database`: the Postgres of a rule store that nodes share. */
 import { resolve } from 'node:path'
 import { reportAt, fieldOf, type MapNode, type Located } from '@sluice/core/config-reader'
 import { readClientTls } from './client-tls.js'
@@ -8,7 +8,7 @@ import type { Overrides } from './environment.js'
 import { readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 
 const FILES = ['ca', 'cert', 'key'] as const
-/** What the same file is called in a URL. */
+/** The name of the same file in a URL. */
 const PARAMETERS = { ca: 'sslrootcert', cert: 'sslcert', key: 'sslkey' } as const
 
 export interface ParsedDatabase {
@@ -36,7 +36,7 @@ export function readDatabase(
   }
   const target = parseDatabaseUrl(value)
   if (tls !== undefined && target.tls === 'off') refuseTls(tls.located)
-  // Variables are set where the server is started, so their files are looked for there.
+  // File names in variables are relative to the working directory of the server.
   const place = overrides.databaseUrl === undefined ? folder : '.'
   const files = mergeFiles(target, place, tls?.value)
   if (url.located !== undefined) checkFiles(target, files, { url: url.located, tls: tls?.located })
@@ -59,7 +59,7 @@ function mergeFiles(
   }
 }
 
-/** Each file once, and of a certificate and its key both or neither. */
+/** Each file is named once, and certificate and key both or neither. */
 function checkFiles(
   target: DatabaseTarget,
   files: ClientTlsFiles,
@@ -86,12 +86,12 @@ function checkFiles(
   reportAt(tls, 'missing-field', { field: `${tls.field}.${missing}`, found: 'nothing', accepted })
 }
 
-/** Where one of two that were written could not be read, that was told of. */
+/** If one of two values is invalid, that was already reported. */
 function hasBoth(tls: Located | undefined): boolean {
   return tls?.node.kind === 'map' && tls.node.entries.has('cert') && tls.node.entries.has('key')
 }
 
-/** Settings of a database that nobody names would quietly mean rules for each node. */
+/** Settings of a database without its URL would silently mean separate rules for each node. */
 function requireUrl(root: Located<MapNode>, map: Located<MapNode>): void {
   const located = fieldOf(root, 'database')
   if (located === undefined || map.node.entries.size === 0) return

@@ -1,4 +1,4 @@
-/** `decisionLog`: whether decisions are written down, and of how many callers. */
+/** Parses `decisionLog`: whether decisions are logged, and of which share of callers. */
 import {
   reportAt,
   fieldOf,
@@ -13,7 +13,7 @@ import { readFields } from './fields.js'
 import { readFileName, readInteger } from './values.js'
 
 const SAMPLE_DEFAULT = 0.01
-/** Where smaller shares would have no caller in most logs. */
+/** With smaller shares, most logs would contain no caller. */
 const SAMPLE_MIN = 0.000_001
 const MAX_BYTES = { least: 65_536, most: 2 ** 40 }
 const MAX_BYTES_DEFAULT = 64 * 1024 * 1024

@@ -1,4 +1,4 @@
-/** `gateway`: where it listens, where calls go, and how long each step may take. */
+/** Parses `gateway`: its listener, its upstreams, and its timeouts. */
 import { type PathPattern, parsePattern } from '@sluice/core'
 import {
   reportAt,
@@ -34,12 +34,12 @@ const MAX_HELD = { least: 0, most: 100_000 }
 const MAX_HELD_DEFAULT = 1000
 const TIMEOUT = { least: '100ms', most: '1h' }
 const WEBSOCKET_IDLE = { least: '100ms', most: '24h' }
-/** As Envoy has it; applications that ping, as most do every half minute, never meet it. */
+/** The default of Envoy; applications that ping, usually every half minute, never reach it. */
 const WEBSOCKET_IDLE_MS_DEFAULT = 300_000
 const ACCEPTED_PREFIX = 'a plain path such as /v1, which is for /v1 and all below it'
 const ACCEPTED_REQUIRE_USER = 'true, false, or a list of paths such as /v1/*'
 
-/** Every path: `/*` is what lies below `/`, not `/` itself. */
+/** Every path: `/*` is everything below `/`, not `/` itself. */
 const EVERY_PATH: readonly PathPattern[] = [
   { text: '/', segments: [{ literal: '' }], wildcard: false },
   { text: '/*', segments: [], wildcard: true },
@@ -100,7 +100,7 @@ export function readGateway(
   return { config, listen }
 }
 
-/** An upstream for all paths, with the defaults. */
+/** One upstream for all paths, with the defaults. */
 export function upstreamAt(origin: string): Upstream {
   const most = CONNECTIONS_DEFAULT
   return { prefix: '/', origin, host: 'preserve', connections: most, websockets: most }

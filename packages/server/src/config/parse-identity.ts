@@ -1,4 +1,4 @@
-/** `identity`: what says who calls, and how far it is believed. */
+/** Parses `identity`: what identifies a caller, and how far it is trusted. */
 import { IPV6_PREFIX_DEFAULT, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '@sluice/core'
 import {
   reportAt,
@@ -24,7 +24,7 @@ const IPV6_PREFIX = { least: IPV6_PREFIX_MIN, most: IPV6_PREFIX_MAX }
 const API_KEY_HEADER = 'x-api-key'
 const UNKNOWN = ['anonymous', 'refuse'] as const
 const HEADERS = { items: 'attributes', most: 32 }
-/** Read from elsewhere. From a header, any caller could name its own. */
+/** Attributes with another source. From a header, any caller could set its own. */
 const RESERVED: readonly string[] = [
   'ip',
   'api_key',
@@ -40,7 +40,7 @@ const FIELDS: readonly string[] = ['ipv6Prefix', 'apiKey', 'keys', 'jwt', 'proxy
 
 export interface ParsedIdentity {
   readonly config: IdentityConfig
-  /** Where headers of proxies are named; undefined: nowhere. */
+  /** Where the headers of proxies are named; undefined: nowhere. */
   readonly proxyHeaders: Located | undefined
 }
 

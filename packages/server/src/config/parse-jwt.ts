@@ -1,4 +1,4 @@
-/** `identity.jwt`: which tokens are believed, and which of their claims are the user and plan. */
+/** Parses `identity.jwt`: which tokens are trusted, and which claims are the user and plan. */
 import {
   reportAt,
   fieldName,
@@ -141,7 +141,7 @@ function readPublicAlgorithm(located: Located): JwtAlgorithm | undefined {
   const accepted = PUBLIC_ALGORITHMS.join(', ')
   const algorithm = readWord(located, ALGORITHMS, accepted)
   if (algorithm === undefined || PUBLIC_ALGORITHMS.includes(algorithm)) return algorithm
-  // With a public key taken for its secret, anybody could sign.
+  // If a public key were used as an HMAC secret, any caller could sign.
   const why = 'keys that are fetched are public, and HS needs a secret'
   return reportAt(located, 'bad-value', { accepted: `${accepted}; ${why}` })
 }

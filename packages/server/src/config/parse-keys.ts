@@ -1,4 +1,4 @@
-/** `identity.keys`: the API keys that are known, and whose they are. */
+/** Parses `identity.keys`: the known API keys and their users. */
 import {
   reportAt,
   fieldName,
@@ -23,7 +23,7 @@ export function readKeys(located: Located): readonly KnownKey[] | undefined {
   return readItems(hideWithin(located), KEYS, (item) => readKey(item, fieldByHash))
 }
 
-/** No long text below this place is shown, whichever field it has slipped into. */
+/** Hides every long text below this place, whichever field it is in. */
 function hideWithin({ node, field, report }: Located): Located {
   return {
     node,
@@ -36,8 +36,8 @@ function hideWithin({ node, field, report }: Located): Located {
 }
 
 /**
- * Whether a word is nearly a field, and so may be shown. `key:abc` without a space, and what comes
- * after a comma in a key without quotes, are read as fields too.
+ * Whether a word is similar to a field, and so may be shown. `key:abc` without a space, and text
+ * after a comma in an unquoted key, are parsed as fields too.
  */
 function isSlip(word: string): boolean {
   return /^[a-z0-9]{1,8}$/i.test(word) && nearest(word, FIELDS) !== undefined

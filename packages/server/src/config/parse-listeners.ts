@@ -1,4 +1,4 @@
-/** `api` and `admin`: where they listen, and the tokens without which they listen to nobody. */
+/** Parses `api` and `admin`: their listeners, and the tokens that they require. */
 import { type MapNode, readOptional, type Located } from '@sluice/core/config-reader'
 import type { AdminConfig, ApiConfig, ListenAddress } from './config.js'
 import type { Overrides } from './environment.js'
@@ -17,7 +17,7 @@ const API_LISTEN: ListenAddress = { host: '127.0.0.1', port: 8081 }
 const ADMIN_LISTEN: ListenAddress = { host: '127.0.0.1', port: 9090 }
 const REFUSED_STATUSES = [429, 403] as const
 
-/** What is read where, and what overrides it. */
+/** The files that a section may read, and the variables that override it. */
 export interface ConfigSources extends FileAccess {
   readonly overrides: Overrides
 }
@@ -65,7 +65,7 @@ export function readAdmin(
   return { config: { listen: listen.value, token: token.value }, listen, token }
 }
 
-/** The file is left alone where a variable has the token: it may be there for other machines. */
+/** The file is not read if a variable has the token: it may exist only on other machines. */
 function readListenerToken(
   map: Located<MapNode>,
   override: ExplicitValue<string> | undefined,

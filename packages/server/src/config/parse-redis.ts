@@ -1,4 +1,4 @@
-/** `redis`: where counters live that several nodes share. */
+/** Parses `redis`: the counter store that nodes share. */
 import {
   reportAt,
   fieldOf,
@@ -25,7 +25,7 @@ const FLEET_SIZE = { least: 1, most: 100_000 }
 const LAYOUTS = ['plain', 'packed'] as const
 const CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const
 const PREFIX_DEFAULT = 'sluice'
-/** Neither what Redis reads as a tag or a pattern, nor what ends a word in its commands. */
+/** Excludes what Redis reads as a hash tag or a pattern, and what ends a word in its commands. */
 const PREFIX = /^[A-Za-z0-9._:-]{1,64}$/
 const ACCEPTED_PREFIX = '1 to 64 letters, digits, ".", "_", ":" and "-"'
 
@@ -81,7 +81,7 @@ export function readRedis(
   return { config: { url: value, ...config }, url }
 }
 
-/** Settings of a Redis that nobody names would quietly mean a limit for each node. */
+/** Settings of a Redis without its URL would silently mean separate limits for each node. */
 function requireUrl(root: Located<MapNode>, map: Located<MapNode>): void {
   const located = fieldOf(root, 'redis')
   if (located === undefined || map.node.entries.size === 0) return

@@ -1,4 +1,4 @@
-/** Where Redis is, read as the store reads it. No message shows a password: the store's do not. */
+/** Parses the URL of Redis with the parser of the store, whose messages show no password. */
 import { reportAt, type Located } from '@sluice/core/config-reader'
 import { parseRedisUrl } from '@sluice/limiter/redis'
 import { messageOf } from '../lib/message-of.js'

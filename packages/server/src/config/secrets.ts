@@ -1,4 +1,4 @@
-/** Tokens, API keys and the secret of the key hash: taken in, and never said again. */
+/** Parses tokens, API keys and the key hash secret, none of which is ever shown. */
 import { createHash } from 'node:crypto'
 import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideText, lengthOf, SECRET_LENGTH_MIN } from './fields.js'
@@ -7,7 +7,7 @@ import { readFileName } from './values.js'
 const TOKEN_LENGTH_MAX = 1024
 const API_KEY_LENGTH_MAX = 512
 const KEY_SECRET_BYTES = 16
-/** What a header can carry without being trimmed or split. */
+/** Characters that a header can carry without being trimmed or split. */
 const VISIBLE = /^[\x21-\x7e]+$/
 const ACCEPTED_TOKEN = `${SECRET_LENGTH_MIN} to ${TOKEN_LENGTH_MAX} visible ASCII characters`
 const ACCEPTED_API_KEY =
@@ -23,7 +23,7 @@ function isSecret(text: string, most: number): boolean {
 
 interface SecretText {
   readonly text: string | undefined
-  /** Its messages have the length of the text and nothing else of it. */
+  /** Its messages show only the length of the text. */
   readonly located: Located
 }
 
@@ -37,7 +37,7 @@ function readSecretText(located: Located, accepted: string): SecretText {
   return { text, located: hideText(located, `of ${lengthOf(located)} characters, not shown`) }
 }
 
-/** A bearer token that stands in the environment. */
+/** Parses a bearer token of the environment. */
 export function readToken(located: Located): string | undefined {
   const { text, located: hidden } = readSecretText(located, ACCEPTED_TOKEN)
   if (text === undefined || isSecret(text, TOKEN_LENGTH_MAX)) return text
@@ -45,14 +45,14 @@ export function readToken(located: Located): string | undefined {
 }
 
 export interface FileAccess {
-  /** Names of files are taken from here. */
+  /** File names are relative to this folder. */
   readonly folder: string
   readonly readFile: (path: string) => string
 }
 
 /**
- * A bearer token in a file of its own, with or without a line end. The name of the file is not
- * shown either: the token itself is sometimes written there.
+ * Reads a bearer token from its file, with or without a line end. The name of the file is not shown
+ * either: sometimes the token itself is written there.
  */
 export function readTokenFile(
   located: Located,
@@ -73,13 +73,13 @@ export function readTokenFile(
   }
 }
 
-/** `ENOENT` and the like: what else an error says may be anything. */
+/** Shows only a code such as `ENOENT`: the rest of an error may contain anything. */
 function codeOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' && /^[A-Z]{1,12}$/.test(code) ? code : 'it failed'
 }
 
-/** SHA-256 of an API key that is written in clear. */
+/** SHA-256 of an API key in clear text. */
 export function readApiKey(located: Located): string | undefined {
   const { text, located: hidden } = readSecretText(located, ACCEPTED_API_KEY)
   if (text === undefined) return undefined
@@ -87,7 +87,7 @@ export function readApiKey(located: Located): string | undefined {
   return reportAt(hidden, 'bad-value', { accepted: ACCEPTED_API_KEY })
 }
 
-/** SHA-256 of an API key. Not shown if it is none: it may be the key itself. */
+/** SHA-256 of an API key. An invalid value is not shown: it may be the key itself. */
 export function readApiKeyHash(located: Located): string | undefined {
   const accepted = 'the SHA-256 of a key, 64 hex digits'
   const { text, located: hidden } = readSecretText(located, accepted)
@@ -96,7 +96,7 @@ export function readApiKeyHash(located: Located): string | undefined {
   return reportAt(hidden, 'bad-value', { accepted })
 }
 
-/** 16 bytes: as they are, or what a text is hashed to. */
+/** 16 bytes: given directly, or hashed from a text. */
 export function readKeySecret(located: Located): Uint8Array | undefined {
   const { text, located: hidden } = readSecretText(located, ACCEPTED_KEY_SECRET)
   if (text === undefined) return undefined

@@ -1,4 +1,4 @@
-/** The proxies whose word about the client is believed. */
+/** Parses the list of proxies whose headers about the client are trusted. */
 import { type Cidr, parseTrustedProxies } from '@sluice/core'
 import {
   reportAt,
@@ -17,7 +17,7 @@ export function readTrustedProxies(located: Located): readonly Cidr[] | undefine
   return list === undefined ? undefined : readProxies(located, itemsOf(list))
 }
 
-/** Undefined if one of them is bad: nothing is then known of the whole. */
+/** Undefined if one entry is invalid, since the list is then incomplete. */
 export function readProxies(
   list: Located,
   locatedItems: readonly Located[],

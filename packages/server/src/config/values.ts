@@ -1,4 +1,4 @@
-/** The few kinds of values that the fields of a configuration have. */
+/** Parsers for the types of values in a configuration. */
 import { resolve } from 'node:path'
 import {
   reportAt,
@@ -14,7 +14,7 @@ import {
 import type { TlsFiles } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 
-/** Given in the file or by a variable. */
+/** The bounds of `workers`, in the file and in its variable. */
 export const WORKERS = { least: 1, most: 64 }
 
 const FILE_NAME_LENGTH_MAX = 4096
@@ -31,7 +31,7 @@ export function readInteger(
   return reportAt(located, 'bad-number', { accepted })
 }
 
-/** One of a few words. */
+/** One of a set of words. */
 export function readWord<T extends string>(
   located: Located,
   choices: readonly T[],
@@ -40,7 +40,7 @@ export function readWord<T extends string>(
   return readChoice(hideLongText(located), choices, accepted)
 }
 
-/** One of a few numbers. */
+/** One of a set of numbers. */
 export function readStatus<T extends number>(
   located: Located,
   choices: readonly T[],
@@ -54,7 +54,7 @@ export function readStatus<T extends number>(
   )
 }
 
-/** Milliseconds. */
+/** A duration in milliseconds. */
 export function readDuration(
   located: Located,
   { least, most }: { readonly least: string; readonly most: string },
@@ -69,18 +69,18 @@ export function readDuration(
   return reportAt(located, 'bad-duration', { accepted })
 }
 
-/** Text that must say something: a name, an issuer, a claim. */
+/** Text that must not be empty: a name, an issuer, a claim. */
 export function readName(located: Located, what: string, most: number): string | undefined {
   const accepted = `${what}, 1 to ${most} characters`
   const text = readText(located, { accepted, most })
   return text === '' ? reportAt(located, 'bad-value', { accepted }) : text
 }
 
-/** The whole name of a file. Whether there is one is found when it is opened. */
+/** The absolute name of a file. Whether it exists is found when it is opened. */
 export function readFileName(located: Located, folder: string): string | undefined {
   const text = readText(located, { accepted: ACCEPTED_FILE, most: FILE_NAME_LENGTH_MAX })
   if (text === undefined) return undefined
-  // The system would end the name at a zero character, and open another file than is named.
+  // The system would end the name at a zero character, and open another file.
   if (text === '' || text.includes('\0')) {
     return reportAt(located, 'bad-value', { accepted: ACCEPTED_FILE })
   }
@@ -100,7 +100,7 @@ export function readTls(located: Located, folder: string): TlsFiles | undefined 
   return cert === undefined || key === undefined ? undefined : { cert, key }
 }
 
-/** What the items of a list are read as, without those that could not be. */
+/** The parsed items of a list, without invalid ones. */
 export function readItems<T>(
   located: Located,
   shape: { readonly items: string; readonly most: number },

@@ -13,7 +13,7 @@ export class BodyMemory {
     this.#max = max
   }
 
-  /** Whether there was room; then each byte is given back with `release`. */
+  /** Whether there was room; if so, each byte is returned with `release`. */
   reserve(bytes: number): boolean {
     if (this.#used + bytes > this.#max) return false
     this.#used += bytes

@@ -15,7 +15,7 @@ const UPGRADE = [
   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
 ]
 
-/** A gateway whose store answers when the test says so. */
+/** A gateway whose store answers when the test resolves it. */
 function setUp() {
   const { config } = parseConfig('', { file: 'f', env: {}, readFile: () => '' })
   if (config === undefined) throw new Error('no configuration')

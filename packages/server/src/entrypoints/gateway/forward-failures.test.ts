@@ -39,11 +39,11 @@ describe('the gateway', () => {
       else response.end('ok')
       isDying = !isDying
     })
-    // A connection that answered before: the second call on it is sent anew.
+    // A kept connection: the second call on it is retried.
     expect((await sendRequest(port, {})).status).toBe(200)
     expect((await sendRequest(port, {})).status).toBe(200)
     expect(requests).toEqual(['GET', 'GET', 'GET'])
-    // With a body it is not, nor where the connection was a new one.
+    // A call with a body is not retried, nor one on a new connection.
     requests.length = 0
     isDying = true
     expect((await sendRequest(port, { method: 'POST' }, 'x')).status).toBe(502)

@@ -13,7 +13,7 @@ afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.destroy()
   const closing = front
   front = undefined
-  // Whatever became of the calls, no memory is kept for their bodies.
+  // Whatever the result of the calls, no memory stays reserved for their bodies.
   await vi.waitUntil(() => closing === undefined || closing.inFlight() === 0, SOON)
   const used = closing?.gathered.used()
   await closing?.close()
@@ -31,7 +31,7 @@ interface Client {
   readonly hasEnded: () => boolean
 }
 
-/** A client that sends exactly these bytes, and more when the test says so. */
+/** A client that sends exactly these bytes, and more when the test writes them. */
 function send(port: number, bytes: string): Client {
   const socket = connect(port, '127.0.0.1')
   let text = ''
@@ -50,7 +50,7 @@ const post = (framing: string, version = '1.1') =>
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-/** Answers with the number of bytes that came. */
+/** Answers with the number of bytes that arrived. */
 const count: RequestListener = (request, response) => {
   let bytes = 0
   request.on('data', (chunk: Buffer) => (bytes += chunk.length))
@@ -272,7 +272,7 @@ describe('a body that arrives too slowly', () => {
     let taken = 0
     const { port, failures, slowUploads } = await start(() => {}, {
       timeouts: { stallMs: 400 },
-      // As undici does with a socket that is full: the end is not read before there is room.
+      // Like undici with a full socket: the end is not read before there is room.
       dispatch: (({ body }, handler) => {
         handler.onConnect?.((error) => handler.onError?.(error ?? new Error('aborted')))
         if (!(body instanceof PassThrough)) throw new Error('no stream')
@@ -338,7 +338,7 @@ test('a client is not blamed for a body that Node does not read behind an unread
   client.socket.write(post('Content-Length: 500000'))
   await sleep(200)
   client.socket.write(Buffer.alloc(500_000))
-  // Longer than a client without a byte has.
+  // Longer than a client may send nothing.
   await sleep(6000)
   client.socket.resume()
   await vi.waitUntil(() => client.text().includes('bytes: 500000'), SOON)

@@ -1,4 +1,4 @@
-/** A real upstream and a real front, with nothing but the forwarder between them. */
+/** A real upstream and a real listener, with only the forwarder between them. */
 import {
   createServer,
   type IncomingMessage,
@@ -33,7 +33,7 @@ function listen(server: Server): Promise<number> {
 export interface Front {
   readonly port: number
   readonly failures: UpstreamFailure[]
-  /** Calls whose body came too slowly. */
+  /** Calls whose body arrived too slowly. */
   readonly slowUploads: () => number
   /** The memory reserved for bodies. */
   readonly gathered: BodyMemory
@@ -48,7 +48,7 @@ export async function startFront(
   more: {
     readonly upstream?: Partial<Upstream>
     readonly timeouts?: Partial<typeof TIMEOUTS>
-    /** In place of undici. */
+    /** Replaces undici. */
     readonly dispatch?: Pool['dispatch']
   } = {},
 ): Promise<Front> {
@@ -88,7 +88,7 @@ export async function startFront(
       onSlowUpload: () => slowUploads++,
     })
   })
-  // As the listener does: each call that a client sends without waiting listens for the end.
+  // Like the listener: each pipelined call of a client listens for the end.
   front.on('connection', (socket) => socket.setMaxListeners(0))
   const port = await listen(front)
   return {

@@ -1,5 +1,5 @@
 /**
- * One admitted call to its upstream and back. Bodies are streamed; only a small one, or the
+ * Forwards one admitted call to its upstream. Bodies are streamed; only a small body, or the
  * beginning of one when connections are scarce, is read before a connection is taken.
  */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
@@ -19,19 +19,19 @@ export interface ForwardOptions {
   /** Path and query as the client sent them. */
   readonly path: string
   readonly headers: FlatHeaders
-  /** Rate limit headers of the answer, whoever gives it. */
+  /** The rate limit headers of the response, whoever sends it. */
   readonly rateLimitHeaders: FlatHeaders
   readonly timeouts: {
-    /** Until there is a connection to the upstream. */
+    /** The time limit for getting a connection to the upstream. */
     readonly queueMs: number
-    /** From the end of the request until the upstream begins to answer. */
+    /** The time limit from the end of the request until the upstream begins to respond. */
     readonly responseMs: number
-    /** How long a side may send nothing of a body, or take nothing of it. */
+    /** How long either side may send nothing of a body, or read nothing of it. */
     readonly stallMs: number
   }
-  /** Told once, with the failure if it was the upstream's. */
+  /** Called once, with the failure if it was the upstream's. */
   readonly onEnd: (failure: UpstreamFailure | undefined) => void
-  /** Called if the call ends because its body came too slowly. */
+  /** Called if the call ends because its body arrives too slowly. */
   readonly onSlowUpload: () => void
 }
 
@@ -45,38 +45,38 @@ export function forward(call: ForwardOptions): void {
   new Exchange(call).begin()
 }
 
-/** Methods that may be sent again when a kept connection turns out to be closed. */
+/** Methods that may be retried if a kept connection turns out to be closed. */
 const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
-/** A reason phrase that can be written as it was read. */
+/** A reason phrase that can be written unchanged. */
 const PHRASE = /^[\t\x20-\x7e]*$/
 
 /** The handler of one exchange. undici calls its methods in the order of HTTP. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #call: ForwardOptions
   readonly #onClose = () => this.onClientClosed()
-  /** What `#timer` waits for: a connection, the upstream to read, the upstream to answer. */
+  /** What `#timer` waits for: a connection, the upstream to read, the upstream to respond. */
   #phase: 'queued' | 'sending' | 'sent' | 'answered' = 'queued'
   #timer: NodeJS.Timeout | undefined
   #timerMs = 0
   /** Undefined: the request has no body. */
   #upload: Upload | undefined
-  /** What of the body goes to undici: all of it, or a stream. */
+  /** The part of the body that undici gets: all of it, or a stream. */
   #body: Buffer | PassThrough | null = null
   /** Bytes of memory reserved for the body. */
   #reserved = 0
-  /** Counted among the calls of its target, until undici lets go of it. */
+  /** Whether it counts among the calls of its target, until undici releases it. */
   #isCounted = false
   #abort: ((error?: Error) => void) | undefined
   #stall: NodeJS.Timeout | undefined
   #attempts = 0
   #status = 0
-  /** Nobody waits for an answer any more. */
+  /** Whether the client no longer waits for a response. */
   #isOver = false
 
   constructor(call: ForwardOptions) {
     this.#call = call
-    // The socket's and not the response's: one that waits behind others on its connection is
-    // never told that the client has gone.
+    // The socket and not the response: a response that waits behind others on its connection gets
+    // no close event.
     call.request.socket.once('close', this.#onClose)
   }
 
@@ -116,7 +116,7 @@ class Exchange implements Dispatcher.DispatchHandler {
         method: request.method ?? 'GET',
         headers,
         body: this.#body,
-        // The upstream's own name, not the client's `Host`, is what its certificate is for.
+        // The certificate is checked for the upstream's own name, not for the client's `Host`.
         ...(target.servername !== undefined && { servername: target.servername }),
       },
       this,
@@ -135,7 +135,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   onBodySent(): void {
     if (this.#phase !== 'sending') return
     this.#timer?.refresh()
-    // What was gathered of a stream was its first chunk. A buffer is kept until the call ends.
+    // The buffered beginning of a stream was its first chunk. A buffer is kept until the call ends.
     this.releaseBytes()
   }
 
@@ -148,7 +148,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     }
     this.stopTimer()
     this.#phase = 'answered'
-    // Both sides may talk in turns now; while the upstream is silent, undici times that.
+    // Both sides may take turns now; undici times a silent upstream.
     this.#upload?.stopTiming()
     this.#status = status
     const { headers, hasDate } = readResponseHead(
@@ -170,8 +170,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   onData(chunk: Buffer): boolean {
     const { request, response, timeouts } = this.#call
     if (response.write(chunk)) return true
-    // undici times nothing while it is held back, so a client that reads nothing would keep its
-    // connection to the upstream for as long as it likes.
+    // undici times nothing while it is paused, so a client that reads nothing would keep its
+    // connection to the upstream indefinitely.
     clearTimeout(this.#stall)
     this.#stall = setTimeout(() => request.socket.destroy(), timeouts.stallMs)
     return false
@@ -188,7 +188,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onError(error: Error): void {
-    // A 304 tells the length of what it does not send, which undici takes for a body cut short.
+    // A 304 declares the length of a body that it does not send, which undici treats as truncated.
     if (this.#status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
       return this.onComplete(null)
     }
@@ -204,12 +204,15 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#isOver) return
     const { request, response, rateLimitHeaders } = this.#call
     this.finish(failure)
-    // The head is out: all that is left is to show that the body is not whole.
+    // The head is already sent: breaking off is the only way to show that the body is incomplete.
     if (response.headersSent) request.socket.destroy()
     else sendFailure(response, failure, rateLimitHeaders)
   }
 
-  /** undici tells how much was read on a connection: one that answered before was a kept one. */
+  /**
+   * undici reports how much was read on a connection: if it had responded before, it was a kept
+   * one.
+   */
   private maySendAgain(error: Error & { readonly code?: unknown; readonly socket?: unknown }) {
     const { method = '' } = this.#call.request
     if (this.#attempts > 1 || this.#upload !== undefined || !REPEATABLE.has(method)) return false
@@ -219,7 +222,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     return error.code === 'UND_ERR_SOCKET' && typeof bytesRead === 'number' && bytesRead > 0
   }
 
-  /** Starts or restarts the one timer of this exchange. Most of the time only its phase changes. */
+  /** Starts or restarts the single timer of this exchange. Usually only its phase changes. */
   private wait(phase: 'queued' | 'sending' | 'sent', ms: number): void {
     this.#phase = phase
     if (this.#timer !== undefined && this.#timerMs === ms) return void this.#timer.refresh()
@@ -233,7 +236,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#timer = undefined
   }
 
-  /** The request is with the upstream whole: from now on an answer is due. */
+  /** The upstream has the whole request: the response timeout starts. */
   private requestSent(): void {
     if (this.#isOver || this.#phase === 'answered') return
     this.wait('sent', this.#call.timeouts.responseMs)
@@ -253,12 +256,12 @@ class Exchange implements Dispatcher.DispatchHandler {
     const { response, rateLimitHeaders, onSlowUpload } = this.#call
     this.finish(undefined)
     onSlowUpload()
-    // The rest of the body may still come, and must not be read as the next request.
+    // The rest of the body may still arrive, and must not be parsed as the next request.
     sendProblem(response, { ...SLOW_UPLOAD, headers: [...rateLimitHeaders, 'Connection', 'close'] })
     this.#abort?.(new Error('The body came too slowly'))
   }
 
-  /** The client went away: the upstream need not go on. */
+  /** The client disconnected: aborts the upstream request. */
   private onClientClosed(): void {
     if (this.#isOver) return
     this.finish(undefined)
@@ -276,7 +279,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     onEnd(failure)
   }
 
-  /** Only undici knows when a call has left its queue, wanted or not. */
+  /** Only undici knows when a call has left its queue. */
   private release(): void {
     this.#call.target.inFlight--
     this.releaseBytes()
@@ -288,7 +291,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Bytes of the body; Infinity: its length is not known. */
+/** The length of the body in bytes; Infinity if it is unknown. */
 function bodySize({ headers }: IncomingMessage): number {
   if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
   const length = headers['content-length']
@@ -301,7 +304,7 @@ const SLOW_UPLOAD = {
   error: 'upload_too_slow',
 } as const
 
-/** Only an answer in chunks can have trailers; node throws where another announces them. */
+/** Only a chunked response can have trailers; Node throws if another announces them. */
 function canTrail({ httpVersion, method }: IncomingMessage, status: number): boolean {
   return httpVersion === '1.1' && method !== 'HEAD' && status !== 204 && status !== 304
 }
@@ -333,7 +336,7 @@ function sendFailure(
   { status }: UpstreamFailure,
   rateLimitHeaders: FlatHeaders,
 ): void {
-  // A call that was never sent may be sent again, whatever it does.
+  // A call that was never sent may be retried, whatever its method.
   const headers = status === 503 ? ['Retry-After', '1', ...rateLimitHeaders] : rateLimitHeaders
   sendProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
 }

@@ -80,7 +80,7 @@ describe('the gateway', () => {
   test('admits a caller again after exactly the time it reported', async () => {
     const { gatewayPort } = await start({ rules: perAddress(['1/second']) })
     let refused = await sendRequest(gatewayPort, {})
-    // The second is one too many, unless a busy machine took a second for it.
+    // The second call is over the limit, unless a slow machine took a second for it.
     for (let i = 0; i < 20 && refused.status === 200; i++)
       refused = await sendRequest(gatewayPort, {})
     expect(refused.headers['retry-after']).toBe('1')
@@ -193,7 +193,7 @@ describe('the gateway', () => {
   })
 })
 
-/** Of so many seconds, those that passed since then at most are gone. */
+/** Checks that the seconds left are `of`, minus at most the time since then. */
 function expectLeft(seconds: number, of: number, since: number): void {
   expect(seconds).toBeLessThanOrEqual(of)
   expect(seconds).toBeGreaterThanOrEqual(Math.ceil(of - (performance.now() - since) / 1000))
@@ -243,7 +243,7 @@ describe('delayed calls', () => {
     expect(answers.every(({ status }) => status === 200)).toBe(true)
     const lateMs = lateness.end()
     const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
-    // Where this process stood still, one comes late and is followed the sooner by the next.
+    // If this process was suspended, one call is late and the next follows sooner.
     for (const gap of gaps) expect(gap).toBeGreaterThan(150 - lateMs)
     for (const [turn, time] of times.entries()) {
       expect(time - since).toBeGreaterThan(turn * 200 - 50)
@@ -284,13 +284,13 @@ describe('delayed calls', () => {
     }
     const socket = connect(gatewayPort, '127.0.0.1')
     socket.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(6))
-    // One goes at once, and on a busy machine perhaps one whose turn came; the others are held.
+    // One call is sent at once, and on a slow machine perhaps a second; the others are held.
     await vi.waitFor(async () => expect((await held()) + calls.length).toBe(6), SOON)
     socket.destroy()
     await vi.waitFor(async () => expect(await held()).toBe(0), SOON)
     const sent = calls.length
     expect(sent).toBeLessThan(6)
-    // The turns of all that were held come, and nobody is there.
+    // The delays of all held calls end, and no client is there.
     await new Promise((resolve) => setTimeout(resolve, 600))
     expect(calls).toHaveLength(sent)
   })
@@ -306,7 +306,7 @@ describe('delayed calls', () => {
   })
 })
 
-/** For how long this process stood still, all in all. */
+/** The total time that this process was suspended. */
 function watchLateness() {
   const EVERY_MS = 5
   const LATE_MS = 10

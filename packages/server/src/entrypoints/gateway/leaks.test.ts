@@ -35,7 +35,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** One client that leaves: before it is answered, or when the upstream has let it down. */
+/** One client that disconnects: before its response, or after the upstream has failed. */
 function visit(head: string, leaveAfterMs: number): Promise<void> {
   return new Promise((resolve) => {
     const socket = connect(server.gatewayPort, '127.0.0.1')
@@ -57,7 +57,7 @@ async function visits(count: number): Promise<void> {
     await Promise.all(
       Array.from({ length: BATCH }, (_, i) => visit(`${heads[i % heads.length]} HTTP/1.1`, i % 30)),
     )
-    // A bounded number: the log of the upstream is the test's own.
+    // Bounds the memory of the test itself, which records calls and log lines.
     server.calls.length = 0
     server.lines.length = 0
   }
@@ -72,7 +72,7 @@ interface Left {
 
 async function left(): Promise<Left> {
   const { body } = await sendRequest(server.adminPort, { path: '/metrics' })
-  // The callbacks of closed sockets are garbage only after a few turns of the loop.
+  // The callbacks of closed sockets become garbage only after a few turns of the event loop.
   for (let turn = 0; turn < 5; turn++) {
     collect()
     await new Promise((resolve) => setTimeout(resolve, 20))
@@ -102,7 +102,7 @@ test('10^4 disconnecting clients, over slow, resetting and half-way upstreams, l
     },
     { timeout: 20_000, interval: 500 },
   )
-  // Every place in the queue is free again, also that of a client which the server hears of last.
+  // Every place in the queue is free again, including that of a client whose end is noticed last.
   await vi.waitFor(
     async () => {
       const { body } = await sendRequest(server.gatewayPort, { path: '/_sluice/limits' })

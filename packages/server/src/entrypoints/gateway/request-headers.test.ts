@@ -15,7 +15,7 @@ const SENT: UpstreamHeaderContext = {
   tags: [],
 }
 
-/** What the upstream gets beside what the gateway always writes. */
+/** The headers that the upstream gets in addition to those that the gateway always writes. */
 function passed(
   pairs: readonly (readonly [string, string])[],
   more: Partial<UpstreamHeaderContext> = {},

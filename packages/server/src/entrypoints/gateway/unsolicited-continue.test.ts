@@ -25,11 +25,11 @@ afterEach(async () => {
 
 interface RawUpstream {
   readonly origin: string
-  /** How many connections were made to it. */
+  /** The number of connections to it. */
   connections(): number
 }
 
-/** Answers each head of a request with the texts given, one packet each. */
+/** Answers each request head with these texts, one packet each. */
 async function startRaw(packetsOf: (call: number) => readonly string[]): Promise<RawUpstream> {
   const sockets = new Set<Socket>()
   let connections = 0
@@ -102,7 +102,7 @@ describe('an unsolicited 100 Continue of the upstream is dropped:', () => {
       'X-Note',
     )
     expect(front.failures).toEqual([])
-    // The connection is kept: nothing was broken off and sent again.
+    // The connection is kept: no request was aborted and retried.
     expect(raw.connections()).toBe(1)
   })
 
@@ -138,7 +138,7 @@ describe('an unsolicited 100 Continue of the upstream is dropped:', () => {
     const raw = await startRaw(() => [CONTINUE + CONTINUE, switching, '\x81\x02hi'])
     const server = await startTestServer({ env: { SLUICE_UPSTREAM: raw.origin } })
     open.unshift(server)
-    // Its key is random, so it takes no fixed accept; the status is what is looked at here.
+    // Its key is random, so it accepts no fixed value; only the status is checked here.
     const socket = new WebSocket(`ws://127.0.0.1:${server.gatewayPort}/`)
     const status = await new Promise((resolve) => {
       socket.on('upgrade', (response) => resolve(response.statusCode))

@@ -1,11 +1,11 @@
 /**
- * Lets undici read a `100 Continue` that nobody asked for. A client must be able to read such
- * answers (RFC 9110, 15.2), and some servers send one before every answer to a POST; undici takes
- * 102, 103 and the like, but breaks off the connection at 100, and no option changes that.
+ * Makes undici accept an unsolicited `100 Continue`. A client must be able to parse such responses
+ * (RFC 9110, 15.2), and some servers send one before every response to a POST; undici accepts 102,
+ * 103 and others, but aborts the connection at 100, and no option changes that.
  *
- * So 100 becomes 102 in the status line as it is read from the socket. undici hands it to the
- * handler of the call like any informational answer, and the handler drops it. No byte is held back
- * or cut out: the parser of undici goes on to bound heads, and the timer of the call their number.
+ * So 100 becomes 102 in the status line as it is read from the socket. undici passes it to the
+ * handler of the call like any informational response, and the handler drops it. No byte is delayed
+ * or removed: the parser of undici still bounds heads, and the timer of the call their number.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
@@ -14,7 +14,7 @@ import type { buildConnector } from 'undici'
 /** undici publishes to it right before it writes the first byte of a request. */
 const SEND_HEADERS = 'undici:client:sendHeaders'
 
-/** For all connections of one set of upstreams. */
+/** Shared by all connections of one set of upstreams. */
 export class UnsolicitedContinues {
   readonly #rewriters = new WeakMap<object, ContinueRewriter>()
   readonly #onSend = (message: unknown) => {
@@ -27,7 +27,7 @@ export class UnsolicitedContinues {
     subscribe(SEND_HEADERS, this.#onSend)
   }
 
-  /** A connector whose sockets undici can read such answers from. */
+  /** Creates a connector for sockets whose unsolicited 100 Continue undici can read. */
   wrap(connect: buildConnector.connector): buildConnector.connector {
     return (options, callback) =>
       connect(options, (...result) => {
@@ -43,7 +43,7 @@ export class UnsolicitedContinues {
   }
 }
 
-/** undici takes all bytes from a socket by `read`. */
+/** undici reads all bytes of a socket by `read`. */
 function rewriteReads(socket: Socket): ContinueRewriter {
   const rewriter = new ContinueRewriter()
   const read = socket.read.bind(socket)
@@ -56,7 +56,7 @@ function rewriteReads(socket: Socket): ContinueRewriter {
   return rewriter
 }
 
-/** The beginning of an informational answer; `x` is any digit. */
+/** The beginning of an informational response; `x` is any digit. */
 const INFORMATIONAL = 'HTTP/1.x 1xx'
 const LF = 10
 const CR = 13
@@ -69,13 +69,13 @@ const STATUS = 1
 const HEAD = 2
 
 /**
- * Follows the bytes of a connection from the sending of a request to the status of its answer. What
- * comes behind that, such as a body that looks like an answer, is not looked at until the next
- * request is sent: on a connection there is one at a time.
+ * Follows the bytes of a connection from the sending of a request to the status of its response.
+ * Later bytes, such as a body that looks like a response, are ignored until the next request is
+ * sent: a connection carries one at a time.
  */
 export class ContinueRewriter {
   #state: typeof PASSING | typeof STATUS | typeof HEAD = PASSING
-  /** Of INFORMATIONAL, in STATUS; of the present line, in HEAD. */
+  /** The position in INFORMATIONAL, in state STATUS; in the current line, in state HEAD. */
   #length = 0
   /** The second digit of a status. */
   #digit = 0
@@ -96,7 +96,7 @@ export class ContinueRewriter {
 
   /** Whether the byte is the last digit of 100. */
   private readStatus(byte: number): boolean {
-    // Parsers pass over empty lines before an answer.
+    // Parsers skip empty lines before a response.
     if (this.#length === 0 && (byte === CR || byte === LF)) return false
     const expected = INFORMATIONAL[this.#length++]
     if (expected === 'x' ? !isDigit(byte) : byte !== expected?.charCodeAt(0)) {
@@ -105,12 +105,12 @@ export class ContinueRewriter {
     }
     if (this.#length === INFORMATIONAL.length - 1) this.#digit = byte
     if (this.#length < INFORMATIONAL.length) return false
-    // 101 is the last answer of HTTP on its connection.
+    // 101 is the last HTTP response on its connection.
     this.#state = this.#digit === ZERO && byte === ONE ? PASSING : HEAD
     return this.#digit === ZERO && byte === ZERO
   }
 
-  /** An empty line ends the head; then comes the next answer. */
+  /** An empty line ends the head; the next response follows. */
   private readHead(byte: number): void {
     if (byte === LF && this.#length === 0) this.expectAnswer()
     else if (byte === LF) this.#length = 0

@@ -3,7 +3,7 @@ import { UploadCredit } from './upload-credit.js'
 
 const STALL_MS = 60_000
 
-/** When a client of so many bytes a second runs out of credit; undefined: not in an hour. */
+/** When a client of so many bytes a second runs out of credit; undefined: not within an hour. */
 function cutAfterMs(bytesPerSecond: number): number | undefined {
   const credit = new UploadCredit(STALL_MS, 0)
   for (let nowMs = 0; nowMs < 3_600_000; nowMs += 100) {

@@ -1,35 +1,35 @@
 /**
- * Decides when a request body comes too slowly. A client begins with five seconds of credit, each
- * byte adds 1/240 of a second, and credit runs down while the gateway is willing to read. So the
- * average is at least 240 bytes a second after the first five, and a client that was fast may
- * pause, but never for longer than the credit that can be saved.
+ * Decides when a request body arrives too slowly. A client starts with five seconds of credit, each
+ * byte adds 1/240 of a second, and credit runs down while the gateway reads. So the average is at
+ * least 240 bytes a second after the first five seconds, and a client that was fast may pause, but
+ * never for longer than the maximum credit.
  */
 
-/** What a client may take before its first byte. */
+/** The credit of a client before its first byte. */
 const GRACE_MS = 5000
 const BYTES_PER_SECOND_MIN = 240
 
 export class UploadCredit {
   readonly #maxMs: number
   #leftMs: number
-  /** Since when it runs down; undefined while the gateway does not read. */
+  /** Since when credit runs down; undefined while the gateway does not read. */
   #since: number | undefined
 
-  /** `maxMs`: credit that can be saved, and so the longest pause. */
+  /** `maxMs`: the maximum credit, and so the longest pause. */
   constructor(maxMs: number, nowMs: number) {
     this.#maxMs = maxMs
     this.#leftMs = Math.min(GRACE_MS, maxMs)
     this.#since = nowMs
   }
 
-  /** Adds what so many bytes are worth. */
+  /** Adds the credit of so many bytes. */
   add(bytes: number, nowMs: number): void {
     const leftMs = this.leftMs(nowMs) + (bytes * 1000) / BYTES_PER_SECOND_MIN
     this.#leftMs = Math.min(leftMs, this.#maxMs)
     if (this.#since !== undefined) this.#since = nowMs
   }
 
-  /** Stops the clock: the gateway does not read, which is not the client's fault. */
+  /** Stops the clock while the gateway does not read, which is not the client's fault. */
   pause(nowMs: number): void {
     this.#leftMs = this.leftMs(nowMs)
     this.#since = undefined
@@ -43,7 +43,7 @@ export class UploadCredit {
     return this.#since === undefined
   }
 
-  /** 0 or less: the body comes too slowly. */
+  /** 0 or less: the body arrives too slowly. */
   leftMs(nowMs: number): number {
     return this.#since === undefined ? this.#leftMs : this.#leftMs - (nowMs - this.#since)
   }

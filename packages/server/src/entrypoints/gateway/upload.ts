@@ -1,7 +1,7 @@
 /**
- * Reads the body of one request: its beginning into memory where that is wanted, the rest into a
- * stream for the upstream. Times the client, but only while its bytes are wanted: a slow upstream
- * is never blamed on the client.
+ * Reads the body of one request: its beginning into memory if requested, the rest into a stream for
+ * the upstream. Times the client only while its bytes are being read, so a slow upstream is never
+ * blamed on the client.
  */
 import type { IncomingMessage } from 'node:http'
 import { PassThrough } from 'node:stream'
@@ -9,11 +9,11 @@ import { monotonicMs } from '../../lib/wall-clock.js'
 import { UploadCredit } from './upload-credit.js'
 
 export interface UploadOptions {
-  /** Bytes of the body; Infinity: its length is not known. */
+  /** The length of the body in bytes; Infinity if it is unknown. */
   readonly size: number
   /** How long the client may send nothing. */
   readonly stallMs: number
-  /** Called once, if the body comes too slowly. */
+  /** Called once, if the body arrives too slowly. */
   readonly onSlow: () => void
 }
 
@@ -27,7 +27,7 @@ export class Upload {
   #timer: NodeJS.Timeout | undefined
   #isTimed = true
   #hasEnded = false
-  /** Called when the beginning is in memory; undefined: it is not wanted there. */
+  /** Called when the beginning is in memory; undefined: it is not buffered. */
   #onGathered: ((isWhole: boolean) => void) | undefined
   #gathered: Buffer = NOTHING
   #gatheredBytes = 0
@@ -46,21 +46,21 @@ export class Upload {
     this.read()
   }
 
-  /** What was gathered. */
+  /** The buffered beginning. */
   gathered(): Buffer {
     return this.#gathered.subarray(0, this.#gatheredBytes)
   }
 
   /**
-   * Makes the stream that undici is given: undici destroys what it is given, and with the request
-   * itself would go the client's connection. It breaks off where the request does, so that an
-   * upstream never takes a part for the whole. Nothing is read until `start`.
+   * Creates the stream for undici. undici destroys the stream it gets, and destroying the request
+   * itself would close the client's connection. The stream breaks off where the request does, so
+   * that an upstream never treats a part as the whole. Nothing is read until `start`.
    */
   open(): PassThrough {
     const request = this.#request
     const stream = new PassThrough()
     this.#stream = stream
-    // undici listens only from the moment on at which a connection is free.
+    // undici listens only once a connection is free.
     stream.on('error', () => {})
     stream.on('drain', () => this.read())
     if (this.#gatheredBytes > 0) stream.write(this.gathered())
@@ -75,26 +75,26 @@ export class Upload {
     return stream
   }
 
-  /** Passes the body on: the upstream has a connection for it. */
+  /** Starts the stream: the upstream has a connection for it. */
   start(): void {
     if (this.#stream?.writableNeedDrain === false) this.read()
   }
 
-  /** Whether all that the client has sent is with the upstream, and more is to come. */
+  /** Whether the upstream has all that the client has sent, and more will follow. */
   isClientAwaited(): boolean {
     const stream = this.#stream
     if (this.#hasEnded) return false
     return stream === undefined || stream.writableLength + stream.readableLength === 0
   }
 
-  /** Lets the client be as slow as it likes from now on. */
+  /** Stops timing the client. */
   stopTiming(): void {
     this.#isTimed = false
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
 
-  /** Drops the rest of the body, within the bounds of unread ones. */
+  /** Drops the rest of the body, within the bounds of unread bodies. */
   stop(): void {
     this.stopTiming()
     this.#onGathered = undefined
@@ -129,7 +129,7 @@ export class Upload {
   private collect(chunk: Buffer): void {
     const max = this.#gatheredMax
     const isAll = this.#gatheredBytes === 0 && chunk.length === max
-    // Not from the pool of Node, of which one small piece keeps all.
+    // Not from the pool of Node, where one small piece retains a whole block.
     if (isAll) this.#gathered = chunk
     else if (this.#gatheredBytes === 0) this.#gathered = Buffer.allocUnsafeSlow(max)
     const copied = isAll ? max : chunk.copy(this.#gathered, this.#gatheredBytes)
@@ -162,7 +162,7 @@ export class Upload {
   private arm(leftMs: number): void {
     if (!this.#isTimed || this.#timer !== undefined) return
     this.#timer = setTimeout(() => {
-      // What came while this process was busy is read first, and counts.
+      // Bytes that arrived while this process was busy are read first, and count.
       setImmediate(() => this.judge())
     }, leftMs)
   }
@@ -173,7 +173,7 @@ export class Upload {
     if (!this.#isTimed || credit === undefined || credit.isPaused()) return
     const nowMs = monotonicMs()
     const { complete, socket } = this.#request
-    // Node does not read a connection whose earlier answers wait to be sent.
+    // Node does not read a connection whose earlier responses are not sent yet.
     if (socket.isPaused()) this.#credit = new UploadCredit(this.#options.stallMs, nowMs)
     const leftMs = this.#credit?.leftMs(nowMs) ?? 0
     if (leftMs > 0) return this.arm(leftMs)

@@ -1,4 +1,4 @@
-/** What a whole server tells of an upstream that does not answer. */
+/** Tests what a whole server reports about an upstream that does not answer. */
 import { connect } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
 import { readMetrics, valueOf } from '../../observability/metrics/read-metrics.test-helper.js'
@@ -42,7 +42,7 @@ test('calls that an upstream breaks off are counted, and logged once a second', 
   const [first] = logged()
   expect(first).toMatchObject({ level: 'warn', upstream, status: 502 })
   expect(first?.['code']).toMatch(/^(UND_ERR_SOCKET|ECONNRESET)$/)
-  // Those of the same second follow as a count.
+  // Those of the same second are logged as a count.
   await vi.waitFor(() => {
     const counts = logged().map(({ msg, rest }) => Number(rest) + Number(msg === first?.msg))
     expect(counts.reduce((a, b) => a + b, 0)).toBe(5)
@@ -83,7 +83,7 @@ test('a client that disconnects, before its body is whole or after, is no upstre
     return client
   })
   await vi.waitFor(() => expect(calls).toHaveLength(heads.length), SOON)
-  // The last one sends what is no chunk; the others leave.
+  // The last one sends an invalid chunk; the others disconnect.
   clients[2]?.write('not a chunk\r\n\r\n')
   clients[0]?.destroy()
   clients[1]?.destroy()

@@ -1,6 +1,6 @@
 /**
- * Counts the calls of each upstream and those it did not answer, and logs failures: the first of an
- * upstream, status and code in a second is a line, the others of that second are counted.
+ * Counts the calls and the failures of each upstream, and logs failures: the first of an upstream,
+ * status and code in a second is a line, the others of that second are counted.
  */
 import type { UpstreamCounts } from '../../observability/alerts/conditions/upstream-failing.js'
 import type { WallClock } from '../../lib/wall-clock.js'
@@ -29,7 +29,7 @@ interface Counts {
 }
 
 export class UpstreamHealth {
-  /** By origin; several prefixes may lead to one. */
+  /** By origin; several prefixes may share one. */
   readonly #upstreams: ReadonlyMap<string, Counts>
   readonly #failures: Counter
   readonly #lines: CountedLines<UpstreamFailure>
@@ -43,7 +43,7 @@ export class UpstreamHealth {
       'Calls that an upstream did not answer, by the status they got.',
       ['upstream', 'status'],
     )
-    // From 0 on: as the first value of a series the first failure would go unseen.
+    // Starts at 0: if a series began with the first failure, an increase would not show it.
     for (const origin of this.#upstreams.keys()) {
       for (const status of STATUSES) this.#failures.labels(origin, String(status)).inc(0)
     }
@@ -91,12 +91,12 @@ export class UpstreamHealth {
     return this.#upstreams.values()
   }
 
-  /** Logs the counts of seconds that are over. */
+  /** Logs the counts of past seconds. */
   tick(): void {
     this.#lines.tick()
   }
 
-  /** Failures that no line tells of. */
+  /** Failures without a log line. */
   dropped(): number {
     return this.#lines.dropped()
   }

@@ -52,7 +52,7 @@ export function hasConnectionsToSpare({ inFlight, upstream }: Target): boolean {
   return (inFlight + 1) * 2 <= upstream.connections
 }
 
-/** What all upstreams share. */
+/** The resources that all upstreams share. */
 interface SharedResources {
   readonly bodyMemory: BodyMemory
   readonly continues: UnsolicitedContinues
@@ -67,7 +67,7 @@ function createTarget(
   const pool = new Pool(upstream.origin, {
     connections: upstream.connections,
     pipelining: 1,
-    // Each call has a timer of its own, which starts when its body was sent whole.
+    // Each call has a timer of its own, which starts when its whole body was sent.
     headersTimeout: 0,
     bodyTimeout: timeouts.stallMs,
     connect: continues.wrap(buildConnector({ timeout: timeouts.connectMs, lookup: guardedLookup })),

@@ -18,13 +18,13 @@ interface Chat {
   readonly server: TestServer
   /** The origin of the upstream. */
   readonly url: string
-  /** Close codes that the upstream got. */
+  /** Close codes that the upstream received. */
   readonly closes: number[]
   /** WebSockets that the upstream has open. */
   sockets(): number
 }
 
-/** A server whose one upstream takes WebSockets. */
+/** A server with one upstream for WebSockets. */
 async function startChat(upstream: object = {}, gateway: object = {}): Promise<Chat> {
   const closes: number[] = []
   const sockets = new WebSocketServer({ port: 0, host: '127.0.0.1' })
@@ -97,7 +97,7 @@ describe('WebSockets to an upstream', () => {
     expect(await metric(server, 'sluice_websockets_refused_total')).toBe(1)
     const failed = { upstream: url, status: '503' }
     expect(await metric(server, 'sluice_upstream_failures_total', failed)).toBe(1)
-    // One that ends makes room for another.
+    // A closed one frees its place.
     first.socket.close()
     await first.closed
     await vi.waitFor(async () => expect((await join(server)).status).toBe(101), SOON)
@@ -123,7 +123,7 @@ describe('WebSockets to an upstream', () => {
     const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`
     const server = await startBefore(url, { websockets: 1 }, {})
     for (const path of ['/refuse', '/keep', '/break', '/half', '/hold', '/open']) {
-      // The place of the one before may be free a moment after its client is gone.
+      // The place of the previous one may become free a moment after its client is gone.
       await vi.waitFor(async () => expect(await statusOf(server, path, held)).not.toBe(503), SOON)
     }
     await vi.waitFor(async () => expect(await metric(server, 'sluice_websockets')).toBe(0), SOON)
@@ -142,7 +142,7 @@ describe('WebSockets to an upstream', () => {
   })
 })
 
-/** The status of one upgrade, whose connection is gone when it resolves. */
+/** The status of one upgrade, whose connection is closed when it resolves. */
 function statusOf({ gatewayPort }: TestServer, path: string, held: Socket[]): Promise<number> {
   const socket = connect(gatewayPort, '127.0.0.1')
   socket.on('error', () => {})
@@ -157,7 +157,7 @@ function statusOf({ gatewayPort }: TestServer, path: string, held: Socket[]): Pr
     })
     socket.on('close', () => resolve(status))
     if (path !== '/hold') return
-    // Its client leaves before the upstream has answered.
+    // Its client disconnects before the upstream has responded.
     const timer = setInterval(() => {
       if (held.length === 0 && status === 0) return
       clearInterval(timer)
@@ -166,7 +166,7 @@ function statusOf({ gatewayPort }: TestServer, path: string, held: Socket[]): Pr
   })
 }
 
-/** A frame of the client: masked with zeros, so that its payload is as it is written here. */
+/** A frame of the client: masked with zeros, so that its payload stays readable. */
 const frame = (opcode: number, text = '') =>
   Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | text.length, 0, 0, 0, 0]), Buffer.from(text)])
 const PING = 9
@@ -198,7 +198,7 @@ function openTunnel() {
 
 describe('a WebSocket tunnel', () => {
   const MOST = 10
-  /** How many sweeps in a row it takes to close it; undefined: more than twenty. */
+  /** The number of sweeps that close it; undefined: more than twenty. */
   function sweepsUntilIdle(tunnel: WebSocketTunnel): number | undefined {
     for (let sweeps = 1; sweeps <= 20; sweeps++) if (tunnel.closeIfIdle(MOST)) return sweeps
     return undefined
@@ -206,14 +206,14 @@ describe('a WebSocket tunnel', () => {
 
   test('is idle after the configured number of sweeps without a byte, once', async () => {
     const { tunnel, got } = openTunnel()
-    // The first sweep after it was opened only sees that it is new.
+    // The first sweep after the opening only marks it.
     expect(sweepsUntilIdle(tunnel)).toBe(MOST + 1)
     expect(sweepsUntilIdle(tunnel)).toBeUndefined()
     while (got.client.length === 0 || got.upstream.length === 0) await setImmediate()
     const [toClient, toUpstream] = [Buffer.concat(got.client), Buffer.concat(got.upstream)]
     expect(toClient.subarray(0, 4)).toEqual(Buffer.from([0x88, 6, 0x03, 0xe9]))
     expect(toClient.subarray(4).toString()).toBe('idle')
-    // A close frame towards a server is masked.
+    // A close frame to a server is masked.
     expect([...toUpstream.subarray(0, 2)]).toEqual([0x88, 0x82])
   })
 

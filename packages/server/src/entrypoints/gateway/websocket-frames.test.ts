@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { closeFrame, FrameScanner } from './websocket-frames.js'
 
-/** A frame as a client writes it. */
+/** A frame as a client sends it. */
 function frame(opcode: number, fin: boolean, payload: Buffer, masked: boolean): Buffer {
   const { length } = payload
   const mask = masked ? 0x80 : 0
@@ -87,7 +87,7 @@ describe('WebSocket frames', () => {
 })
 
 describe('a close frame', () => {
-  /** By the letter of RFC 6455, section 5.2. */
+  /** As RFC 6455, section 5.2 specifies. */
   const read = (bytes: Buffer) => {
     const isMasked = ((bytes[1] ?? 0) & 0x80) !== 0
     const length = (bytes[1] ?? 0) & 0x7f

@@ -1,10 +1,10 @@
 /**
- * The frames of a WebSocket (RFC 6455) as they pass: only their heads are read. Where a message
- * begins is where it is counted, and where a frame ends is where one of ours may be put in.
+ * Parses the frame headers of a WebSocket (RFC 6455) as its bytes pass. Messages are counted where
+ * they begin, and the end of a frame is where a frame of the gateway may be inserted.
  */
 
 export interface Frame {
-  /** Where in the chunk its head begins; below 0 if it began in an earlier one. */
+  /** The offset of its header in the chunk; below 0 if it began in an earlier one. */
   readonly start: number
   /** A data frame that begins a message: text or binary, not a continuation or a control frame. */
   readonly isMessage: boolean
@@ -18,16 +18,16 @@ const CLOSE = 8
 export class FrameScanner {
   readonly #head = Buffer.alloc(HEAD_MAX)
   #headLength = 0
-  /** Bytes of the present frame's payload that are still to come. */
+  /** Remaining bytes of the current frame's payload. */
   #left = 0
 
-  /** Whether the bytes so far end where a frame ends. */
+  /** Whether the bytes so far end at the end of a frame. */
   get isBetweenFrames(): boolean {
     return this.#headLength === 0 && this.#left === 0
   }
 
   /**
-   * Reads on from `from` up to the end of the next head; returns the frame and where to go on, or
+   * Reads from `from` to the end of the next header; returns the frame and the offset after it, or
    * undefined at the end of the chunk.
    */
   next(chunk: Buffer, from: number): { readonly frame: Frame; readonly at: number } | undefined {
@@ -47,7 +47,7 @@ export class FrameScanner {
     return undefined
   }
 
-  /** Passes over a whole chunk. */
+  /** Skips a whole chunk. */
   skip(chunk: Buffer): void {
     let at = 0
     for (let found = this.next(chunk, at); found !== undefined; found = this.next(chunk, at)) {
@@ -55,14 +55,14 @@ export class FrameScanner {
     }
   }
 
-  /** How many bytes of the chunk belong to the frame that has begun. */
+  /** How many bytes of the chunk belong to the current frame. */
   endOfFrame(chunk: Buffer): number {
     const found = this.next(chunk, 0)
     return found === undefined ? chunk.length : Math.max(0, found.frame.start)
   }
 }
 
-/** The length of a head, once enough of it is there to tell. */
+/** The length of a header, once enough of it has arrived. */
 function headLength(head: Buffer, have: number): number | undefined {
   if (have < 2) return undefined
   const second = head[1] ?? 0
@@ -73,13 +73,13 @@ function headLength(head: Buffer, have: number): number | undefined {
 function payloadLength(head: Buffer): number {
   const size = (head[1] ?? 0) & 0x7f
   if (size === 126) return head.readUInt16BE(2)
-  // Beyond 2^53 nobody ever gets to the end of it.
+  // Beyond 2^53 the end is never reached.
   return size === 127 ? Number(head.readBigUInt64BE(2)) : size
 }
 
 const REASON_BYTES_MAX = 123
 
-/** A close frame; one towards a server is masked, as the protocol asks of clients. */
+/** Builds a close frame; one to a server is masked, as the protocol requires of clients. */
 export function closeFrame(code: number, reason: string, mask?: Uint8Array): Buffer {
   const text = Buffer.from(reason).subarray(0, REASON_BYTES_MAX)
   const payload = Buffer.alloc(2 + text.length)

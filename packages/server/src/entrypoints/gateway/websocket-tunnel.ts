@@ -1,4 +1,4 @@
-/** An open WebSocket: bytes pass both ways, and messages of the client are counted on the way. */
+/** Passes bytes of an open WebSocket in both directions, and counts messages of the client. */
 import { randomBytes } from 'node:crypto'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -9,18 +9,18 @@ export interface TunnelEnds {
   readonly upstream: Duplex
 }
 
-/** Why a message may not pass; undefined: it may. */
+/** Why a message is refused; undefined if it is not. */
 export type MessageRefusal = string | undefined
 
 export interface TunnelOptions {
-  /** Asked before a message passes; undefined while nobody counts messages. */
+  /** Called before a message passes; undefined while no rule counts messages. */
   readonly onMessage: () => Promise<MessageRefusal> | undefined
   readonly onEnd: () => void
 }
 
 const POLICY_VIOLATION = 1008
 const GOING_AWAY = 1001
-/** How long both ends have to say goodbye before they are cut off. */
+/** How long both ends may take for the close handshake before they are cut off. */
 const CLOSE_TIMEOUT_MS = 1000
 const KEEP_ALIVE_MS = 60_000
 const HALF_OPEN_MS = 10_000
@@ -30,9 +30,9 @@ export class WebSocketTunnel {
   readonly #options: TunnelOptions
   readonly #fromClient = new FrameScanner()
   readonly #fromUpstream = new FrameScanner()
-  /** The close frame for the client, while a frame of the upstream must end before it. */
+  /** The close frame for the client, until the current frame of the upstream has ended. */
   #closeFrame: Buffer | undefined
-  /** Whether bytes have come from either end since the last sweep. */
+  /** Whether bytes arrived from either end since the last sweep. */
   #isActive = true
   #idleSweeps = 0
   #isDeciding = false
@@ -44,7 +44,7 @@ export class WebSocketTunnel {
     this.#options = options
   }
 
-  /** `heads` are the bytes that came with the handshakes. */
+  /** `heads` are the bytes that arrived with the handshakes. */
   open(heads: { readonly client: Buffer; readonly upstream: Buffer }): void {
     const { client, upstream } = this.#ends
     if (heads.client.length > 0) client.unshift(heads.client)
@@ -55,7 +55,7 @@ export class WebSocketTunnel {
     upstream.on('drain', () => this.resumeClient())
     client.on('end', () => {
       upstream.end()
-      // An upstream that goes on talking to nobody is cut off.
+      // An upstream that keeps sending without a client is cut off.
       setTimeout(() => this.destroy(), HALF_OPEN_MS).unref()
     })
     upstream.on('end', () => client.end())
@@ -66,16 +66,16 @@ export class WebSocketTunnel {
     if (upstream instanceof Socket) upstream.setKeepAlive(true, KEEP_ALIVE_MS)
   }
 
-  /** Says goodbye to both ends, as a server that goes away should. */
+  /** Sends close frames to both ends, as a server that stops should. */
   goAway(reason = 'going away'): void {
     const isWhole = this.#fromClient.isBetweenFrames && !this.#isDeciding
     this.close(GOING_AWAY, reason, isWhole)
   }
 
   /**
-   * Called at a steady pace; closes the tunnel, and returns true, when nothing came from either end
-   * between `sweepsMax` calls. It counts calls and not time, so that a process that stood still for
-   * a while does not take what waits to be read for silence.
+   * Called at regular intervals; closes the tunnel, and returns true, if nothing arrived from
+   * either end during `sweepsMax` calls. It counts calls and not time, so that no tunnel is closed
+   * because this process was suspended.
    */
   closeIfIdle(sweepsMax: number): boolean {
     this.#idleSweeps = this.#isActive ? 0 : this.#idleSweeps + 1
@@ -89,19 +89,19 @@ export class WebSocketTunnel {
     this.#isActive = true
     let sent = 0
     let at = 0
-    // While it closes, what the client still sends is read and dropped.
+    // While it closes, further bytes of the client are read and dropped.
     while (!this.#isClosing) {
       const found = this.#fromClient.next(chunk, at)
       if (found === undefined) break
       at = found.at
       const answer = found.frame.isMessage ? this.#options.onMessage() : undefined
       if (answer === undefined) continue
-      // What lies before this message may pass; the message itself waits for its decision.
+      // Bytes before this message may pass; the message itself waits for its decision.
       const start = Math.max(0, found.frame.start)
       this.toUpstream(chunk.subarray(sent, start))
       sent = start
       const refusal = await this.awaitDecision(answer)
-      // The upstream has seen nothing of this message unless its head came in two pieces.
+      // The upstream has received nothing of this message unless its header arrived in two pieces.
       if (refusal !== undefined)
         return this.close(POLICY_VIOLATION, refusal, found.frame.start >= 0)
     }
@@ -140,7 +140,7 @@ export class WebSocketTunnel {
     if (!client.write(chunk)) upstream.pause()
   }
 
-  /** `isWhole`: what was sent to the upstream ends where a frame ends. */
+  /** `isWhole`: the bytes sent to the upstream end at the end of a frame. */
   private close(code: number, reason: string, isWhole: boolean): void {
     if (this.#isClosing) return
     this.#isClosing = true
@@ -150,13 +150,13 @@ export class WebSocketTunnel {
     }
     this.#closeFrame = closeFrame(code, reason)
     if (this.#fromUpstream.isBetweenFrames) this.sendCloseFrame()
-    // Left unread, what the client sent would reset the connection before it saw why.
+    // Unread bytes of the client would reset the connection before it received the close frame.
     client.resume()
     upstream.resume()
     setTimeout(() => this.destroy(), CLOSE_TIMEOUT_MS)
   }
 
-  /** A frame that has begun is let through to its end: ours in the middle of it would break it. */
+  /** Lets the current frame pass to its end: a close frame in the middle would corrupt it. */
   private finishFrame(chunk: Buffer): void {
     if (this.#closeFrame === undefined) return
     const end = this.#fromUpstream.endOfFrame(chunk)
@@ -174,7 +174,7 @@ export class WebSocketTunnel {
   private onUpstreamClosed(): void {
     const { client } = this.#ends
     if (this.#isClosing) return this.sendCloseFrame()
-    // What the upstream said last is still delivered.
+    // The last bytes of the upstream are still delivered.
     client.end()
     if (client.destroyed || client.writableLength === 0) this.destroy()
     else setTimeout(() => this.destroy(), CLOSE_TIMEOUT_MS)

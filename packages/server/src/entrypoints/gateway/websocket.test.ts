@@ -31,7 +31,7 @@ interface Chat {
   readonly server: TestServer
 }
 
-/** An upstream that answers each message with itself. */
+/** An upstream that echoes each message. */
 async function startChat(options: TestServerOptions = {}): Promise<Chat> {
   server = await startTestServer(options)
   const receivedTexts: string[] = []
@@ -109,7 +109,7 @@ describe('a WebSocket', () => {
       },
     })
     const { headers } = (refused as { readonly response: IncomingMessage }).response
-    // Of a minute, but for what this machine took.
+    // A minute, minus the time that this machine took.
     const passed = (performance.now() - since) / 1000
     expect(Number(headers['retry-after'])).toBeLessThanOrEqual(60)
     expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(Math.ceil(60 - passed))
@@ -239,7 +239,7 @@ describe('a WebSocket', () => {
     socket.write(
       'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
     )
-    // Only whoever still writes learns that the other side is gone.
+    // Only a side that still writes learns that the other is gone.
     const timer = setInterval(() => socket.write('x'), 200)
     expect(await textOf(socket)).toMatch(/^HTTP\/1.1 429 /)
     clearInterval(timer)
@@ -273,7 +273,7 @@ describe('WebSocket messages over the limit', () => {
     const { code, reason } = await closed
     const seconds = Number(/^Retry after (\d+) seconds$/.exec(reason)?.[1])
     expect(code).toBe(1008)
-    // One comes back every 20 seconds, some of which this machine may have taken.
+    // One unit returns every 20 seconds, some of which this machine may have taken.
     expect(seconds).toBeLessThanOrEqual(20)
     expect(seconds).toBeGreaterThanOrEqual(Math.ceil(20 - (performance.now() - since) / 1000))
     await vi.waitFor(() => expect(closes).toEqual([1001]), SOON)
@@ -326,7 +326,7 @@ describe('WebSocket messages over the limit', () => {
     socket.send('one')
     socket.send('two')
     expect((await closed).code).toBe(1008)
-    // Either it arrived whole or not at all: a broken frame would be 1002 or 1006.
+    // It arrived whole or not at all: a broken frame would be 1002 or 1006.
     for (const data of received) expect([3, 5_000_000]).toContain(data.length)
   })
 })

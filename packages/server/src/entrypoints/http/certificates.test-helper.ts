@@ -1,4 +1,4 @@
-/** Real certificates, and what a server shows of them. */
+/** Real certificates, and the one that a server presents. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ export interface MadePair {
   readonly key: string
 }
 
-/** Texts of a certificate for this name and its key. */
+/** A certificate for this name and its key, as text. */
 export function makePair(directory: string, name: string): MadePair {
   const cert = join(directory, `${name}.made-cert`)
   const key = join(directory, `${name}.made-key`)
@@ -24,7 +24,7 @@ export function makePair(directory: string, name: string): MadePair {
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
 }
 
-/** The same key behind a passphrase. */
+/** The same key with a passphrase. */
 export function encrypt(directory: string, key: string): string {
   const plain = join(directory, 'plain-key')
   writeFileSync(plain, key)
@@ -32,7 +32,7 @@ export function encrypt(directory: string, key: string): string {
   return execFileSync(findService('openssl'), args, { encoding: 'utf8' })
 }
 
-/** The name in the certificate that a server shows to a new connection. */
+/** The name in the certificate that a server presents to a new connection. */
 export async function shownName(port: number): Promise<string> {
   const socket = await connectTls(port)
   const { CN } = socket.getPeerCertificate().subject
@@ -46,7 +46,7 @@ export function connectTls(port: number, ALPNProtocols?: string[]): Promise<TLSS
       {
         port,
         host: '127.0.0.1',
-        // Nobody signed it; the tests look at what is shown.
+        // It is self-signed; the tests check only what is presented.
         rejectUnauthorized: false,
         ...(ALPNProtocols && { ALPNProtocols }),
       },

@@ -32,7 +32,7 @@ let server: Server
 let port: number
 let memory: MemoryLog
 let certificates: Certificates | undefined
-/** Called with each context that the server is given. */
+/** Called with each context that the server gets. */
 let onContext: () => void
 
 beforeEach(async () => {
@@ -71,7 +71,7 @@ function nextContext(): Promise<void> {
   })
 }
 
-/** Settles when a line of this level is there. */
+/** Resolves when a line of this level was logged. */
 async function untilLogged(level: string): Promise<Record<string, unknown>> {
   for (;;) {
     const line = memory.lines.find((each) => each['level'] === level)

@@ -12,11 +12,11 @@ import {
 afterEach(stopListeners)
 
 const GET = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'
-/** More than the kernel takes of an answer that is not read. */
+/** More than the kernel buffers of a response that is not read. */
 const LARGE = Buffer.alloc(192 * 1024 * 1024)
 const STALL = { headersMs: 400, stallMs: 1000 }
 
-/** A listener whose every answer is one large write, as those of the admin API may be. */
+/** A listener whose every response is one large write, as those of the admin API may be. */
 const startLarge = (options: TestListenerOptions = {}) =>
   startListener({
     ...STALL,
@@ -57,7 +57,7 @@ test('a client that reads a large response slowly is not cut', async () => {
     slow.socket.pause()
   })
   const drip = setInterval(() => slow.socket.resume(), 4)
-  // One that came later and reads nothing is cut twice over; so would the slow one have been.
+  // Two others that read nothing are cut, one after the other; so would the slow one have been.
   for (let cut = 1; cut <= 2; cut++) {
     const next = cut === 1 ? still : connectTo(port)
     readNothing(next.socket)
@@ -150,7 +150,7 @@ test('connections of one address beyond its maximum are closed, counted and logg
     address: '[127.0.0.1]',
     most: 2,
   })
-  // A place that is free again is given to the next.
+  // A free place goes to the next connection.
   clients[0]?.socket.destroy()
   await until(() => held.listener.inFlight() === 1)
   const fourth = connectTo(held.port)
@@ -179,13 +179,13 @@ test('calls of one address beyond its maximum are answered 503, counted, logged 
     address: '[127.0.0.1]',
     most: 2,
   })
-  // The connection goes on, and a place that is free again is given to its next call.
+  // The connection stays open, and its next call gets the free place.
   served[0]?.response.end('served')
   await one.until((text) => text.endsWith('served'))
   await until(() => held.listener.inFlight() === 1)
   other.send(GET)
   expect(await held.untilServed(3)).toHaveLength(3)
-  // Calls whose client has left free their places too.
+  // Calls whose client has disconnected free their places too.
   one.socket.destroy()
   other.socket.destroy()
   await until(() => held.listener.inFlight() === 0)

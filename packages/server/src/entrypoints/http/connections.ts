@@ -149,7 +149,7 @@ export class Connections {
     return this.#httpConnections.get(socket)?.use?.address
   }
 
-  /** Hands a connection over to its owner, who reads it from now on. */
+  /** Hands a connection over to the owner of the upgrade, which reads it from now on. */
   detach(socket: Socket): void {
     this.#httpConnections.get(socket)?.gate?.detach()
   }

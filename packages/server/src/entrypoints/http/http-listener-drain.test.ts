@@ -76,7 +76,7 @@ test('a draining listener sends Connection: close, and finishes requests in flig
   busyServed?.response.end('served')
   expect(await busy.closed).toMatch(/Connection: close\r\n[^]*served$/)
 
-  // The idle one had no chance to hear of it yet; its next response tells it.
+  // The idle one has had no response yet that could close it; its next one does.
   expect(idle.socket.destroyed).toBe(false)
   idle.send(GET)
   const third = (await untilServed(3))[2]

@@ -112,7 +112,7 @@ test('only 32 of many pipelined requests over TLS are in flight, and all are ans
       listener.serve((request, response) => {
         flights.push(listener.inFlight())
         answers.push(() => response.end(`<${request.url}>`))
-        // Only when no more can come.
+        // Only when no more can arrive.
         if (answers.length < PIPELINED_REQUESTS_MAX && request.url !== '/999') return
         for (const answer of answers.splice(0)) answer()
       })
@@ -132,7 +132,7 @@ test('a client that reads nothing over TLS is cut, and one that reads slowly is 
   const { port, listener } = await start({
     headersMs: 200,
     stallMs: 1000,
-    // As the gateway writes: the next piece when the last is gone.
+    // Like the gateway: writes the next piece when the last one is sent.
     prepare: (_server, each) =>
       each.serve((_, response) => {
         const write = () => {

@@ -1,4 +1,4 @@
-/** Listeners on free ports, and clients that say exactly what a test wants them to. */
+/** Listeners on free ports, and clients that send exactly the bytes of a test. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { TlsFiles } from '../../config/config.js'
@@ -17,14 +17,14 @@ export interface TestListenerOptions {
   readonly requestMs?: number
   readonly stallMs?: number
   readonly maxConnections?: number
-  /** Bounds of each address, the loopback among them. @default none is counted */
+  /** Bounds of each address, including loopback. @default no bounds */
   readonly perAddress?: { readonly maxConnections: number; readonly maxCalls: number }
   readonly tls?: TlsFiles
-  /** Called before it listens. */
+  /** Called before the server listens. */
   readonly prepare?: (server: HttpListener['server'], listener: HttpListener) => void
 }
 
-/** No address has a bound. */
+/** Bounds from which every address is exempt. */
 export const UNCOUNTED = {
   maxConnections: 1,
   maxCalls: 1,
@@ -61,7 +61,7 @@ export async function stopListeners(): Promise<void> {
   }
 }
 
-/** A connection, and all it was sent. */
+/** A connection, and all that it received. */
 export class Client {
   readonly socket: Socket
   readonly closed: Promise<string>
@@ -72,7 +72,7 @@ export class Client {
     socket.on('data', (bytes: Buffer) => {
       this.text += bytes.toString('latin1')
     })
-    // A reset is an end too; the text says what arrived before it.
+    // A reset is an end too; the text is what arrived before it.
     socket.on('error', () => undefined)
     this.closed = new Promise((resolve) => socket.once('close', () => resolve(this.text)))
   }
@@ -81,7 +81,7 @@ export class Client {
     this.socket.write(text, 'latin1')
   }
 
-  /** Settles when the text has so much in it. */
+  /** Resolves when the received text satisfies the condition. */
   async until(isThere: (text: string) => boolean): Promise<string> {
     while (!isThere(this.text)) {
       if (this.socket.destroyed) throw new Error(`Closed after: ${this.text}`)
@@ -95,7 +95,7 @@ export function connectTo(port: number): Client {
   return new Client(connect({ port, host: '127.0.0.1' }))
 }
 
-/** What a server answers to these bytes until it closes the connection. */
+/** The response of a server to these bytes until it closes the connection. */
 export function exchange(port: number, bytes: string): Promise<string> {
   const client = connectTo(port)
   client.send(bytes)
@@ -116,7 +116,7 @@ export interface Served {
 }
 
 export interface HeldListener extends TestListener {
-  /** Settles when so many requests are there. */
+  /** Resolves when so many requests have arrived. */
   readonly untilServed: (count: number) => Promise<readonly Served[]>
 }
 

@@ -16,7 +16,7 @@ import {
 
 afterEach(stopListeners)
 
-/** Short for a test, and longer than a busy machine keeps a client from its turn. */
+/** Short for a test, and longer than a slow machine delays a client. */
 const BRIEF_MS = 1000
 
 const GET = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'
@@ -121,7 +121,7 @@ test('an upgraded connection is left to its handler', async () => {
   const client = connectTo(port)
   client.send('GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
   await client.until((text) => text.includes('101'))
-  // One that was opened later and kept up with line ends is closed; so would this one have been.
+  // A later connection that was kept alive with line ends is closed; so would this one have been.
   const other = connectTo(port)
   other.send(GET)
   const drip = setInterval(() => other.send('\r\n'), 10)
@@ -155,7 +155,7 @@ test('an upgrade to another protocol than WebSocket is served as an ordinary req
     },
   })
   const post = `POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n${H2C}\r\nhello`
-  // The parser drops what follows an upgrade that is not taken up; so that ends the connection.
+  // The parser drops bytes after an upgrade that is not accepted, so the connection ends.
   for (const bytes of [`GET /x HTTP/1.1\r\nHost: a\r\n${H2C}\r\n`, post, post + GET]) {
     const answer = await exchange(port, bytes)
     expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[^]*Connection: close\r\n[^]*served$/)

@@ -53,7 +53,7 @@ interface ListenerCounts {
 }
 
 export interface HttpListener {
-  /** For the owner's `upgrade`. */
+  /** For the `upgrade` events of the owner. */
   readonly server: HttpServer | HttpsServer
   /** Answers each request, unless its address has too many in flight. */
   serve(handle: RequestListener): void

@@ -27,7 +27,7 @@ const BLANK_LINES = `a\n\nb\r\n\r\n\r\n${get(0)}\n\r\n`
 const all = (count: number, request: (n: number) => string) =>
   Array.from({ length: count }, (_, n) => request(n)).join('')
 
-/** A listener that answers each request, once it is there whole, with its path and body. */
+/** A listener that answers each complete request with its path and body. */
 function startEcho(options: TestListenerOptions = {}) {
   const flights: number[] = []
   const started = startListener({
@@ -49,7 +49,7 @@ function startEcho(options: TestListenerOptions = {}) {
   return { started, flights }
 }
 
-/** Settles when nothing more is served. */
+/** Resolves when nothing more is served. */
 async function untilQuiet({ untilServed }: HeldListener) {
   let count = -1
   for (let turns = 0; turns < 50; turns++) {
@@ -227,7 +227,7 @@ test('a request head does not time out while its second half waits for unread re
   reader.send(`${get(1)}GET /2 HT`)
   const [, second] = await held.untilServed(2)
   reader.send('TP/1.1\r\nHost: a\r\n\r\n')
-  // Heads that came later and are really late; so would this one have been.
+  // Later heads that really time out; so would this one have.
   for (let late = 0; late < 2; late++) {
     expect(await exchange(held.port, 'GET /x HT')).toContain('408 Request Timeout')
   }
@@ -244,7 +244,7 @@ describe('an upgrade', () => {
   const WEBSOCKET =
     'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
 
-  /** A listener that sends back what comes after an upgrade. */
+  /** A listener that echoes the bytes after an upgrade. */
   const startTunnel = () =>
     startListener({
       prepare: (server, listener) => {

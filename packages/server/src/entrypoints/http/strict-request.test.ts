@@ -1,6 +1,6 @@
 /**
- * What a real socket answers to requests that two servers could read in two ways. The parser of
- * Node refuses most of them; the table says which it lets through.
+ * Sends ambiguous requests over a real socket. The parser of Node refuses most of them; the table
+ * lists which ones it accepts.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sendProblem } from './responses.js'
@@ -44,13 +44,13 @@ const post = (headers: string, body: string) => `POST /x HTTP/1.1\r\n${HOST}${he
 const chunked = (body: string) => post('Transfer-Encoding: chunked\r\n', body)
 
 /**
- * parser: Node calls nobody. strict: `findRequestProblem` finds it, which for some is a moment
- * before the parser would. either: newer parsers find it, older ones do not. body: the head was
- * sound, so the request was begun.
+ * parser: Node emits no request. strict: `findRequestProblem` finds it, for some just before the
+ * parser would. either: newer parsers find it, older ones do not. body: the head was valid, so the
+ * request was started.
  */
 type By = 'parser' | 'strict' | 'either' | 'body'
 
-/** What was sent, by whom it was refused, and with which status. */
+/** The bytes, which check refused them, and with which status. */
 const REFUSED: readonly [string, string, By, number][] = [
   ['bare LF as line end', 'GET /x HTTP/1.1\nHost: a.example\n\n', 'parser', 400],
   ['bare LF after one header', get('Host: a.example\nX: b\r\n'), 'parser', 400],

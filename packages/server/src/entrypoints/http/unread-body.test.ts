@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { limitUnreadBody } from './unread-body.js'
 
-/** More than a connection takes of which nothing is read, and less than its sender holds. */
+/** More than an unread connection buffers, and less than its sender holds. */
 const ANSWER = Buffer.alloc(1_500_000, 'a')
 const BODY_LENGTH = 500_000_000
 const SOON = { timeout: 20_000 }
@@ -31,7 +31,7 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve))
 })
 
-/** As much as is taken. */
+/** Sends as much as the socket accepts. */
 function keepSending(socket: Socket, connection: string): void {
   const piece = Buffer.alloc(64 * 1024)
   socket.write(
@@ -51,7 +51,7 @@ describe.each(['keep-alive', 'close'])('a client with Connection: %s', (connecti
     client.pause()
     keepSending(client, connection)
     await vi.waitUntil(() => accepted !== undefined, SOON)
-    // Longer than it takes to see that this is too much.
+    // Longer than it takes to detect the excess.
     await sleep(300)
     client.resume()
     await vi.waitUntil(() => received > ANSWER.length, SOON)

@@ -1,12 +1,11 @@
 /**
- * A call that is answered before its body was read. Node reads and drops the rest, so that the
- * connection can be used again and the client sees the answer; here that has an end, because a
- * refused call must not cost more than an admitted one.
+ * Bounds how much of a body is read after its call was answered. Node reads and drops the rest, so
+ * that the connection can be reused and the client receives the response; here that has a limit,
+ * because a refused call must not cost more than an admitted one.
  *
- * The end comes late all the same. Whoever closes a connection on which something is unread takes
- * from the client what it has not read of its answer yet. So where the rest is much it is left
- * unread for a while, and so is that of a connection that ends with this answer, which Node would
- * close at once.
+ * The connection is closed late. Closing a connection with unread bytes takes from the client the
+ * part of its response that it has not read. So a large rest is left unread for a while, and so is
+ * that of a connection that ends with this response, which Node would close at once.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
@@ -17,7 +16,7 @@ const POLL_EVERY_MS = 50
 export function limitUnreadBody(request: IncomingMessage, response: ServerResponse): void {
   const { headers } = request
   if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return
-  // Before Node's own, which closes the connection if the answer is its last.
+  // Runs before Node's own listener, which closes the connection if the response is its last.
   response.prependOnceListener('finish', () => {
     if (!request.complete) linger(request)
   })

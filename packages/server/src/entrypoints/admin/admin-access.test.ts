@@ -1,4 +1,4 @@
-/** Who gets in: security 30 to 36 and B56 of the list of faults. */
+/** Tests access to the admin API: security 30 to 36 and B56 of the list of faults. */
 import { describe, expect, test } from 'vitest'
 import type { Role } from '../../rules/store/records.js'
 import { closeAfterTests, ROOT_TOKEN, startAdmin, requestApp } from './admin.test-helper.js'
@@ -10,10 +10,10 @@ interface Problem {
   readonly detail: string
 }
 
-/** Parameters of paths filled in with something. */
+/** Fills the parameters of a path with a value. */
 const filled = (path: string) => path.replaceAll(/\{\w+\}/g, 'x').replace('/admin/v1', '')
 
-/** The one route that is asked by whoever has nothing but a token. */
+/** The one route that a client without credentials may call. */
 const isLogin = (method: string, path: string) => method === 'POST' && path === '/admin/v1/session'
 
 describe('authentication of the admin API', () => {
@@ -131,7 +131,7 @@ describe('roles (security 33)', () => {
     const token = await admin.tokenOf(role)
     for (const { method, path } of admin.routes()) {
       const needed = neededOf(method, path)
-      // A body of a type that nobody takes: what may be done is refused a step later.
+      // An unsupported content type: an allowed request is refused one step later.
       const headers = { 'content-type': 'text/plain' }
       const sent = method === 'GET' ? { token } : { token, headers, text: 'x' }
       const { status, body } = await admin.request(method, filled(path), undefined, sent)

@@ -46,14 +46,14 @@ import {
 import { createSessions } from './sessions.js'
 
 export interface AdminApp {
-  /** Everything that is served. */
+  /** Every operation that is served. */
   readonly operations: readonly Operation[]
   /** Never rejects. `env` is empty, or absent, where a test sends a request without a socket. */
   fetch(request: Request, env?: Bindings): Promise<Response>
 }
 
 export interface AdminAppDeps extends AdminDeps {
-  /** Closed by its owner. @default a new one */
+  /** Closed by its creator. @default a new one */
   readonly events?: EventStreams | undefined
 }
 
@@ -96,7 +96,7 @@ export function createAdminApp(deps: AdminAppDeps): AdminApp {
       let headers: Readonly<Record<string, string>> = {}
       let response: Response
       try {
-        // Whoever is not authenticated does not learn which paths exist.
+        // An unauthenticated client does not learn which paths exist.
         const authContext = authenticate(request, env, accessOf(route, request))
         headers = authContext.headers
         response = await respond({ request, env, route, authContext }, deps)
@@ -120,7 +120,7 @@ interface Route {
   readonly methods: readonly string[]
 }
 
-/** Matches the path as it was sent: a decoded segment may contain a slash. */
+/** Matches the encoded path: a decoded segment may contain a slash. */
 function findRoute({ url, method }: Request, operations: readonly Operation[]): Route {
   const segments = rawPath(url).split('/')
   const needed = method === 'HEAD' ? 'get' : method.toLowerCase()

@@ -1,4 +1,4 @@
-/** What is sent, within bounds; and the listener itself, on a socket. */
+/** Tests the bounds of requests, and the admin listener on a socket. */
 import { Agent, request } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { closeAfterTests, PER_USER, ROOT_TOKEN, startAdmin } from './admin.test-helper.js'

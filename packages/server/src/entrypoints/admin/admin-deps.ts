@@ -1,4 +1,4 @@
-/** What the admin API is made of. */
+/** The dependencies of the admin API. */
 import type { IncomingMessage } from 'node:http'
 import type { Attributes } from '@sluice/core'
 import type { Alerts } from '../../observability/alerts/alert.js'
@@ -18,16 +18,16 @@ import type {
   TopView,
 } from '../../observability/stats/stats-views.js'
 
-/** What all nodes saw, as far as this one knows. Each may be asked at any time, and often. */
+/** Statistics of all nodes, as far as this node has their snapshots. May be called often. */
 export interface FleetStatsReader {
-  /** Of one rule, or of the busiest. */
+  /** Statistics of one rule, or of the busiest. */
   stats(rule?: string): Promise<StatsView>
   top(
     by: TopOrder,
     filter: { readonly rule: string | undefined; readonly limit: number },
   ): Promise<TopView>
   nodes(): Promise<readonly NodeSnapshotView[]>
-  /** What several nodes see is one. */
+  /** An alert that several nodes report is one. */
   alerts(): Promise<Pick<AlertLists, 'active' | 'recent'>>
   tick(): Promise<TickView>
 }
@@ -38,28 +38,28 @@ export interface AdminDeps {
   readonly ruleFollower: RuleFollower
   readonly decider: Decider
   readonly fleetStats: FleetStatsReader
-  /** Those that this node sees begin and end. */
+  /** Reports alerts that begin or end on this node. */
   readonly alerts: Pick<Alerts, 'onChange'>
-  /** The token that the server was started with, or made. */
+  /** The token that the server was started with, or generated. */
   readonly rootToken: string
   readonly clock: WallClock
-  /** For instants in responses. @default `clock` */
+  /** The clock of instants in responses. @default `clock` */
   readonly responseClock?: WallClock | undefined
   readonly log: Log
-  /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
+  /** Masks secret attributes as every entry point does; see identity/masked-value.ts. */
   readonly hideSecrets: (attributes: Attributes) => Attributes
-  /** How many bits of an IPv6 address make a caller. @default 64 */
+  /** How many bits of an IPv6 address identify a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /** Attributes that callers may set themselves, by a header. @default not known */
+  /** Attributes that callers may set themselves, by a header. @default unknown */
   readonly fromHeaders?: ReadonlySet<string> | undefined
-  /** What this node would report of itself. */
+  /** The report of this node. */
   readonly node: () => NodeReport
-  /** Whose wrong tokens count together. @default the address of the connection */
+  /** The address whose wrong tokens count together. @default the address of the connection */
   readonly addressOf?: ((request: IncomingMessage) => string | undefined) | undefined
-  /** Whether nobody on the way can read it. @default whether the connection itself is TLS */
+  /** Whether the request was encrypted on its way. @default whether the connection itself is TLS */
   readonly isEncrypted?: ((request: IncomingMessage) => boolean) | undefined
-  /** For the streams of events. @default those of the system */
+  /** The timers of event streams. @default those of the system */
   readonly timers?: Scheduler | undefined
-  /** Where the files of the dashboard are. @default those of @sluice/dashboard */
+  /** The folder of the dashboard's files. @default that of @sluice/dashboard */
   readonly dashboardFolder?: string | undefined
 }

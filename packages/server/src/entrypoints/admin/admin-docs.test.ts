@@ -1,4 +1,4 @@
-/** docs/reference/admin-api.md is held to what is served. */
+/** Compares docs/reference/admin-api.md with what is served. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { EDIT_ERRORS } from '../../rules/editor/edit-errors.js'

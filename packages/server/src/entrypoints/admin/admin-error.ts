@@ -62,7 +62,7 @@ export class TooManyError extends Error {
   }
 }
 
-/** The same for a missing, wrong or malformed token, so that nothing is learnt from it. */
+/** The same for a missing, wrong or malformed token, so that it reveals nothing. */
 export const unauthorized = () =>
   new AdminError(
     'unauthorized',

@@ -164,7 +164,7 @@ describe('nodes', () => {
     expect(body).toMatchObject({ nodes: [{ id: 'node-1' }] })
     const keys = await admin.request('GET', '/keys')
     expect(keys).toMatchObject({ status: 503, body: { error: 'rules_unavailable' } })
-    // Nobody wanted to change anything.
+    // A read, so the error does not mention a change.
     const past = await admin.request('GET', '/versions')
     const told = { error: 'rules_unavailable', detail: 'the rule store is gone' }
     expect(past).toMatchObject({ status: 503, body: told })

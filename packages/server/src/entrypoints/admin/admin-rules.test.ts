@@ -1,4 +1,4 @@
-/** Rules over HTTP: one by one, as a set, and their past. */
+/** Tests rules over HTTP: single ones, the set, and their versions. */
 import { parseRules } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { closeAfterTests, PER_USER, startAdmin } from './admin.test-helper.js'

@@ -1,4 +1,4 @@
-/** Browsers: security 34 and 36 of the list of faults. */
+/** Tests browser sessions: security 34 and 36 of the list of faults. */
 import { describe, expect, test } from 'vitest'
 import {
   closeAfterTests,
@@ -79,7 +79,7 @@ describe('a login', () => {
     for (let i = 0; i < 30; i++) expect((await whose()).status).toBe(401)
     expect((await login(admin, 'wrong')).answer.status).toBe(401)
     for (let i = 0; i < 20; i++) await login(admin, 'wrong')
-    // Whoever guesses from behind the same proxy cannot take the way in from others.
+    // A client that guesses tokens behind the same proxy does not lock out others.
     expect((await whose()).status).toBe(401)
     expect((await login(admin)).answer.status).toBe(200)
   })

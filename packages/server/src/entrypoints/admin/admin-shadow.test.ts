@@ -1,4 +1,4 @@
-/** The switch of whoever is on call, over HTTP. */
+/** Tests temporary shadow over HTTP. */
 import { expect, test } from 'vitest'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
 
@@ -17,7 +17,7 @@ test('one call puts all rules in shadow, as the list and each rule show, and one
   })
   const { body } = await admin.request('GET', RULE)
   expect(body).toMatchObject({ shadowUntil: until })
-  // What was read can be sent back.
+  // A rule that was read can be sent back.
   expect(await admin.request('PUT', RULE, body)).toMatchObject({ status: 200 })
   expect((await admin.request('GET', '/versions?limit=1')).body).toMatchObject({
     versions: [{ why: 'INC-7', changes: [{ kind: 'set', after: { shadow: { all: { until } } } }] }],

@@ -1,4 +1,4 @@
-/** What nodes see, over the admin API. */
+/** Tests statistics over the admin API. */
 import { request } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import type { LiveNode } from '../../rules/store/rule-store.js'

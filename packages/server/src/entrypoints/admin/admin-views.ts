@@ -1,4 +1,4 @@
-/** What the rule store holds, as the admin API tells it. */
+/** Views of the rule store's contents in the admin API. */
 import type { CreatedKey, CreatedToken } from '../../rules/editor/editor.js'
 import type { KeyDocument, Kind, TokenDocument } from '../../rules/store/records.js'
 import type { PastChange, PastVersion } from '../../rules/store/rule-store.js'
@@ -9,7 +9,7 @@ export function viewRule(
   { document, candidate, version, overrideCount }: CatalogRule,
   ruleFollower: Pick<RuleFollower, 'shadowUntil'>,
 ) {
-  // One that is in shadow or off by its mode is that before and after.
+  // A rule whose own mode is shadow or off is not affected.
   const isEnforced = document['mode'] === undefined || document['mode'] === 'enforce'
   const shadowUntil = isEnforced ? ruleFollower.shadowUntil(document.id) : undefined
   return {
@@ -25,7 +25,7 @@ export function viewOverride({ id, document, version }: CatalogOverride) {
   return { id, ...document, version }
 }
 
-/** Hashes are of no use to anybody who reads, and of some to somebody who guesses. */
+/** Omits the hash, which is useless to a reader and could help an attacker. */
 export function viewKey({
   id,
   document,
@@ -62,7 +62,7 @@ function withoutSecrets(body: unknown): unknown {
   return Object.fromEntries(shown)
 }
 
-/** Everything a rules file can hold, in its order and shape. */
+/** The contents of a rules file, in its order and shape. */
 export function wholeSet(catalog: RuleCatalog): object {
   const { routes, strictPaths } = catalog.set
   const rules = catalog.rules().map(({ document, candidate }) => {

@@ -1,4 +1,4 @@
-/** An admin API over a rule store in memory, asked directly or on a socket of its own. */
+/** An admin API over a rule store in memory, called directly or on a socket of its own. */
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { createLimiter } from '@sluice/limiter'
@@ -30,15 +30,15 @@ interface AdminResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** What it says as JSON; undefined where it is something else. */
+  /** The parsed JSON; undefined if it is not JSON. */
   readonly body: unknown
 }
 
 interface AdminRequestOptions {
-  /** Null: none. @default the server's own */
+  /** Null: no token. @default the server's own */
   readonly token?: string | null
   readonly headers?: Readonly<Record<string, string>>
-  /** As it is; all else is sent as JSON. */
+  /** Sent unchanged; all else is sent as JSON. */
   readonly text?: string | Uint8Array<ArrayBuffer>
 }
 
@@ -49,7 +49,7 @@ export interface TestAdmin {
   readonly release: string
   readonly memoryLog: MemoryLog
   advance(ms: number): void
-  /** Below `/admin/v1`. */
+  /** The path below `/admin/v1`. */
   request(
     method: string,
     path: string,
@@ -58,9 +58,9 @@ export interface TestAdmin {
   ): Promise<AdminResponse>
   /** Every route that is served, with its parameters in braces. */
   routes(): readonly { readonly method: string; readonly path: string }[]
-  /** Makes a token and returns it. */
+  /** Creates a token and returns it. */
   tokenOf(role: Role): Promise<string>
-  /** Serves it on a socket; `raw` is everything that comes back until the server closes. */
+  /** Serves it on a socket; `raw` is everything that is received until the server closes. */
   listen(): Promise<{ readonly url: string; readonly raw: Raw; readonly close: () => void }>
 }
 
@@ -69,7 +69,7 @@ export interface TestOptions {
   readonly rules?: readonly object[]
   /** Rules come from a file, so that nothing can be changed. */
   readonly readOnly?: boolean
-  /** Stands in for parts. */
+  /** Replaces dependencies. */
   readonly deps?: (deps: AdminDeps) => AdminDeps
 }
 
@@ -77,7 +77,7 @@ export const PER_USER = { id: 'per-user', by: ['user'], limits: ['2/minute'] }
 
 const closing: (() => Promise<unknown>)[] = []
 
-/** Everything that was started is closed when the file is through. */
+/** Everything that was started is closed after the tests of the file. */
 export function closeAfterTests(): void {
   afterAll(() => Promise.all(closing.splice(0).map((close) => close())))
 }
@@ -110,7 +110,7 @@ export async function startAdmin(options: TestOptions = {}): Promise<TestAdmin> 
     log,
     hideSecrets,
     node: () => ({ ...NODE, rulesVersion: followed.version() }),
-    // Nobody needs to have built the dashboard.
+    // The dashboard need not be built.
     dashboardFolder: '',
   }
   const deps = options.deps?.(usual) ?? usual
@@ -148,7 +148,7 @@ const NODE = {
   startedAt: '2026-01-01T00:00:00.000Z',
 }
 
-/** The same source over another store, or over none, as where rules are a file. */
+/** The same follower with another store, or with none, as if rules were a file. */
 export function withStore(source: RuleFollower, store: RuleStore | undefined): RuleFollower {
   return {
     name: source.name,
@@ -188,7 +188,7 @@ async function sendRequest(
   return { status, headers: response.headers, text: answered, body: jsonOf(answered) }
 }
 
-/** Of a stream of events its beginning: it has no end. */
+/** Reads only the beginning of an event stream, which does not end. */
 async function textOf(response: Response): Promise<string> {
   const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
   if (!isStream || response.body === null) return response.text()

@@ -1,4 +1,4 @@
-/** Authenticates every request to the admin API, before its path is looked at. */
+/** Authenticates every request to the admin API, before its path is matched. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createThrottle } from '../../observability/log/throttle.js'
 import { type TokenAuthenticator, type Principal, isCrossSite } from './principals.js'

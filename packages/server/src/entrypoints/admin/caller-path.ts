@@ -1,8 +1,8 @@
 /**
- * The caller of an override as a URL has it. Its id, `user=a%2Fb`, is encoded already, so it comes
- * in two spellings: as it is (`/overrides/user=a%2Fb`), which people and `Location` write, and
- * encoded once more as a whole (`/overrides/user%3Da%252Fb`), as programs write that encode every
- * segment. A whole that was encoded has no plain `=` left: that tells them apart.
+ * Parses the caller of an override in a URL. Its id, `user=a%2Fb`, is encoded already, so it has
+ * two spellings: the id itself (`/overrides/user=a%2Fb`), as in `Location`, and the id encoded once
+ * more as a whole (`/overrides/user%3Da%252Fb`), by programs that encode every segment. Only the
+ * first has a plain `=`, which distinguishes them.
  */
 import { show } from '@sluice/core'
 import { callerId } from '../../rules/store/records.js'
@@ -28,10 +28,10 @@ export function readPathCaller(segment: string, by: readonly string[]): PathCall
   throw invalid('caller', `"${show(segment)}"`, `${accepted}, each value percent-encoded`)
 }
 
-/** Attributes in any order, each of them once. */
+/** Accepts attributes in any order, each of them once. */
 function readId(text: string, by: readonly string[]): Caller | undefined {
   if (by.length === 0) return text === EVERYBODY ? {} : undefined
-  // Where there is one attribute, a comma can only be part of its value.
+  // If there is one attribute, a comma can only be part of its value.
   const parts = by.length === 1 ? [text] : text.split(',')
   if (parts.length !== by.length) return undefined
   const values = new Map<string, string>()
@@ -53,7 +53,7 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** What a rule counts by, as its document has it: a list, one name, or nothing. */
+/** The `by` of a rule document: a list, one name, or nothing. */
 export function byOf({ by }: Readonly<Record<string, unknown>>): readonly string[] {
   if (typeof by === 'string') return [by]
   return Array.isArray(by) ? by.filter((name) => typeof name === 'string') : []

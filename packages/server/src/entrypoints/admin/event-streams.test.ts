@@ -43,7 +43,7 @@ function open(events: EventStreams, who = 'root'): Opened {
   return Object.assign(state, { reader: stream.getReader() })
 }
 
-/** All that is there now; `end` at its end. */
+/** All chunks that are available now; `end` at the end. */
 async function read({ reader }: Opened): Promise<readonly string[]> {
   const texts: string[] = []
   for (;;) {
@@ -56,7 +56,7 @@ async function read({ reader }: Opened): Promise<readonly string[]> {
 
 const tick = `id: ${END_MS}\nevent: tick\ndata: ${JSON.stringify({ ...TICK, alertsActive: 1 })}\n\n`
 
-/** `tick`, `rules`, `retry`: what the pieces are. */
+/** The kinds of the chunks: `tick`, `rules`, `retry`. */
 const namesOf = (texts: readonly string[]) =>
   texts.map((text) => /^event: (\w+)/m.exec(text)?.[1] ?? text.split(':')[0])
 
@@ -123,7 +123,7 @@ describe('an event stream', () => {
   })
 })
 
-/** So many pieces, which are there. */
+/** Reads so many chunks that are available. */
 async function readNow(stream: Opened, count: number): Promise<readonly string[]> {
   const texts: string[] = []
   while (texts.length < count) {

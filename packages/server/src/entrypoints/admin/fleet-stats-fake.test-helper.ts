@@ -1,4 +1,4 @@
-/** What nodes saw and what is alarming, as a test says it. */
+/** Statistics and alerts of nodes that a test sets. */
 import type { Alert, Alerts } from '../../observability/alerts/alert.js'
 import type { StatsView, TickView, TopView } from '../../observability/stats/stats-views.js'
 import type { FleetStatsReader } from './admin-deps.js'
@@ -109,7 +109,7 @@ export const BOARD_NODE = {
 }
 
 export interface FakeFleetStats extends FleetStatsReader {
-  /** What was asked for, in words. */
+  /** The calls it received, as text. */
   readonly requests: string[]
 }
 
@@ -149,7 +149,7 @@ export const ALERT: Alert = {
 }
 
 export interface FakeAlerts extends Pick<Alerts, 'onChange'> {
-  /** Tells whoever listens. */
+  /** Notifies all listeners. */
   change(alert: Alert): void
   listeners(): number
 }

@@ -1,4 +1,4 @@
-/** The admin API over the parts of a running server. */
+/** Creates the admin API of a running server. */
 import { wallClock } from '../../lib/wall-clock.js'
 import type { Config } from '../../config/config.js'
 import { createEditor } from '../../rules/editor/editor.js'

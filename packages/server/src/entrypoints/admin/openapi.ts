@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document, made of the operations that are served. */
+/** Builds the OpenAPI 3.1 document from the operations that are served. */
 import { errorView, yamlText } from '@sluice/api'
 import { z } from 'zod'
 import type { Operation } from './operation.js'
@@ -20,7 +20,7 @@ const TAGS: Readonly<Record<string, string>> = {
   Document: 'This document.',
 }
 
-/** By status: what every operation, or every one of a kind, may answer. */
+/** The responses by status that every operation, or every one of a kind, may send. */
 const PROBLEMS: Readonly<Record<number, string>> = {
   400: 'The request is invalid; `detail` says why.',
   401: 'The token is missing or wrong.',
@@ -75,8 +75,8 @@ export function documentOf(operations: readonly Operation[], release: string): o
 type Schemas = Record<string, unknown>
 
 /**
- * A schema as JSON Schema, which OpenAPI 3.1 takes as it is. Schemas with an id are put into
- * `schemas`, and referred to.
+ * Converts a schema to JSON Schema, which OpenAPI 3.1 accepts unchanged. Schemas with an id go into
+ * `schemas`, and are referenced.
  */
 function schemaOf(schema: z.ZodType, schemas: Schemas): object {
   const json = z.toJSONSchema(schema, { io: 'input', override: simplify })
@@ -91,12 +91,12 @@ interface Converted {
   readonly jsonSchema: z.core.JSONSchema.BaseSchema
 }
 
-/** Leaves out what zod adds to every whole number and every key, and joins `T or null`. */
+/** Removes what zod adds to every integer and every key, and joins `T or null`. */
 function simplify({ zodSchema: { _zod }, jsonSchema: json }: Converted): void {
   if (json.minimum === Number.MIN_SAFE_INTEGER) delete json.minimum
   if (json.maximum === Number.MAX_SAFE_INTEGER) delete json.maximum
   delete json.propertyNames
-  // zod leaves the default out where a text becomes a number.
+  // zod omits the default of a text that is converted to a number.
   if (_zod.def.type === 'default') json.default = _zod.def.defaultValue
   const [value, none, ...more] = json.anyOf ?? []
   if (more.length > 0 || none?.type !== 'null' || typeof value?.type !== 'string') return

@@ -1,4 +1,4 @@
-/** Who may use the admin API: holders of a token, each within its role. */
+/** Authenticates the tokens of the admin API and checks their roles. */
 import { timingSafeEqual } from 'node:crypto'
 import { bearerOf, digestOf } from '../decision-api/api-authorization.js'
 import type { WallClock } from '../../lib/wall-clock.js'
@@ -7,14 +7,14 @@ import type { RuleCatalog } from '../../rules/sync/rule-catalog.js'
 import { AdminError } from './admin-error.js'
 
 export interface Principal {
-  /** Of the token, or `root`. */
+  /** The id of the token, or `root`. */
   readonly id: string
-  /** Stands in the history of what it changes. */
+  /** Shown in the history of its changes. */
   readonly name: string
   readonly role: Role
 }
 
-/** Whoever has the token that the server was started with. */
+/** The principal of the token that the server was started with. */
 const ROOT: Principal = { id: 'root', name: 'admin', role: 'admin' }
 
 export interface TokenAuthenticatorDeps {
@@ -23,25 +23,25 @@ export interface TokenAuthenticatorDeps {
   readonly clock: WallClock
 }
 
-/** Whoever has a token now, and what of it is kept. */
+/** A principal whose token is valid now, and the stored form of the token. */
 export interface KnownPrincipal {
   readonly principal: Principal
   /** SHA-256 of the token. */
   readonly digest: Buffer
-  /** Milliseconds since 1970; undefined: it does not end by itself. */
+  /** Milliseconds since 1970; undefined: it does not expire. */
   readonly endsAtMs: number | undefined
 }
 
 export interface TokenAuthenticator {
-  /** Undefined: nobody's token. */
+  /** Undefined if the token is unknown. */
   principalOf(authorization: string | undefined): Principal | undefined
-  /** By the id of a token that is good now. */
+  /** Finds a valid token by its id. */
   find(id: string): KnownPrincipal | undefined
 }
 
 /**
- * Tokens are compared as hashes of one length, each with every one that is known, whatever was
- * sent: how long it takes says neither how long a token is nor how much of it was right.
+ * Compares hashes of equal length, and always with every known token: the time it takes reveals
+ * neither the length of a token nor how much of it was right.
  */
 export function createTokenAuthenticator({
   rootToken,
@@ -53,7 +53,7 @@ export function createTokenAuthenticator({
   const digestOfStored = (document: TokenDocument) => {
     const known = digests.get(document)
     if (known !== undefined) return known
-    // Somebody may have written it into the store by hand, without one.
+    // A token that was written into the store by hand may lack one.
     const hash: unknown = document.hash
     const digest = Buffer.from(typeof hash === 'string' ? hash : '', 'hex')
     digests.set(document, digest)
@@ -90,7 +90,7 @@ function principalOfToken(id: string, { name, role }: TokenDocument): Principal 
   return { id, name, role }
 }
 
-/** An end that cannot be read has passed. */
+/** An expiry that cannot be parsed has passed. */
 function hasExpired({ expiresAt }: TokenDocument, nowMs: number): boolean {
   return expiresAt !== undefined && !(Date.parse(expiresAt) > nowMs)
 }
@@ -106,8 +106,8 @@ export function requireRole(principal: Principal, needed: Role, what: string): v
 }
 
 /**
- * Whether a browser sent this for a page of somewhere else. Pages cannot leave these headers out;
- * the dashboard is of the same origin. Another port of the same host is another site.
+ * Whether a browser sent this for a page of another site. Pages cannot omit these headers; the
+ * dashboard has the same origin. Another port of the same host is another site.
  */
 export function isCrossSite(header: (name: string) => string | undefined, host: string): boolean {
   const site = header('sec-fetch-site')

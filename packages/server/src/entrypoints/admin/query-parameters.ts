@@ -1,4 +1,4 @@
-/** Parameters of queries. Each arrives as text; its message says what is accepted. */
+/** Query parameters. Each arrives as text; its message says what is accepted. */
 import { z } from 'zod'
 import { show } from '@sluice/core'
 
@@ -10,7 +10,7 @@ const ACCEPTED_TEXT = `text of up to ${TEXT_LENGTH_MAX} characters`
 const FILE_LENGTH_MAX = 256
 const ACCEPTED_FILE = `up to ${FILE_LENGTH_MAX} printable characters`
 
-/** Of a query, where everything is text. */
+/** A query parameter, which always arrives as text. */
 function wholeNumber(most: number, accepted: string) {
   return z.string().transform((text, context) => {
     const number = /^[1-9][0-9]{0,15}$/.test(text) ? Number(text) : 0
@@ -58,7 +58,7 @@ export const file = z
   .optional()
   .meta({ description: 'Named in messages.', maxLength: FILE_LENGTH_MAX })
 
-/** `confirm=last-rule`: a word that nobody sends by accident. */
+/** `confirm=last-rule`: a word that is not sent by accident. */
 export function confirmation(word: string, means: string) {
   return z
     .string()

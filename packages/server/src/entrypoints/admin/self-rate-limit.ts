@@ -1,7 +1,7 @@
 /**
- * The admin API limits itself with Sluice: who guesses tokens, and who calls or writes more than a
- * person or a script needs. Its own rules and counters, in this process: an edit of the users'
- * rules cannot lift them, nor can a store that is gone. What cannot be decided is refused.
+ * Limits the admin API with Sluice itself: wrong tokens of an address, and calls and writes of a
+ * token. Its rules and counters are its own, in this process: neither an edit of the users' rules
+ * nor an unreachable store can lift them. A call that cannot be decided is refused.
  */
 import { type Decision, flatRateLimitHeaders } from '@sluice/core'
 import { createLimiter, memoryStore } from '@sluice/limiter'
@@ -29,24 +29,24 @@ const RULES = [
   },
 ]
 
-/** Of addresses that failed lately, and of tokens in use. */
+/** Counters of addresses with recent failures, and of tokens in use. */
 const COUNTERS_MAX = 10_000
 
 export interface SelfRateLimit {
   /**
-   * Counts a wrong token; throws where its address has sent too many. Right ones are not asked: an
-   * address may be that of many, a proxy's or this machine's own, and a script with an old token
-   * there must not lock out whoever comes to repair something. A token has too many bits to guess.
+   * Counts a wrong token; throws if its address has sent too many. Right tokens are not checked:
+   * many clients may share an address, such as that of a proxy or of this machine, and a script
+   * with an old token must not lock out an operator there. A token has too many bits to guess.
    */
   recordFailure(address: string): void
-  /** Throws where the token has made too many calls; answers the headers to send. */
+  /** Throws if the token has made too many calls; returns the headers to send. */
   checkCall(token: string, isWrite: boolean): Readonly<Record<string, string>>
-  /** For what stands in a refusal. */
+  /** The headers of a refusal. */
   headersOf(decision: Decision): Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
-/** What responses say as an instant goes by `responseClock`; counters by the clock here. */
+/** Instants in responses use `responseClock`; counters use `clock`. */
 export function createSelfRateLimit(clock: WallClock, responseClock = clock): SelfRateLimit {
   const inUs = { now: () => Math.floor(clock.now()) * 1000 }
   const store = memoryStore({ maxCounters: COUNTERS_MAX, clock: inUs })

@@ -72,7 +72,7 @@ describe('a session', () => {
     for (let i = 0; i < value.length; i++) {
       const other = value[i] === 'A' ? 'B' : 'A'
       const changed = `${COOKIE}=${value.slice(0, i)}${other}${value.slice(i + 1)}`
-      // The last character of base64 has bits that mean nothing; none may be taken for them.
+      // The last character of base64 has unused bits, which must not be accepted in another form.
       expect([i, at.sessions.read(changed)]).toEqual([i, undefined])
     }
   })

@@ -1,8 +1,8 @@
 /**
- * Browsers that were let in with a token. What they hold instead is a cookie that no script can
- * read: who, until when, and a seal over both. Nothing of it is kept here, so it outlives a
- * restart; the seal is made with the token's own hash and the server's token, so that it is worth
- * nothing once either is gone.
+ * Browser sessions, started with a token. The browser holds a cookie that no script can read: the
+ * id of the token, the expiry, and an HMAC over both. The server stores nothing, so a session
+ * outlives a restart; the HMAC key is derived from the token's hash and the server's token, so that
+ * a session is invalid once either is gone.
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { digestOf } from '../decision-api/api-authorization.js'
@@ -14,7 +14,7 @@ export const CSRF_HEADER = 'X-Sluice-Csrf'
 const SESSION_MS = 12 * 3_600_000
 const FORMAT = '1'
 const NONCE_BYTES = 16
-/** Other sites of the same host may leave some of the same name. */
+/** Other sites of the same host may set cookies of the same name. */
 const COOKIES_READ_MAX = 4
 const ID_LENGTH_MAX = 400
 const VALUE = new RegExp(
@@ -24,14 +24,14 @@ const VALUE = new RegExp(
 export interface Session {
   readonly principal: Principal
   readonly expiresAtMs: number
-  /** What scripts of our own page send back with every change. */
+  /** The value that scripts of the dashboard send with every change. */
   readonly csrf: string
 }
 
 export interface Sessions {
-  /** Of a token that is good now. */
+  /** Starts a session of a valid token. */
   begin(id: string): { readonly session: Session; readonly value: string } | undefined
-  /** From the header `Cookie`; undefined: there is no good one. */
+  /** Reads the header `Cookie`; undefined if it has no valid session. */
   read(cookies: string | undefined): Session | undefined
 }
 
@@ -82,12 +82,12 @@ export function createSessions({ rootToken, tokenAuthenticator, clock }: Session
   }
 }
 
-/** Of two texts that whoever sent one could be guessing at. */
+/** Compares in constant time, since the sender may be guessing. */
 export function equalInConstantTime(sent: string, right: string): boolean {
   return timingSafeEqual(digestOf(sent), digestOf(right))
 }
 
-/** Whether somebody sent what is, or once was, a session. */
+/** Whether the request has a session cookie, valid or not. */
 export function hasCookie(cookies: string | undefined): boolean {
   return valuesIn(cookies).length > 0
 }
@@ -102,7 +102,7 @@ function valuesIn(cookies = ''): readonly string[] {
   return own.map((pair) => pair.slice(COOKIE.length + 1))
 }
 
-/** What a browser keeps; `seconds` 0 or less: nothing any more. */
+/** The `Set-Cookie` header; `seconds` of 0 or less removes the cookie. */
 export function setCookie(value: string, seconds: number, isEncrypted: boolean): string {
   const age = Math.max(0, Math.floor(seconds))
   const secure = isEncrypted ? '; Secure' : ''

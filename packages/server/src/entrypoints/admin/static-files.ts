@@ -1,7 +1,7 @@
 /**
- * The files of the dashboard. They hold nothing of anybody's, so they need no token; all that they
- * show comes through the admin API. Read once, and served from memory: no path that is asked for
- * ever reaches the file system.
+ * Serves the files of the dashboard. They contain no data, so they need no token; everything they
+ * show comes from the admin API. They are read once and served from memory: no requested path
+ * reaches the file system.
  */
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -10,10 +10,10 @@ import { createRequire } from 'node:module'
 import { dirname, extname, join, relative, sep } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
-/** Of all files together. */
+/** The maximum size of all files together. */
 const BYTES_MAX = 5 * 1024 * 1024
 const INDEX = '/index.html'
-/** What packing does not make smaller by more than this is sent as it is. */
+/** A file that compression makes smaller by no more than this is sent uncompressed. */
 const PACKED_SHARE_MAX = 0.95
 
 const TYPES: ReadonlyMap<string, string> = new Map([
@@ -30,7 +30,7 @@ const TYPES: ReadonlyMap<string, string> = new Map([
   ['.webmanifest', 'application/manifest+json'],
 ])
 
-/** Only our own scripts, styles and data; in nobody's frame. */
+/** Only the dashboard's own scripts, styles and data; never in a frame. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -60,16 +60,16 @@ interface StaticFile {
   readonly tag: string
   readonly caching: string
   readonly plain: Buffer
-  /** Undefined: packing would not help. */
+  /** Undefined if compression does not help. */
   readonly packed: Buffer | undefined
 }
 
 export interface StaticFiles {
-  /** Whether it was answered: a GET or HEAD of what is no path of the API. */
+  /** Whether it responded: to a GET or HEAD of a path outside the API. */
   handle(request: IncomingMessage, response: ServerResponse): boolean
 }
 
-/** Throws where there are more bytes than a dashboard has. */
+/** Throws if the files exceed the maximum size. */
 export function createStaticFiles(folder: string | undefined = dashboardFolder()): StaticFiles {
   const files = folder === undefined ? new Map<string, StaticFile>() : readFiles(folder)
   const index = files.get(INDEX) ?? placeholderIndex()
@@ -88,15 +88,15 @@ export function createStaticFiles(folder: string | undefined = dashboardFolder()
   }
 }
 
-/** What a path of ours is written with. */
+/** The characters in a path of the dashboard. */
 const PATH = /^\/(?!\/)[\w.~%!$&'()*+,;=:@/-]*$/
 
-/** Whatever is no such path is the API's to refuse. */
+/** All other paths are left to the API to refuse. */
 function isStaticPath(path: string): boolean {
   return PATH.test(path) && !/^\/(admin|metrics)(\/|$)/.test(path)
 }
 
-/** Undefined where the dashboard is not installed. */
+/** Undefined if the dashboard is not installed. */
 function dashboardFolder(): string | undefined {
   try {
     const found = createRequire(import.meta.url).resolve('@sluice/dashboard/package.json')
@@ -125,7 +125,7 @@ function readFiles(folder: string): ReadonlyMap<string, StaticFile> {
   return files
 }
 
-/** The name of what lies in `assets` has a hash of what it says, so it never changes. */
+/** Names in `assets` contain a hash of the content, so the content never changes. */
 function fileOf(path: string, type: string, plain: Buffer): StaticFile {
   const packed = gzipSync(plain, { level: 9 })
   const isSmaller = packed.length < plain.length * PACKED_SHARE_MAX
@@ -157,7 +157,7 @@ function sendFile(
   response.end(method === 'HEAD' ? undefined : body)
 }
 
-/** Proxies keep several, and call one weak when they pack it otherwise. */
+/** Proxies store several ETags, and mark one as weak if they compress differently. */
 function isKnown(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false
   const known = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
@@ -177,7 +177,7 @@ function sendNotFound(response: ServerResponse): void {
   response.end(body)
 }
 
-/** Stands for the dashboard where nobody built it. */
+/** Replaces the dashboard if it was not built. */
 function placeholderIndex(): StaticFile {
   const text = `<!doctype html>
 <html lang="en">

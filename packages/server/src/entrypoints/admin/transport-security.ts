@@ -1,4 +1,4 @@
-/** Whether what is sent here could be read on its way. */
+/** Detects whether a request was encrypted on its way. */
 import type { IncomingMessage } from 'node:http'
 import { type Cidr, cidrContains, parseAddress } from '@sluice/core'
 import { isLoopback } from '../../lib/loopback.js'
@@ -13,7 +13,7 @@ interface ProxyOptions {
   readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
 }
 
-/** That, or a proxy that is believed says that the browser's is. */
+/** Whether the connection is TLS, or a trusted proxy reports that the browser's is. */
 export function isClientTls(options: ProxyOptions, request: IncomingMessage): boolean {
   if (isTls(request)) return true
   const peer = parseAddress(request.socket.remoteAddress ?? '')
@@ -22,7 +22,7 @@ export function isClientTls(options: ProxyOptions, request: IncomingMessage): bo
   return protoOf(options, request)?.toLowerCase() === 'https'
 }
 
-/** What the nearest proxy wrote: the last entry. */
+/** The entry of the nearest proxy, which is the last. */
 function protoOf({ forwardedHeader }: ProxyOptions, { headers }: IncomingMessage) {
   if (forwardedHeader === 'forwarded') {
     const last = String(headers['forwarded'] ?? '')
@@ -36,7 +36,7 @@ function protoOf({ forwardedHeader }: ProxyOptions, { headers }: IncomingMessage
     ?.trim()
 }
 
-/** Whether the hostname of a URL never leaves the machine. */
+/** Whether the hostname of a URL is this machine. */
 export function isLoopbackHostname(hostname: string): boolean {
   return hostname.endsWith('.localhost') || isLoopback(hostname.replace(/^\[|\]$/g, ''))
 }

@@ -1,4 +1,4 @@
-/** What nodes run, decide and hold. */
+/** Operations on nodes, decisions and counters. */
 import type { Call } from '@sluice/core'
 import {
   type CallRequest as AskedCall,
@@ -47,7 +47,7 @@ const listNodes = operation({
   },
 })
 
-/** Undefined where the store does not say: this is asked above all when something is wrong. */
+/** Undefined if the store does not answer: nodes are listed above all when something is wrong. */
 async function readStoreNodes({ store }: AdminDeps['ruleFollower']) {
   try {
     return await store?.nodes()
@@ -56,7 +56,7 @@ async function readStoreNodes({ store }: AdminDeps['ruleFollower']) {
   }
 }
 
-/** None where the board does not say. */
+/** Empty if the snapshots are unavailable. */
 async function readFleetNodes(
   fleetStats: AdminDeps['fleetStats'],
 ): Promise<readonly NodeSnapshotView[]> {
@@ -67,7 +67,9 @@ async function readFleetNodes(
   }
 }
 
-/** What the rule store knows of each node, with what it told of itself on the board, if it did. */
+/**
+ * Joins what the rule store knows about each node with the node's own snapshot, if there is one.
+ */
 function joinNodes(
   storeNodes: readonly LiveNode[],
   fleetNodes: readonly NodeSnapshotView[],
@@ -75,7 +77,7 @@ function joinNodes(
   const fleetNodesById = new Map(fleetNodes.map((node) => [node.id, node]))
   const joined = storeNodes.map((node) => {
     const own = fleetNodesById.get(node.id)
-    // Both know the version that it runs; whoever heard of it last is right.
+    // Both contain the version that the node runs; the later one is right.
     const isNewer = own !== undefined && own.seenMsAgo < node.seenMsAgo
     return isNewer ? { ...node, ...own } : { ...own, ...node }
   })
@@ -103,7 +105,7 @@ const callBody: BodySpec<AskedCall> = {
   read: (sent) => readCall(sent, PEEK_FIELDS),
 }
 
-/** A key is the same caller here as at the gateway, and a secret in neither's log. */
+/** Masks secrets, so that a key is the same caller as at the gateway, and appears in no log. */
 function withMaskedSecrets({ attributes, cost }: AskedCall, { hideSecrets }: AdminDeps): Call {
   return { attributes: hideSecrets(attributes), ...(cost !== undefined && { cost }) }
 }

@@ -1,4 +1,4 @@
-/** Known keys of callers, and tokens of the admin API itself. */
+/** Operations on API keys of callers, and on tokens of the admin API itself. */
 import { z } from 'zod'
 import { show } from '@sluice/core'
 import { EditError } from '../../../rules/editor/edit-errors.js'

@@ -1,4 +1,4 @@
-/** What several operations need. */
+/** Helpers of several operations. */
 import { show } from '@sluice/core'
 import { EditError } from '../../../rules/editor/edit-errors.js'
 import type { CatalogRule, RuleCatalog } from '../../../rules/sync/rule-catalog.js'
@@ -20,7 +20,7 @@ export function findRule(catalog: RuleCatalog, id: string): CatalogRule {
   )
 }
 
-/** A page of a list that was asked for with one more than it may have. */
+/** A page of a list that was read with one item more than the limit. */
 export function pageOf<Item, Next>(
   items: readonly Item[],
   limit: number,
@@ -31,7 +31,7 @@ export function pageOf<Item, Next>(
   return { page, next: items.length > limit && last !== undefined ? nextOf(last) : null }
 }
 
-/** The version that a body was read with, if it says so. */
+/** The version in a body that was read before, if it has one. */
 export function versionIn(body: unknown): number | undefined {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'version')) return undefined
   const { version } = body as { readonly version: unknown }

@@ -1,4 +1,4 @@
-/** What one caller of a rule has instead of its limits, and what a rule tries beside them. */
+/** Operations on overrides and candidates. */
 import { show } from '@sluice/core'
 import { readCallerId } from '../../../rules/editor/override-callers.js'
 import { EditError } from '../../../rules/editor/edit-errors.js'
@@ -97,7 +97,7 @@ interface OverrideInput {
   readonly limits: unknown
 }
 
-/** Its fields are checked by whoever files it; here, that there can be any. */
+/** Checks only that it is an object; the editor checks its fields. */
 function asOverride(sent: unknown): OverrideInput {
   if (typeof sent === 'object' && sent !== null && !Array.isArray(sent)) {
     return sent as OverrideInput
@@ -105,7 +105,7 @@ function asOverride(sent: unknown): OverrideInput {
   throw invalid('body', show(sent), 'an override such as {"caller":{"user":"u1"},"limits":[]}')
 }
 
-/** Who is meant by a path, and the id that the override is filed under. */
+/** The caller in a path, and the id that the override is stored under. */
 function callerOf(
   rule: string,
   segment: string,

@@ -1,4 +1,4 @@
-/** Rules one by one: read, created, replaced, patched, removed, promoted. */
+/** Operations on single rules: read, create, replace, patch, remove, promote. */
 import { show } from '@sluice/core'
 import type { RuleCatalog } from '../../../rules/sync/rule-catalog.js'
 import {
@@ -60,7 +60,7 @@ function rulesAfter(catalog: RuleCatalog, id: string | undefined) {
   if (id === undefined) return rules
   const index = rules.findIndex(({ document }) => document.id === id)
   if (index !== -1) return rules.slice(index + 1)
-  // Removed since the page before was read: where it stood, nobody knows.
+  // The rule was removed since the previous page was read, so its position is unknown.
   throw invalid('query.after', `"${show(id)}"`, 'the id of a rule; begin again without it')
 }
 

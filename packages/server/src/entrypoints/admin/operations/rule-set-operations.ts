@@ -1,4 +1,4 @@
-/** The set of rules as a whole: applied, validated, exported, rolled back; and its past. */
+/** Operations on the whole rule set: apply, validate, export, roll back, list versions. */
 import { writeYaml } from '@sluice/core'
 import type { ApplyResult } from '../../../rules/editor/editor.js'
 import { parseLargeJson } from '../../../rules/editor/worker-parse.js'
@@ -77,7 +77,7 @@ const applyRules = operation({
   },
 })
 
-/** Of the set as its writer knows it: what somebody changed since is for the writer to find out. */
+/** The version of the set that its writer knows: a later change must cause a conflict. */
 function writtenVersion(
   { version }: ApplyResult,
   { catalog: book }: AdminDeps['ruleFollower'],
@@ -132,14 +132,14 @@ const exportRules = operation({
   }),
 })
 
-/** Not by the editor, whose failures tell whoever changes something whether it was changed. */
+/** Does not use the editor, whose errors state whether a change was made. */
 async function readVersions(
   { ruleFollower: { store } }: AdminDeps,
   rule: string | undefined,
   query: { readonly before?: number | undefined; readonly limit: number },
 ) {
   const filter = { rule, before: query.before, limit: query.limit + 1 }
-  // A file of the user's own keeps no versions.
+  // A rules file of the user has no versions.
   const past = (await store?.history(filter)) ?? []
   const { page, next } = pageOf(past, query.limit, ({ version }) => version)
   const keptSince = store?.status().keptSince ?? null
@@ -174,7 +174,7 @@ const listRuleVersions = operation({
   async run({ param, query }, deps) {
     const id = param('id')
     const body = await readVersions(deps, id, query)
-    // One that is gone still has a past; one that never was has none.
+    // A removed rule still has versions; one that never existed has none.
     if (body.versions.length === 0 && query.before === undefined)
       findRule(deps.ruleFollower.catalog, id)
     return { status: 200, body }

@@ -1,4 +1,4 @@
-/** The switch of whoever is on call: rules that refuse nobody, until a time that is stored. */
+/** Operations of temporary shadow: rules refuse nothing until a stored time, for incidents. */
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { text } from '../query-parameters.js'
 import { shadowedView, shadowInput, changeResult } from '@sluice/api'

@@ -1,4 +1,4 @@
-/** What nodes see, and what limits would do. */
+/** Operations on statistics, alerts and events, and the simulation of limits. */
 import { simulateLimits } from '../../../rules/editor/simulate-limits.js'
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { invalid } from '../admin-error.js'
@@ -97,7 +97,7 @@ export const STATS_OPERATIONS: readonly Operation[] = [
   simulateOperation,
 ]
 
-/** Proxies must not keep what is sent until there is more of it. */
+/** Keeps proxies from buffering the stream. */
 const STREAM_HEADERS = {
   'Content-Type': 'text/event-stream; charset=utf-8',
   'X-Accel-Buffering': 'no',

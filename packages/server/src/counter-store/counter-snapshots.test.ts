@@ -20,7 +20,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-/** A server's worth of it. */
+/** The snapshots of one server, with its store and limiter. */
 function open(rules = RULES) {
   const store = memoryStore()
   const limiter = createLimiter({ rules, store, secret: SECRET })

@@ -1,7 +1,7 @@
 /**
  * Admission: identifies a caller, decides its call, and prepares the refusal or the rate limit
  * headers. Every entry point that guards calls is an adapter: it reads the call from its protocol,
- * asks here, and writes the result in its protocol.
+ * calls this module, and writes the result in its protocol.
  */
 import { type Call, CANONICAL_PATH, type Decision, matchPattern } from '@sluice/core'
 import type { CheckOptions } from '@sluice/limiter'
@@ -57,7 +57,7 @@ export interface AdmittedCall {
   readonly identity: Identity
   readonly call: Call
   readonly decision: Decision
-  /** The rate limit headers; empty where the entry point sends none. */
+  /** The rate limit headers; empty if the entry point sends none. */
   readonly headers: FlatHeaders
 }
 
@@ -76,15 +76,15 @@ export class Admission {
     this.#options = options
   }
 
-  /** A promise only where a token has to be verified; see `Identifier`. */
+  /** A promise only if a token has to be verified; see `Identifier`. */
   identify(request: IdentifiableRequest, withinMs?: number): Identity | Promise<Identity> {
     return this.#deps.identifier.identify(request, withinMs)
   }
 
   /**
    * Decides the call of an identified caller. Calls with a wrong key or token are counted before
-   * they are refused, so that guessing costs budget. Never fails; a promise only where the decision
-   * is one.
+   * they are refused, so that guessing costs budget. Never fails; a promise only if the decision is
+   * one.
    */
   admit(
     identity: Identity,

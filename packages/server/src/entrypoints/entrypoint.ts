@@ -132,7 +132,7 @@ function openMeteredGateway(config: Config, engine: Engine, deps: EntryPointDeps
   return gateway
 }
 
-/** What every entry point is made of. */
+/** The dependencies of every entry point. */
 export interface EntryPointDeps {
   readonly decider: Decider
   readonly identifier: Identifier
@@ -266,7 +266,10 @@ export async function startListener(listener: HttpListener, closers: Closers): P
   return url
 }
 
-/** As refusals name a caller that is counted by `ip`: by its hash, unless clear text is wanted. */
+/**
+ * The form in which refusals name a caller counted by `ip`: its hash, unless clear text is
+ * configured.
+ */
 export function addressDescriber(
   callers: Config['log']['callers'],
   secret: Uint8Array,

@@ -51,7 +51,7 @@ export function createTestIdentifier(options: TestIdentifierOptions = {}): Ident
   })
 }
 
-/** Headers as pairs, in order and as often as they are sent. */
+/** Headers as pairs, in the order in which they are sent, including repeated ones. */
 export function requestFrom(
   headers: readonly (readonly [string, string])[] = [],
   remoteAddress: string | undefined = PEER,
@@ -59,7 +59,7 @@ export function requestFrom(
   return { rawHeaders: headers.flat(), socket: { remoteAddress } }
 }
 
-/** What is known at once; fails where a promise was made. */
+/** The identity without waiting; fails if it is a promise. */
 export function identifyNow(identifier: Identifier, request: IdentifiableRequest): Identity {
   const identity = identifier.identify(request)
   if (identity instanceof Promise) throw new Error('found a promise; accepted: an answer at once')

@@ -16,7 +16,7 @@ import { maskValue, maskingKey } from './masked-value.js'
 const key = 'sk_live_0123456789abcdefwxyz'
 const secretKey = maskingKey(SECRET)
 
-/** Numbers that look random and are the same in every run. */
+/** Pseudo-random numbers that are the same in every run. */
 function dice(seed: number): (sides: number) => number {
   let state = seed
   return (sides) => {
@@ -25,7 +25,7 @@ function dice(seed: number): (sides: number) => number {
   }
 }
 
-/** A server whose requests are handed out. */
+/** A server that returns its requests to the test. */
 async function serve() {
   const server = createServer((_, response) => void response.end()).listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -1,6 +1,6 @@
 /**
- * Identifies callers for every entry point. No claim of a caller is believed: the address is that
- * of the socket unless a trusted proxy names another, a key must be registered, a token signed, and
+ * Identifies callers for every entry point. No claim of a caller is trusted: the address is that of
+ * the socket unless a trusted proxy names another, a key must be registered, a token signed, and
  * headers that name a user are read from trusted proxies only.
  */
 import { ATTRIBUTE_LENGTH_MAX, type CANONICAL_PATH, type SipKey } from '@sluice/core'
@@ -52,9 +52,8 @@ interface IdentityStats {
 
 export interface Identifier {
   /**
-   * A promise only where a signature has to be verified. Never fails. A token that cannot be
-   * verified within `withinMs` is `unverified_token`, and the call goes on without a user.
-   * @default 1000
+   * A promise only if a signature has to be verified. Never fails. A token that cannot be verified
+   * within `withinMs` is `unverified_token`, and the call goes on without a user. @default 1000
    */
   identify(request: IdentifiableRequest, withinMs?: number): Identity | Promise<Identity>
   /** Reads JWT key files again; rejects and keeps the active keys if one is invalid. */
@@ -67,9 +66,9 @@ export interface IdentifierOptions extends ClientOriginOptions {
   readonly config: IdentityConfig
   /** The key of all hashes, 16 bytes. */
   readonly secret: Uint8Array
-  /** Reads tokens where the configuration has `jwt`. */
+  /** Verifies tokens if the configuration has `jwt`. */
   readonly tokens?: TokenVerifier | undefined
-  /** Keys of the rule store, beside those of the configuration. */
+  /** Keys of the rule store, in addition to those of the configuration. */
   readonly registered?: RegisteredKeys | undefined
 }
 

@@ -9,7 +9,7 @@ export const DUPLICATED = Symbol('twice')
 export type HeaderValue = string | undefined | typeof DUPLICATED
 
 export interface IdentityHeaders {
-  /** One for each header asked for, in that order. */
+  /** One value for each requested header, in that order. */
   readonly values: readonly HeaderValue[]
   /** The lines of the one header that is a list, in order. */
   readonly lines: readonly string[]

@@ -40,7 +40,7 @@ describe('attributes sent to the decision API', () => {
       user: 'u1',
       tenant: maskValue(key, 'tenant', '7'),
     })
-    // As a log shows it, so that it can be asked about.
+    // The masked form, as copied from a log, stays unchanged.
     expect(hide(hidden)).toBe(hidden)
     expect(attributes.api_key).toBe('sk_live_0123456789wxyz')
   })

@@ -1,6 +1,6 @@
 /**
  * Masks secret attributes at every entry point: a keyed hash and the last characters, by which the
- * owner recognises the secret and nobody else learns it.
+ * owner recognises the secret without revealing it.
  */
 import {
   ATTRIBUTE_LENGTH_MAX,

@@ -16,10 +16,10 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type FileWatcher, type WatchOptions, watchFile } from './file-watcher.js'
 
-/** So seldom that only events of the directory can be what tells of a change. */
+/** So rarely that only events of the directory can report a change. */
 const NEVER_MS = 10 * 60_000
 const OFTEN_MS = 20
-/** As the source has it. */
+/** The same value as in the module. */
 const SETTLE_MS = 50
 
 let directory: string
@@ -37,7 +37,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-/** What is told, in order; `next` waits for the next one. */
+/** The reported contents, in order; `next` waits for the next one. */
 function follow(path: string, options: Partial<WatchOptions> = {}) {
   const told: string[] = []
   const waiting: ((text: string) => void)[] = []
@@ -129,7 +129,7 @@ test('a change without an event is found by polling', async () => {
   symlinkSync(target, link)
   const { next } = follow(link, { pollMs: OFTEN_MS })
   expect(await next()).toBe('one')
-  // The directory of the link stays as it is.
+  // The directory of the link does not change.
   writeFileSync(target, 'two')
   expect(await next()).toBe('two')
 })
@@ -177,7 +177,7 @@ test('a file that is being written is reported when it is whole', async () => {
   await checking
   await watched.check()
   expect(told.at(-1)).toBe('half and more and more and more and more')
-  // Unless this process stood still for as long as a file must to be taken for whole.
+  // Unless this process was suspended for as long as a file must be unchanged to count as whole.
   expect(told.length - 1).toBeLessThanOrEqual(Math.floor(longestMs / SETTLE_MS))
 })
 

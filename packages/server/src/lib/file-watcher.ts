@@ -112,8 +112,8 @@ class PollingFileWatcher implements FileWatcher {
   private async mayDiffer(): Promise<boolean> {
     if (this.#identity === undefined || this.#hasFailed) return true
     if ((await readIdentity(this.#path)) !== this.#identity) return true
-    // The times of files are coarse: what was written in the tick of the last reading looks the
-    // same. So a file is read once more, later.
+    // The times of files are coarse: a write in the same tick as the last read looks unchanged. So
+    // a file is read once more, later.
     if (this.#isSure) return false
     this.#isSure = true
     const { text } = await readWholeFile(this.#path)
@@ -166,7 +166,7 @@ class PollingFileWatcher implements FileWatcher {
       })
       this.#watcher = watcher
     } catch {
-      // Without the directory, or with too many watchers in the system, the timer has to do.
+      // Without the directory, or with too many watchers in the system, only the timer polls.
     }
   }
 

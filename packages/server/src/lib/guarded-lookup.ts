@@ -1,15 +1,15 @@
 /**
- * Looks up host names for connections that the server itself opens, and refuses link-local and
- * metadata addresses. Names are checked when they are connected to, because what they stand for
- * may have changed since the configuration was read.
+ * Resolves host names for connections that the server itself opens, and refuses link-local and
+ * metadata addresses. Names are checked on each connection, because they may resolve to other
+ * addresses than when the configuration was read.
  */
 import { lookup as dnsLookup } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import { isForbidden } from '../config/outbound-urls.js'
 
 /**
- * One refused address refuses the name, even if others stand beside it: which of them would be
- * connected to is a matter of chance.
+ * One refused address refuses the name, even beside others: which of them would be connected to is
+ * a matter of chance.
  */
 export const guardedLookup: LookupFunction = (hostname, options, callback) => {
   dnsLookup(hostname, options, (error, address, family) => {

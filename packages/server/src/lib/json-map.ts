@@ -1,6 +1,6 @@
 export type JsonMap = Readonly<Record<string, unknown>>
 
-/** Whether a value of JSON is a map: not null, not a list, not a scalar. */
+/** Whether a JSON value is a map: not null, not a list, not a scalar. */
 export function isJsonMap(value: unknown): value is JsonMap {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,8 +1,8 @@
-/** Time that stands still until a test moves it. */
+/** A clock that stands still until a test advances it. */
 import type { Scheduler } from './scheduler.js'
 
 export interface ManualScheduler extends Scheduler {
-  /** Moves the time, running what becomes due on the way, each when its time has come. */
+  /** Advances the time, and runs each timer when it is due. */
   advance(ms: number): Promise<void>
 }
 
@@ -36,15 +36,18 @@ export function manualScheduler(): ManualScheduler {
   }
 }
 
-/** Lets run what needs no time: promises, and work that is done in turns. */
+/** Runs everything that needs no time: promises, and work in slices. */
 export async function settle(): Promise<void> {
   for (let i = 0; i < 20; i++) await new Promise(setImmediate)
 }
 
-/** Of a disk that is busy with others. */
+/** The time limit for a busy disk. */
 const OTHERS_MS_MAX = 20_000
 
-/** Lets others run, such as a disk, until something holds; the time of the test stands still. */
+/**
+ * Waits for real work, such as file access, until a condition holds; the time of the test stands
+ * still.
+ */
 export async function until(holds: () => boolean): Promise<void> {
   const end = performance.now() + OTHERS_MS_MAX
   while (!holds() && performance.now() < end) await new Promise(setImmediate)

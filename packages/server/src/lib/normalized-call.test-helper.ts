@@ -1,4 +1,4 @@
-/** A call as rules see it that look at nothing but plain attributes, for tests. */
+/** A normalized call with plain attributes only, for tests. */
 import type { Attributes, NormalizedCall } from '@sluice/core'
 
 export function callWith(

@@ -25,7 +25,7 @@ export class PeriodicFile<Content extends string | Uint8Array> {
     this.#options = options
   }
 
-  /** It holds this already. */
+  /** Records that the file has this content already. */
   markSaved(content: Content): void {
     this.#written = content
   }
@@ -45,7 +45,7 @@ export class PeriodicFile<Content extends string | Uint8Array> {
     return this.#saving
   }
 
-  /** With what is new since the last time. */
+  /** Saves what has changed since the last write. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#saving

@@ -14,7 +14,7 @@ export class Semaphore {
 
   async run<Result>(job: () => Promise<Result>): Promise<Result> {
     if (this.#running < this.#permits) this.#running++
-    // A turn that ends is handed on, so nobody who comes later can slip in between.
+    // A finished job hands its turn to the next waiter, so that no later job can overtake it.
     else await new Promise<void>((start) => this.#waiting.push(start))
     try {
       return await job()

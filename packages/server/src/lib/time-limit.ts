@@ -7,7 +7,7 @@ export interface TimeLimit {
 /**
  * Runs work that ends early when its signal aborts. `AbortSignal.any` with `AbortSignal.timeout`
  * would be shorter, but Node 20 collects a timeout to which only the combined signal refers: the
- * limit never came, and an answer without an end held its connection for ever.
+ * limit was never reached, and a response without an end held its connection indefinitely.
  */
 export async function withTimeLimit<T>(
   { timeoutMs, parent }: TimeLimit,

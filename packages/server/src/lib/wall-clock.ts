@@ -7,7 +7,7 @@ export interface WallClock {
 
 export const wallClock: WallClock = { now: () => Date.now() }
 
-/** Milliseconds by a clock that never steps, for how long something took. */
+/** Milliseconds of a clock that never steps, for durations. */
 export function monotonicMs(): number {
   return performance.now()
 }

@@ -1,8 +1,8 @@
-/** Judges whether a process still gets faster: compilers work while it runs. */
+/** Detects whether a process still gets faster, since JIT compilers work while it runs. */
 
-/** A round that is faster by less than this part is not faster. */
+/** A round that is faster by less than this fraction does not count as faster. */
 const GAIN_MIN = 0.1
-/** After so many rounds without a faster one the time has settled. */
+/** After so many rounds without a faster one, the time has settled. */
 const ROUNDS_WITHOUT_GAIN = 5
 
 export class PlateauDetector {

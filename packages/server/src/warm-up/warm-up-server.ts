@@ -1,8 +1,8 @@
 /**
  * A server for warm-up alone: the code of the real entry points over a rule, a counter and an
- * upstream of its own. Nothing in it leads to the users' rules, counters, upstreams, statistics or
- * log, so whoever reached it would reach nothing; and it listens on the loopback, for as long as
- * warm-up lasts.
+ * upstream of its own. It has no access to the users' rules, counters, upstreams, statistics or
+ * log, so a client that reached it would reach nothing; and it listens on loopback only while
+ * warm-up runs.
  */
 import { randomBytes } from 'node:crypto'
 import { parseCidr } from '@sluice/core'
@@ -31,10 +31,10 @@ import { responseClock } from '../counter-store/response-clock.js'
 const WINDOW = '1s'
 const PLENTY = 1_000_000
 const ALGORITHMS = ['fixed-window', 'token-bucket', 'sliding-window-counter'] as const
-/** Its calls meet the limits of all algorithms at once. */
+/** Its calls match the limits of all algorithms at once. */
 const EVERY_LIMIT_PATH = '/every-limit'
 const REFUSED_PATH = '/refused'
-/** Each leads through other code: one script for each algorithm, one for several limits. */
+/** Each runs other code: one script for each algorithm, one for several limits. */
 export const WARM_UP_PATHS = [
   ...ALGORITHMS.map((algorithm) => `/${algorithm}`),
   EVERY_LIMIT_PATH,
@@ -72,7 +72,7 @@ const TOKEN_BYTES = 32
 export interface WarmUpServer {
   readonly gateway: string
   readonly api: string
-  /** What the decision API asks for. */
+  /** The token of the decision API. */
   readonly token: string
   close(): Promise<void>
 }
@@ -152,7 +152,7 @@ function warmUpConfig(config: Config, { token, upstream }: WarmUpSettings): Conf
   }
 }
 
-/** What looks on at decisions does so here too, on figures that are thrown away. */
+/** Observes decisions like the real server, with statistics that are dropped. */
 function openDecider(
   config: Config,
   limiter: Limiter,
@@ -202,7 +202,7 @@ function openDecider(
   }
 }
 
-/** Lines are made and dropped. */
+/** Log lines are formatted and dropped. */
 function silentLog() {
   return createLogger({
     level: 'info',

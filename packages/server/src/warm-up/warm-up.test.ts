@@ -18,7 +18,7 @@ afterEach(async () => {
   await redis.cli('CONFIG', 'RESETSTAT')
 })
 
-/** How often scripts ran that decide. */
+/** How often scripts that decide have run. */
 async function decisions(): Promise<number> {
   const stats = String(await redis.cli('INFO', 'commandstats'))
   return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
@@ -44,7 +44,7 @@ test('a node runs its decision path before it is ready, without visible effects'
   const server = await startTestServer({
     rules: [{ id: 'everybody', by: [], limits: ['10/hour'] }],
     env: { SLUICE_REDIS_URL: redis.url },
-    // A busy machine may not get that far in a second.
+    // A slow machine may not get that far in a second.
     warmUpMs: 100_000,
   })
   expect(await decisions()).toBeGreaterThan(20)
@@ -132,7 +132,7 @@ test('only warm-up itself may use its decision API', async () => {
   await server.close()
   await expect(fetch(`${server.api}/healthz`)).rejects.toThrow()
   await expect(fetch(server.gateway)).rejects.toThrow()
-  // The connections are the real store's, and stay.
+  // The connections belong to the real store, and stay.
   expect(store.stats().nodes).toMatchObject([{ isAnswering: true }])
   await store.close()
 })

@@ -1,7 +1,7 @@
 /**
  * Runs the whole decision path before a node is ready: code that has never run is slow, and a burst
- * that meets it would miss the deadline although the store is well. So scripts are loaded and every
- * entry point is called, over HTTP and against the real store, until that gets no faster.
+ * at the start would miss the deadline although the store is healthy. So scripts are loaded and
+ * every entry point is called, over HTTP and against the real store, until that gets no faster.
  */
 import { Agent, request } from 'node:http'
 import type { Store } from '@sluice/limiter'
@@ -10,16 +10,15 @@ import type { Config } from '../config/config.js'
 import { openWarmUpServer, type WarmUpServer, WARM_UP_PATHS } from './warm-up-server.js'
 import { PlateauDetector } from './plateau-detector.js'
 
-/** After that the node is ready, warm or not. */
+/** After this time the node is ready, warm or not. */
 const WARM_UP_MS_MAX = 1000
 /**
- * Calls of a round to each entry point, all at once. The first rounds are the slowest and begin
- * with one call, each with twice as many as the one before: a node with a fraction of a core gets
- * through them in time.
+ * Concurrent calls of a round to each entry point. The first rounds are the slowest, so they begin
+ * with one call and double in each round: a node with a fraction of a core finishes them in time.
  */
 const CALLS_AT_ONCE = 8
 
-/** Never rejects. Does nothing where the store is in this process, or has not answered yet. */
+/** Never rejects. Does nothing if the store is in this process, or has not answered yet. */
 export async function warmUp(
   config: Config,
   store: Store,
@@ -42,7 +41,9 @@ class WarmUp {
   readonly #store: Store
   #server: WarmUpServer | undefined
   readonly #agent = new Agent({ keepAlive: true, maxSockets: CALLS_AT_ONCE })
-  /** Until then rules would answer by their postures, and the way to the store stay cold. */
+  /**
+   * Before that, rules would decide by their postures, and the path to the store would stay cold.
+   */
   readonly #answering: Promise<void>
   #isStopped = false
 
@@ -68,7 +69,7 @@ class WarmUp {
         calls = Math.min(CALLS_AT_ONCE, calls * 2)
       }
     } catch {
-      // The node serves all the same.
+      // The node serves nevertheless.
     }
   }
 
@@ -78,7 +79,7 @@ class WarmUp {
     await this.#server?.close().catch(() => {})
   }
 
-  /** Every entry point in turn, as a burst. */
+  /** Calls every entry point in turn, as a burst. */
   private async callAll({ gateway, api, token }: WarmUpServer, calls: number): Promise<void> {
     const body = (path: string) => JSON.stringify({ attributes: { ip: CLIENT, path } })
     const authorization = `Bearer ${token}`
@@ -93,7 +94,7 @@ class WarmUp {
     return { 'x-forwarded-uri': path, [forwardedHeader]: client }
   }
 
-  /** Whatever the answer is, the code that gives it has run. */
+  /** Ignores the response: the code that creates it has run. */
   private call(url: string, headers: Record<string, string>, body?: string): Promise<void> {
     return new Promise((resolve, reject) => {
       const method = body === undefined ? 'GET' : 'POST'
@@ -105,7 +106,7 @@ class WarmUp {
   }
 }
 
-/** An address for documentation: no caller has it. */
+/** An address reserved for documentation: no caller has it. */
 const CLIENT = '192.0.2.1'
 
 async function burst(calls: number, call: (path: string) => Promise<void>): Promise<void> {

@@ -45,7 +45,7 @@ export function reclaimConnections(worker: Worker, hasOthers: () => boolean): vo
   const release = () => {
     // Its last messages may not be read yet, such as one that confirms a connection.
     if (process.connected) return void setTimeout(release, RETRY_MS).unref()
-    // Node forgets this where a connection is on its way, and would hand the worker another one.
+    // Node forgets this if a connection is on its way, and would hand the worker another one.
     if (cluster.workers?.[worker.id] !== undefined) process.emit('disconnect')
     // The answer of a worker that shuts down has `accepted: false`, and Node tries another. The
     // answer of one that took it has `true`, and Node closes its own end, which here is the last.

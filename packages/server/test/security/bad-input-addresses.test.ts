@@ -16,7 +16,7 @@ import { exchange } from './raw.test-helper.js'
 const RULES = [
   { id: 'address', match: { path: '/one' }, by: ['ip'], limits: [{ max: 1, window: '366d' }] },
 ]
-/** The test is a stranger here, and a proxy that is believed there. */
+/** The test is an untrusted peer of the first server, and a trusted proxy of the second. */
 const plain = serverOfFile({ rules: RULES })
 const behind = serverOfFile({
   rules: RULES,
@@ -69,7 +69,7 @@ describe('one address is one caller:', () => {
   })
 })
 
-/** What the upstream is told of the address, when the gateway is told so much. */
+/** The address that the upstream receives, for the header that the gateway receives. */
 async function forwardedFor(server: TestServer, headers: string): Promise<string> {
   const { calls } = server
   expect((await requestOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
@@ -83,13 +83,13 @@ async function ignoredBy({ adminPort }: TestServer): Promise<number> {
 
 const PEER = '127.0.0.1'
 
-/** What the proxy wrote, and the client that is believed; without one, the proxy itself. */
+/** The header of the proxy, and the client that is accepted; without one, the proxy itself. */
 const ENTRIES: readonly [entry: string, client?: string][] = [
   ['1.2.3.4', '1.2.3.4'],
   ['1.2.3.4:5678', '1.2.3.4'],
   ['[::1]:80', '::1'],
   ['[2001:db8::1]', '2001:db8::1'],
-  // Spaces and tabs around an entry are those of the list.
+  // Spaces and tabs around an entry belong to the list.
   ['1.2.3.4\t', '1.2.3.4'],
   ['  1.2.3.4', '1.2.3.4'],
   ['::ffff:1.2.3.4', '1.2.3.4'],

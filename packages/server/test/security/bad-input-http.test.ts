@@ -1,4 +1,4 @@
-/** Bad input, part four: the shape of requests, and what a gateway makes of them (B38 to B50). */
+/** Bad input, part four: the form of requests, and what the gateway does with them (B38 to B50). */
 import { connect, type Socket } from 'node:net'
 import { parseRules } from '@sluice/core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -87,7 +87,8 @@ describe('B40 no request leaves the configured path of an upstream:', () => {
   test.each([
     ['/api/x', 200],
     ['/api', 200],
-    // The table says refused; DESIGN: a path has one spelling, which also chooses the upstream.
+    // The table expects a refusal; DESIGN: a path has one spelling, which also chooses the
+    // upstream.
     ['/%61pi/x', 200],
     ['/api%2fx', 400],
     ['/api/%2e%2e/admin', 400],
@@ -208,7 +209,8 @@ const HEADERS: readonly [claim: string, headers: string][] = [
   ['Transfer-Encoding: xchunked', 'Transfer-Encoding: xchunked\r\n'],
   ['a bare LF', 'X: a\nY: b\r\n'],
   ['a folded line', 'X: a\r\n b\r\n'],
-  // DESIGN allows 100; the table speaks of Node's own bound, beyond which it drops them in silence.
+  // DESIGN allows 100; the table refers to Node's own bound, beyond which it drops headers
+  // silently.
   ['101 headers', 'a:b\r\n'.repeat(100)],
   ['2001 headers', 'a:b\r\n'.repeat(2000)],
 ]
@@ -276,7 +278,7 @@ describe('B47 slow clients', () => {
       expect((await requestOnce(server.gatewayPort, get('/'))).status).toBe(200)
       const statuses = new Set(await Promise.all(ends))
       expect([...statuses]).toEqual([408])
-      // Node looks every so often; the slack is for a busy machine.
+      // Node checks at intervals; the margin is for a slow machine.
       expect(performance.now() - from).toBeLessThan(HEADERS_MS + 5000)
       await expectAlive(server)
     } finally {
@@ -290,7 +292,7 @@ describe('B47 slow clients', () => {
     expect(config?.gateway.timeouts.headersMs).toBeLessThan(10_000)
   })
 
-  /** The status of what was said at the end, to a client that sends a byte now and then. */
+  /** The status of the last response to a client that sends a byte now and then. */
   function untilClosed(socket: Socket, start = ''): Promise<number | undefined> {
     return new Promise((resolve) => {
       let text = ''
@@ -308,7 +310,7 @@ describe('B47 slow clients', () => {
   }
 })
 
-// Over TLS nobody can agree on it either: http/listener-tls.test.ts.
+// It cannot be negotiated over TLS either: http-listener-tls.test.ts.
 test('B48 HTTP/2 is off: its preface is refused with 400, and the connection closed', async () => {
   const { server } = files
   const settings = '\x00\x00\x00\x04\x00\x00\x00\x00\x00'
@@ -356,7 +358,7 @@ describe('B50 a body', () => {
     await expectAlive(server)
   })
 
-  /** Sends chunks as fast as they are taken, until the server has enough. */
+  /** Sends chunks as fast as they are accepted, until the server closes. */
   function sendForever(port: number, start: string): Promise<{ answers: number[]; sent: number }> {
     const chunk = Buffer.from(`10000\r\n${'['.padEnd(65_536)}\r\n`)
     return new Promise((resolve) => {

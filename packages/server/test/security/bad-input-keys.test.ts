@@ -26,7 +26,7 @@ const files = serverOfFile({
     once('session', ['session']),
     tenOf('twin-a'),
     tenOf('twin-b'),
-    // A name that every object has.
+    // The name of a property that every object has.
     once('constructor', ['constructor']),
   ],
 })
@@ -82,7 +82,7 @@ test('B18 two rules for one subject have a counter each', async () => {
   expect(answers.filter((isAllowed) => isAllowed)).toHaveLength(10)
 })
 
-// Which slot a key has is for its hash to say: packages/core/src/key.test.ts.
+// The hash decides the slot of a key: packages/core/src/key.test.ts.
 test('B19 braces in a subject do not change the subject', () =>
   expectApart(['{', '}', '{}', '{a}b', '{a}c', 'a{b}', '}{'].map(user)))
 
@@ -120,7 +120,7 @@ test('B21 a subject of up to 8,192 characters is accepted, and a longer one refu
   await expectAlive(server)
 })
 
-// DESIGN: a body of the decision API has at most 64 KB, so there it is 413 and not 431.
+// DESIGN: a body of the decision API has at most 64 KB, so its status is 413 and not 431.
 test.each([64 * KB, 1024 * KB, 16 * 1024 * KB])(
   'B21 a subject of %i bytes is refused with 413 by the decision API, which closes',
   async (length) => {
@@ -173,7 +173,7 @@ test('B22 a token or an e-mail address as a subject appears in no log and no met
   }
 })
 
-// DESIGN has no normaliser: attributes are compared as they are, which rules can rely on.
+// DESIGN has no normaliser: attributes are compared unchanged, which rules can rely on.
 test('B23 texts that look alike stay distinct', () =>
   expectApart(['é', 'e\u0301', '１', '1', 'a\u200db', 'ab', 'A@x', 'a@x', 'a@x '].map(user)))
 
@@ -205,7 +205,7 @@ test('B25 names of object properties are ordinary names', async () => {
   for (const name of PROTOTYPE) {
     const { status, json } = await check(server, `{"attributes":{"${name}":"x","user":null}}`)
     expect([name, status]).toEqual([name, 200])
-    // One of them is the attribute and the id of a rule; the others are attributes of no rule.
+    // One of them is the attribute and the id of a rule; the others are in no rule.
     expect(json['rule']).toBe(name === 'constructor' ? 'constructor' : null)
     const refused = await check(server, `{"attributes":{},"${name}":{"polluted":true}}`)
     expect([name, refused.status]).toEqual([name, 400])

@@ -23,7 +23,7 @@ const files = serverOfFile({
 const MUST = 'cost must be an integer between 0 and 2^53-1, got '
 const NO_JSON = 'body: found no JSON'
 
-/** The cost as it stands in JSON, and what is said to it. */
+/** The cost in JSON, and the message it gets. */
 const COSTS: readonly [id: string, cost: string, says: string][] = [
   ['B1', 'NaN', NO_JSON],
   ['B1', '"nan"', `${MUST}"nan"`],
@@ -152,7 +152,7 @@ const RULES: readonly [claim: string, rules: string, message: string][] = [
   ['B11 a window of 0', limit('{ max: 1, window: 0s }'), 'window 0ms is out of range'],
   ['B11 a window of -1', limit('{ max: 1, window: -1s }'), 'bad duration "-1s"'],
   ['B11 a window of 1 ms', limit('{ max: 1, window: 1ms }'), 'window 1ms is out of range'],
-  // The table says 100 ms; DESIGN, which holds, 250.
+  // The table says 100 ms; DESIGN, which takes precedence, says 250.
   ['B11 a window of 249 ms', limit('{ max: 1, window: 249ms }'), 'Accepted: a duration from 250ms'],
   ['B11 a window of 367 days', limit('{ max: 1, window: 367d }'), 'window 367d is out of range'],
   ['B11 a window of 100 years', limit('{ max: 1, window: 36500d }'), 'is out of range'],
@@ -168,7 +168,7 @@ const RULES: readonly [claim: string, rules: string, message: string][] = [
     'found burst with max: 0',
   ],
   ['B12 a rate of 1e-9', limit('{ max: 1e-9, window: 1s }'), 'is out of range'],
-  // There are no windows of the calendar: all of them count from 1970, so no day is longer.
+  // There are no calendar windows: all of them count from 1970, so no day is longer.
   ['B14 a window of a month', limit('{ max: 1, window: 1mo }'), 'bad duration "1mo"'],
   ['B14 a limit for each month', limit('10/month'), 'cannot read the limit "10/month"'],
   ['B15 a time zone', limit('{ max: 1, window: 1d, zone: Mars/Olympus }'), 'unknown key "zone"'],

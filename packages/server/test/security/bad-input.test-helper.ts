@@ -1,4 +1,4 @@
-/** One server for a table of bad inputs, asked by hand-written bytes. */
+/** One server for a table of bad inputs, which are sent as raw bytes. */
 import { afterAll, beforeAll, expect } from 'vitest'
 import {
   startTestServer,
@@ -22,7 +22,7 @@ export function serverOfFile(options: TestServerOptions): { readonly server: Tes
   }
 }
 
-/** A request to the decision API. Text is sent as UTF-8, bytes as they are. */
+/** A request to the decision API. Text is sent as UTF-8, bytes unchanged. */
 export function post(path: string, body: string | Buffer, headers = ''): Buffer {
   const bytes = Buffer.from(body)
   const head = `POST ${path} HTTP/1.1\r\nHost: a.example\r\nContent-Length: ${bytes.length}\r\n`
@@ -34,7 +34,7 @@ export function get(target: string, headers = '', method = 'GET'): string {
   return `${method} ${target} HTTP/1.1\r\nHost: a.example\r\n${headers}\r\n`
 }
 
-/** The one answer to a request after which the connection stays open. */
+/** The single response to a request after which the connection stays open. */
 export async function requestOnce(port: number, bytes: string | Buffer): Promise<RawResponse> {
   const { answers } = await exchange(port, bytes, 1)
   const [answer, ...more] = answers
@@ -46,7 +46,7 @@ export interface CheckResponse extends RawResponse {
   readonly json: Readonly<Record<string, unknown>>
 }
 
-/** What the decision API says to a call, or to a body that need not be one. */
+/** The response of the decision API to a call, or to a body that need not be one. */
 export async function check(
   { apiPort }: TestServer,
   call: object | string | Buffer,
@@ -70,7 +70,7 @@ export async function allowed(
   return answers
 }
 
-/** The process still answers, at each of its doors. */
+/** Checks that the process still answers on each listener. */
 export async function expectAlive({ gatewayPort, apiPort, adminPort, calls }: TestServer) {
   const before = calls.length
   expect((await requestOnce(gatewayPort, get('/alive'))).status).toBe(200)

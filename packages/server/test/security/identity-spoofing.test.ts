@@ -1,4 +1,4 @@
-/** Whatever one peer says of itself, it is one caller. */
+/** Checks that one peer is one caller, whatever headers it sends. */
 import { afterEach, expect, test } from 'vitest'
 import {
   type ParsedMetric,
@@ -14,7 +14,7 @@ import { pipeline } from './pipeline.test-helper.js'
 
 const CALLS = 10_000
 const LIMIT = 5000
-/** Over a year, so that nothing comes back while the test runs, and no window ends in it. */
+/** A window of a year, so that no unit returns and no window ends during the test. */
 const LIMITS = [{ max: LIMIT, window: '366d' }]
 const PIPELINE = { connections: 8, depth: 25 }
 
@@ -39,7 +39,7 @@ function countOf(statuses: readonly number[]): Record<number, number> {
   return counts
 }
 
-/** Headers that some server, proxy or framework reads an address or a user from. */
+/** Headers from which some server, proxy or framework reads an address or a user. */
 const FORWARDING = [
   'X-Forwarded-For',
   'x-forwarded-for',
@@ -82,7 +82,7 @@ const IDENTITY = [
 ]
 const CONNECTIONS = ['x-forwarded-for', 'x-forwarded-for, x-user', 'keep-alive', 'close-x, x-plan']
 
-/** The same headers for the same number: as many of them as its digits say, in another order. */
+/** The same headers for the same number, whose digits select their count and order. */
 function spoofedHeaders(number: number): string {
   const address = addressOf(number)
   const names = [...FORWARDING, ...IDENTITY]
@@ -91,7 +91,7 @@ function spoofedHeaders(number: number): string {
     const name = names[at % names.length] ?? ''
     lines.push(`${name}: ${valueOfHeader(name, number, address)}`)
   }
-  // Two lines of one list are one list, whichever of them a reader looks at.
+  // Two lines of one list are one list, whichever of them is read.
   if (number % 11 === 0) lines.push(`X-Forwarded-For: ${address}`, 'X-Forwarded-For: 127.0.0.1')
   if (number % 13 === 0) {
     lines.push(`Connection: ${CONNECTIONS[number % CONNECTIONS.length] ?? ''}`)
@@ -147,7 +147,7 @@ test('10^4 spoofed headers from one peer are one caller', async () => {
   expectHonest(running)
 }, 120_000)
 
-/** What reached the upstream names the peer, once, and nobody else. */
+/** Checks that the forwarded request names the peer, once, and no other client. */
 function expectHonest({ calls }: TestServer): void {
   expect(calls).toHaveLength(LIMIT)
   const told = new Set<string>()
@@ -206,11 +206,11 @@ test('10^4 invented API keys from one address spend one budget', async () => {
   expect(new Set(callers).size).toBe(1)
 }, 120_000)
 
-/** Beside each key, sometimes something that could be taken for another identity. */
+/** Beside each key, sometimes a header that could be mistaken for another identity. */
 function inventedKey(number: number): string {
   const key = [
     `invented-${number}`,
-    // One that is known, but for its case, its end, or a space within.
+    // A known key with another case, another end, or a space within.
     `KEY-OF-ACME-0123456789${number}`,
     `key-of-acme-012345678${number}`,
     `key-of-acme 0123456789 ${number}`,

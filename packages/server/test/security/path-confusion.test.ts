@@ -1,4 +1,4 @@
-/** The path that is limited is the path that is served, whatever is sent for it. */
+/** Checks that the limited path is the served path, whatever target is sent. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -14,7 +14,7 @@ import { type PipelinedResponse, pipeline } from './pipeline.test-helper.js'
 
 const TARGETS = 100_000
 const SEED = 20_261_016
-/** Far from what is sent; the smaller one binds, so that a decision names it. */
+/** Far above the number of requests; the smaller limit is the one that a decision names. */
 const LIMIT = { max: 1_000_000, window: '1s' }
 const LIMIT_OF_ALL = { max: 1_000_000_000, window: '1s' }
 const RULES = [
@@ -24,7 +24,7 @@ const RULES = [
   { id: 'other', by: [], limits: [LIMIT_OF_ALL] },
 ]
 
-/** What the upstream was asked for, by the number of the request; twice is two. */
+/** The targets that the upstream received, by the number of the request. */
 const served = new Map<number, string[]>()
 const upstream = createServer((request, response) => {
   const id = Number(request.headers['x-case'])
@@ -48,7 +48,7 @@ afterAll(async () => {
   await new Promise((resolve) => upstream.close(resolve))
 })
 
-/** The rule that a call was charged to beside the one for everything. */
+/** The rule that charged a call, in addition to the one for all paths. */
 function chargedIn(head: string): Route | undefined {
   const policy = /^ratelimit-policy: (.*)$/im.exec(head)?.[1] ?? ''
   const names = [...policy.matchAll(/"([a-z]+)"/g)].map(([, name]) => name as Route)
@@ -56,7 +56,7 @@ function chargedIn(head: string): Route | undefined {
   return names.find((name) => name !== 'other') ?? 'other'
 }
 
-/** What is wrong with an answer; undefined: gateway, limiter and upstream agree. */
+/** The problem of a response; undefined if gateway, limiter and upstream agree. */
 function findMismatch(
   { status, head }: PipelinedResponse,
   urls: readonly string[],
@@ -69,7 +69,7 @@ function findMismatch(
   if (charged === undefined) return 'charged to nothing'
   if (routeOfCareless(url) !== charged) return `careless: ${routeOfCareless(url)}, not ${charged}`
   if (routeOfStandard(url) !== charged) return `standard: ${routeOfStandard(url)}, not ${charged}`
-  // A server that does not decode serves `/%6cogin` as nothing; it must not serve more than that.
+  // A server that does not decode may serve `/%6cogin` as `other`, but as no other limited route.
   const raw = routeOfRaw(url)
   return raw === charged || raw === 'other' ? undefined : `raw: ${raw}, not ${charged}`
 }
@@ -109,7 +109,7 @@ test('the decision API charges the same rule, and refuses the same paths', async
       const { status, head } = answerTo(from + at)
       const { rule, error } = decisions[at] ?? {}
       const told = status === 200 ? chargedIn(head) : 'CALL_PATH_INVALID'
-      // A whole address names a host, which the gateway compares and a call does not have.
+      // An absolute URL names a host, which the gateway compares and a call does not have.
       const isForeign = status === 400 && !target.startsWith('/')
       if (told !== (error ?? rule) && !isForeign) {
         mismatches.push(`${JSON.stringify(target)}: ${told} at the gateway, not ${error ?? rule}`)

@@ -1,6 +1,6 @@
-/** Request targets as an attacker would write them, from a seed; and servers that read them. */
+/** Generates request targets of an attacker from a seed; and servers that parse them. */
 
-/** A small generator of numbers (mulberry32), so that a seed says which targets were tried. */
+/** A small generator of numbers (mulberry32), so that a seed determines the targets. */
 function randomOf(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -24,7 +24,7 @@ const ROUTES = ['/login', '/login', '/login', '/admin/users', '/admin/users/7', 
   ])
   .concat(['/v1/login', '/administrator/x', '/v1/orders/login', '/admin/login', '/v1/orders/42'])
 
-/** What is put somewhere into a path. Most of it must be refused; some of it means nothing. */
+/** Text that is inserted into a path. Most of it must be refused; some of it has no effect. */
 const INSERTED = ['/', '//', '/./', '/../', '/.', '/..', '%2f', '%2F', '%5c', '\\', '%2e', '%2e%2e']
   .concat(['/%2e%2e/', '/%2e/', '/.%2e/', '.', '..', '...', ';', ';x=1', '%3b', '%3Bx', '%00'])
   .concat([
@@ -86,7 +86,7 @@ const INSERTED = ['/', '//', '/./', '/../', '/.', '/..', '%2f', '%2F', '%5c', '\
     '=',
   ])
 
-/** What the parser of HTTP already refuses, which ends a connection. */
+/** Text that the HTTP parser already refuses, which ends a connection. */
 const REFUSED = [
   '\t',
   ' ',
@@ -117,7 +117,7 @@ const ORIGINS = ['http://a.example', 'HTTP://A.EXAMPLE', 'https://a.example', 'h
   .concat(['http://b.example', 'http://u@a.example', 'http://a.example\\', 'http:/', 'http:', 'x:'])
   .concat(['//a.example', 'ftp://a.example', 'http://a.example.', 'http:///', 'http://'])
 
-/** So many targets; the same seed gives the same ones. */
+/** Generates so many targets; the same seed gives the same ones. */
 export function fuzzTargets(count: number, seed: number): string[] {
   const random = randomOf(seed)
   const below = (most: number) => Math.floor(random() * most)
@@ -150,14 +150,14 @@ export function fuzzTargets(count: number, seed: number): string[] {
     for (let left = 1 + below(4); left > 0; left--) path = mutate(path)
     if (random() < 0.15) path += oneOf(QUERIES)
     const target = random() < 0.03 ? oneOf(ORIGINS) + path : path
-    // At the end of a target a space is none of it.
+    // A space at the end of a target is not part of it.
     return target.replace(/ +$/, '')
   })
 }
 
 export type Route = 'login' | 'admin' | 'orders' | 'other'
 
-/** The routes of the upstream, for a path that it has made plain in its own way. */
+/** The routes of the upstream, for a path that it has normalised in its own way. */
 function routeOf(path: string): Route {
   const [, first = '', second = '', third = '', ...more] = path.split('/')
   if (first === 'login' && path === '/login') return 'login'
@@ -166,20 +166,20 @@ function routeOf(path: string): Route {
   return isOrder ? 'orders' : 'other'
 }
 
-/** Serves a path as it came, and knows nothing of encodings. */
+/** Serves a path unchanged, without decoding it. */
 export function routeOfRaw(url: string): Route {
   return routeOf(url.replace(/\?.*$/, ''))
 }
 
-/** Serves what the URL of the standard says, decoded, in any case, with one slash at the end. */
+/** Serves the path of a standard URL, decoded, in any case, with one slash at the end. */
 export function routeOfStandard(url: string): Route {
   const { pathname } = new URL(`http://a.example${url}`)
   return routeOf(dropSlash(decodeURIComponent(pathname).toLowerCase()))
 }
 
 /**
- * Serves whatever can be made of a path: decoded twice, whatever bytes that gives; back slashes as
- * slashes; nothing after a semicolon or a zero byte; doubled slashes as one; dots resolved.
+ * Serves the most lenient reading of a path: decoded twice, into any bytes; backslashes as slashes;
+ * nothing after a semicolon or a zero byte; repeated slashes as one; dots resolved.
  */
 export function routeOfCareless(url: string): Route {
   const decoded = decode(decode(url.replace(/[?#].*$/s, '')))

@@ -1,8 +1,8 @@
-/** Many requests over few connections, sent without waiting, each with the answer it got. */
+/** Sends many pipelined requests over few connections, and returns the response to each. */
 import { connect, type Socket } from 'node:net'
 
 export interface PipelinedResponse {
-  /** 0: the connection was closed and nothing said. */
+  /** 0: the connection was closed without a response. */
   readonly status: number
   /** The first line and the headers. */
   readonly head: string
@@ -10,13 +10,13 @@ export interface PipelinedResponse {
 
 export interface PipelineOptions {
   readonly connections: number
-  /** Requests that are on their way on one connection. */
+  /** Requests in flight on one connection. */
   readonly depth: number
 }
 
 /**
- * Answers in the order of the requests. Where a request ends its connection, those behind it are
- * sent again on another: a server that closes does not look at what follows.
+ * Returns responses in the order of the requests. If a request ends its connection, those behind it
+ * are sent again on another: a server that closes does not read what follows.
  */
 export async function pipeline(
   port: number,
@@ -39,7 +39,7 @@ export async function pipeline(
         const head = heads[at] ?? ''
         answers[index] = { status: Number(head.slice(9, 12)), head }
       })
-      // Closed before the first answer: the first request is the one that was not taken.
+      // Closed before the first response: the first request is the one that was refused.
       const unanswered = heads.length === 0 && !isOpen ? 1 : 0
       if (unanswered === 1) answers[batch[0] ?? 0] = { status: 0, head: '' }
       batch = batch.slice(heads.length + unanswered)
@@ -97,7 +97,7 @@ class PipelineConnection {
       this.#heads.push(head)
     }
     this.#text = this.#text.slice(at)
-    // One that says `close` is waited for: the connection must then end by itself.
+    // After `close` it waits: the server must then end the connection.
     if (this.#heads.length < this.#wanted) return
     if (/^connection: close$/im.test(this.#heads.at(-1) ?? '')) return
     this.#done()

@@ -1,9 +1,9 @@
-/** Both ends of a server as bytes: a client that writes them, an upstream that keeps them. */
+/** Both ends of a server as bytes: a client that writes them, an upstream that records them. */
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
 
 export interface RawResponse {
   readonly status: number
-  /** By name in lower case; the last of those that came twice. */
+  /** By name in lower case; the last value of a repeated name. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
@@ -11,18 +11,18 @@ export interface RawResponse {
 export interface RawExchange {
   /** Without `100 Continue`. */
   readonly answers: readonly RawResponse[]
-  /** The server closed the connection, not the test. */
+  /** Whether the server closed the connection, not the test. */
   readonly isClosed: boolean
 }
 
-/** A server that has not answered after so long will not. */
+/** A server that has not responded after this time will not. */
 const PATIENCE_MS = 20_000
 
-/** Sends bytes, in pieces where they must not arrive together, and reads what comes back. */
+/** Sends bytes, in pieces if they must not arrive together, and reads the responses. */
 export function exchange(
   port: number,
   bytes: string | Buffer | readonly string[],
-  /** How many answers to wait for; without it, until the server closes the connection. */
+  /** How many responses to wait for; by default, until the server closes the connection. */
   count = Number.POSITIVE_INFINITY,
 ): Promise<RawExchange> {
   const pieces = typeof bytes === 'string' || Buffer.isBuffer(bytes) ? [bytes] : bytes
@@ -41,18 +41,18 @@ export function exchange(
     socket.on('data', (chunk: Buffer) => {
       text += chunk.toString('latin1')
       if (isDone || readAnswers(text).length < count) return
-      // What the server still says before it sees this end would be an answer too many.
+      // Anything that the server sends before it notices this end would be one response too many.
       isDone = true
       setImmediate(() => socket.end())
     })
-    // A reset is an end too; the text says what arrived before it.
+    // A reset is an end too; the text is what arrived before it.
     socket.on('error', () => undefined)
     socket.on('close', end)
     sendPieces(socket, pieces)
   })
 }
 
-/** Each piece after the one before had time to arrive alone. */
+/** Sends each piece after the previous one had time to arrive alone. */
 function sendPieces(socket: Socket, [piece, ...rest]: readonly (string | Buffer)[]): void {
   if (piece === undefined || !socket.writable) return
   socket.write(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece, () => {
@@ -60,7 +60,7 @@ function sendPieces(socket: Socket, [piece, ...rest]: readonly (string | Buffer)
   })
 }
 
-/** The whole answers in a text; an answer that is not whole yet is left out. */
+/** The complete responses in a text; an incomplete one is left out. */
 export function readAnswers(text: string): RawResponse[] {
   const answers: RawResponse[] = []
   let at = 0
@@ -100,18 +100,20 @@ function readBody(
 
 export interface RawUpstream {
   readonly port: number
-  /** What came over each connection since the start. */
+  /** The bytes of each connection since the start. */
   all(): string[]
-  /** What came over each connection since the last call, as latin1; in the order they were made. */
+  /**
+   * The bytes of each connection since the last call, as latin1; in the order of the connections.
+   */
   take(): string[]
-  /** What is answered instead of 200, as bytes. */
+  /** The response instead of 200, as bytes. */
   answer: string
   close(): Promise<void>
 }
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
-/** Keeps every byte, and answers each request that is whole. */
+/** Records every byte, and answers each complete request. */
 export async function startRawUpstream(): Promise<RawUpstream> {
   const connections: { text: string; taken: number }[] = []
   const sockets = new Set<Socket>()
@@ -149,25 +151,25 @@ export async function startRawUpstream(): Promise<RawUpstream> {
 interface RawRequest {
   /** Method and target. */
   readonly line: string
-  /** Names as they came, in lower case. */
+  /** Names in the order received, in lower case. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   readonly body: string
 }
 
 export interface ReadRequests {
   readonly requests: readonly RawRequest[]
-  /** What follows the last whole request. */
+  /** The bytes after the last complete request. */
   readonly rest: string
 }
 
-/** Reads requests as RFC 9112 says. */
+/** Parses requests as RFC 9112 specifies. */
 export function readRequests(text: string): ReadRequests {
   return readWith(text, { lineEnd: /\r\n/g, nameOf: (name) => name, lengthFirst: false })
 }
 
 /**
- * Reads requests as a careless server might: line ends without CR, `_` and `.` as `-` in names,
- * spaces around names, and a length that counts more than an encoding.
+ * Parses requests like a lenient server: line ends without CR, `_` and `.` as `-` in names, spaces
+ * around names, and a length that overrides an encoding.
  */
 export function readCarelessly(text: string): ReadRequests {
   const nameOf = (name: string) => name.trim().replace(/[_.]/g, '-')
@@ -208,7 +210,7 @@ function readWith(text: string, { lineEnd, nameOf, lengthFirst }: Reading): Read
   }
 }
 
-/** Some text and where the next begins. */
+/** A text and the offset of the next. */
 interface Piece {
   readonly text: string
   readonly next: number
@@ -236,7 +238,7 @@ function readChunks(text: string, from: number, lineEnd: RegExp): Piece | undefi
     const end = chunk && readLine(text, chunk.next, lineEnd)
     if (chunk === undefined || end === undefined) return undefined
     next = end.next
-    // No trailers are expected of the gateway: after the last chunk comes an empty line.
+    // The gateway sends no trailers here: an empty line follows the last chunk.
     if (chunk.text === '') return { text: body, next }
     body += chunk.text
   }

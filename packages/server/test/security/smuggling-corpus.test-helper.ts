@@ -1,13 +1,13 @@
 /**
- * Requests that two servers could end at two places, so that one of them would see a request that
- * the other never counted. Each hides a request for /smuggled where a careless reader finds it.
+ * Requests that two servers could end at two places, so that one of them would read a request that
+ * the other never counted. Each hides a request for /smuggled where a lenient parser finds it.
  */
 
 /**
- * refused: this status, the connection is closed, and not a byte is forwarded. It stays open where
- * only the path is bad: how long the request is was never in doubt.
+ * refused: this status, the connection is closed, and not a byte is forwarded. It stays open if
+ * only the path is invalid: the length of the request is unambiguous.
  * one: exactly this request is forwarded, with this body.
- * cut: the head was sound and went out before the rest came; the upstream never sees an end of it.
+ * cut: the head was valid and was forwarded before the rest arrived; the upstream receives no end.
  */
 export type Fate =
   | { readonly is: 'refused'; readonly status: number; readonly stays?: boolean }
@@ -33,9 +33,9 @@ const length = (bytes: string) => `Content-Length: ${bytes.length}\r\n`
 const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`
 const get = (headers: string, line = 'GET /x HTTP/1.1') => head(headers, line)
 
-/** A length that covers everything, beside something that a careless reader takes for chunked. */
+/** A length that covers everything, beside something that a lenient parser reads as chunked. */
 const lengthAnd = (header: string) => head(`${length(LAST + NEXT)}${header}\r\n`) + LAST + NEXT
-/** Something that a careless reader takes for chunked, and nothing else. */
+/** Something that a lenient parser reads as chunked, and nothing else. */
 const only = (header: string) => head(`${header}\r\n`) + LAST + NEXT
 
 const BOTH: readonly Entry[] = [
@@ -112,7 +112,7 @@ const NAMES: readonly Entry[] = [
   ['an encoding after a bare CR', lengthAnd('X: y\rTransfer-Encoding: chunked'), BAD],
   ['an encoding after CR CR LF', lengthAnd('X: y\r\r\nTransfer-Encoding: chunked'), BAD],
   ['an encoding after NUL', lengthAnd('X: y\x00Transfer-Encoding: chunked'), BAD],
-  // Names that some servers read as the real one are dropped, so that nobody can.
+  // Names that some servers read as the real one are dropped.
   ['Transfer_Encoding', lengthAnd('Transfer_Encoding: chunked'), one(LAST + NEXT)],
   ['Transfer.Encoding', lengthAnd('Transfer.Encoding: chunked'), one(LAST + NEXT)],
   ['TransferEncoding', lengthAnd('TransferEncoding: chunked'), one(LAST + NEXT)],
@@ -166,7 +166,7 @@ const LINES: readonly Entry[] = [
   ['a length of HTTP/1.0', head(length(NEXT), 'POST /x HTTP/1.0') + NEXT, one(NEXT)],
 ]
 
-/** What stands where the size of a chunk of five bytes should. */
+/** The text in place of the size of a chunk of five bytes. */
 const ODD_SIZES = ['0x5', '+5', '-5', ' 5', '5 ', '\t5', '5\t', '5g', '', 'five', '5 ;a', '5\x00']
   .concat(['10000000000000005', 'FFFFFFFFFFFFFFFFF', '5;a\nb', '5;a\rb', '5\n', '5;a="\n"'])
   .concat(['5;a\x00b', '5,5'])
@@ -205,7 +205,7 @@ const CHUNKS: readonly Entry[] = [
   ['a bad trailer after the body', [head(CHUNKED) + chunk('hello'), `0\r\n${NEXT}`], CUT],
 ]
 
-/** Bodies that a server which does not read them would take for a request. */
+/** Bodies that a server which does not read them would parse as a request. */
 const UNREAD: readonly Entry[] = [
   ['a request in the body of a POST', head(length(NEXT)) + NEXT, one(NEXT)],
   ['a request in a chunk', head(CHUNKED) + chunk(NEXT) + LAST, one(NEXT)],

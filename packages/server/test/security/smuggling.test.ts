@@ -1,4 +1,4 @@
-/** No request that the gateway did not count reaches the upstream inside of one that it did. */
+/** Checks that no uncounted request reaches the upstream inside a counted one. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../../src/serve.test-helper.js'
 import {
@@ -25,7 +25,7 @@ afterAll(async () => {
 
 const ALIVE = `GET /alive HTTP/1.1\r\n${HOST}\r\n`
 
-/** What the upstream was sent, as the strictest and as the most careless reader sees it. */
+/** The bytes sent to the upstream, as the strictest and as the most lenient parser reads them. */
 function expectOne(sent: readonly string[], { line, body }: Extract<Fate, { is: 'one' }>): void {
   expect(sent).toHaveLength(1)
   for (const read of [readRequests, readCarelessly]) {

@@ -13,7 +13,7 @@ function head(headers: readonly string[], method = 'POST'): string {
   return [`${method} /v1/check HTTP/1.1`, 'host: x', ...headers, '', ''].join('\r\n')
 }
 
-/** Sends pieces one by one, each when the one before has left; gives all that came back. */
+/** Sends chunks one by one, each when the previous one was sent; returns everything received. */
 function sendPieces(api: TestApi, pieces: Iterable<string | Buffer>): Promise<string> {
   return new Promise((resolve) => {
     let text = ''

@@ -1,4 +1,4 @@
-/** The documents of the API are held to what it serves. */
+/** Compares the documentation of the API with what it serves. */
 import { readFileSync } from 'node:fs'
 import type { Source } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
@@ -16,12 +16,12 @@ closeAfterTests()
 
 const readDoc = (name: string) =>
   readFileSync(new URL(`../../../../../docs/reference/${name}`, import.meta.url), 'utf8')
-/** YAML has two kinds of quotes and does not mind which. */
+/** Removes quotes: YAML has two kinds, which mean the same. */
 const openapi = readDoc('openapi.yaml').replaceAll('"', "'")
 const page = readDoc('decision-api.md')
 const [, served = ''] = /^paths:\n((?: .*\n)+)/m.exec(openapi) ?? []
 
-/** What stands below a path, up to the next one. */
+/** The text below a path, up to the next one. */
 function sectionOf(path: string): string {
   const [, rest = ''] = `\n${served}`.split(`\n  ${path}:\n`)
   return rest.split(/^ {2}\//m)[0] ?? ''

@@ -1,4 +1,4 @@
-/** A decision API on a socket of its own, for tests that speak HTTP to it. */
+/** A decision API on a socket of its own, for tests over HTTP. */
 import { Agent, createServer, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { parsePattern, parseTrustedProxies, type PathPattern } from '@sluice/core'
@@ -28,11 +28,11 @@ export interface TestOptions {
   readonly requireUser?: readonly string[]
   readonly identity?: Partial<IdentityConfig>
   readonly readiness?: () => Readiness
-  /** Stands in for parts of the limiter. */
+  /** Replaces methods of the limiter. */
   readonly limiter?: (limiter: Limiter) => Limiter
-  /** Stands in for the door. */
+  /** Replaces the identifier. */
   readonly identifier?: Identifier
-  /** Ask for leave to send a body, as the listener does. @default true */
+  /** Handles `Expect: 100-continue`, as the listener does. @default true */
   readonly checkContinue?: boolean
   readonly telemetry?: Telemetry | undefined
 }
@@ -41,7 +41,7 @@ export interface ApiResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** What it says as JSON; undefined where it is empty. */
+  /** The parsed JSON; undefined if the body is empty. */
   readonly body: unknown
 }
 
@@ -56,10 +56,10 @@ export interface TestApi {
   readonly clock: ManualClock
   readonly limiter: Limiter
   readonly memoryLog: MemoryLog
-  /** Sends JSON, or a text or bytes as they are. */
+  /** Sends JSON, or a text or bytes unchanged. */
   post(path: string, body: unknown, sent?: ApiRequestOptions): Promise<ApiResponse>
   send(path: string, sent?: ApiRequestOptions, body?: string | Buffer): Promise<ApiResponse>
-  /** Everything that comes back for these bytes until the server closes. */
+  /** Everything that is received for these bytes until the server closes. */
   raw(bytes: string | Buffer): Promise<string>
 }
 
@@ -67,7 +67,7 @@ const PER_USER = [{ id: 'per-user', by: ['user'], limits: ['2/minute'] }]
 
 const closing: (() => Promise<void>)[] = []
 
-/** Everything that was started is closed when the file is through. */
+/** Everything that was started is closed after the tests of the file. */
 export function closeAfterTests(): void {
   afterAll(() => Promise.all(closing.splice(0).map((close) => close())))
 }
@@ -121,7 +121,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
   }
 }
 
-/** Without what node adds to every answer. */
+/** Without the headers that Node adds to every response. */
 export function ownHeaders({ headers }: ApiResponse): object {
   const { date: _date, connection: _connection, 'keep-alive': _keepAlive, ...own } = headers
   return own
@@ -246,10 +246,10 @@ function sendRaw(port: number, bytes: string | Buffer): Promise<string> {
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
     socket.on('data', (chunk: Buffer) => {
       text += chunk.toString('latin1')
-      // Said to the end: nothing more is sent, so that the server need not wait for it.
+      // Ends the sending side, so that the server need not wait for more.
       if (text.endsWith('}')) socket.end()
     })
-    // A server that does not read on resets; what it said before counts.
+    // A server that does not read further resets; what it sent before counts.
     socket.on('error', () => undefined)
     socket.on('close', () => resolve(text))
   })

@@ -1,4 +1,4 @@
-/** Every way in that tells a decision says who made it, and from how old a knowledge. */
+/** Every entry point that returns a decision reports who made it, and the age of its data. */
 import type { LimiterOptions } from '@sluice/limiter'
 import { afterAll, expect, test } from 'vitest'
 import { type ScriptedStore, scripted } from '../../../../limiter/src/scripted-store.test-helper.js'
@@ -11,7 +11,7 @@ afterAll(() => Promise.all(closing.map((close) => close())))
 
 const u1 = { attributes: { user: 'u1' } }
 
-/** An API whose counters are in a store elsewhere. */
+/** An API whose counters are in a remote store. */
 async function startWithRemoteStore(rules: LimiterOptions['rules'], denyCacheMs = 0) {
   const { limiter, store } = await scripted(rules, { denyCacheMs })
   closing.push(() => limiter.close())
@@ -20,8 +20,8 @@ async function startWithRemoteStore(rules: LimiterOptions['rules'], denyCacheMs 
 }
 
 /**
- * Calls go on, a millisecond after each other, until one is not decided by the store. Returns that
- * decision, and how many calls there were with it.
+ * Makes calls, a millisecond apart, until one is not decided by the store. Returns that decision,
+ * and the number of calls including it.
  */
 async function untilDecidedLocally(
   api: Awaited<ReturnType<typeof startApi>>,
@@ -66,7 +66,7 @@ test('a decision that a node made locally is marked so by check, peek and explai
   const { api, store } = await startWithRemoteStore(rules)
   const { decision, calls } = await untilDecidedLocally(api, store)
   expect(decision).toMatchObject({ allowed: true, source: 'local' })
-  // The node reports by a real timer. With no answer to that it learns nothing new meanwhile.
+  // The node reports by a real timer. Without an answer it learns nothing new meanwhile.
   store.isHeld = true
   closing.push(async () => store.release())
   store.clock.advance(7)

@@ -9,7 +9,7 @@ import {
   readRefund,
 } from './read-call.js'
 
-/** The code and message that a text is refused with. */
+/** The code and message of the refusal of a text. */
 function problemOf(read: () => unknown): string {
   try {
     read()

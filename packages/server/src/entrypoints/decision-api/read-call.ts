@@ -172,7 +172,7 @@ function placeOfAttribute(name: string, index: number): string {
   return placeOf(index, `attributes.${show(name)}`)
 }
 
-/** What was found, so that `"1"` is not taken for 1. */
+/** Shows the type as well, so that `"1"` is not confused with 1. */
 function describe(value: unknown): string {
   if (typeof value === 'string') return `"${show(value)}"`
   if (Array.isArray(value)) return 'a list'

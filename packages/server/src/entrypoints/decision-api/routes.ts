@@ -1,7 +1,7 @@
 /** The routes of the decision API listener, in one table. */
 import { originForm } from '../http/request-target.js'
 
-/** Who may call: anybody, clients with a token or the admin token, or trusted proxies. */
+/** Who may call: all clients, clients with a token or the admin token, or trusted proxies. */
 type Access = 'open' | 'token' | 'admin' | 'proxy'
 
 export interface Route {
@@ -31,7 +31,7 @@ export const ROUTES: readonly Route[] = [
 
 const BY_PATH: ReadonlyMap<string, Route> = new Map(ROUTES.map((route) => [route.path, route]))
 
-/** Looks up the URL as it was sent first, since it is almost always only the path. */
+/** First looks up the unchanged URL, since it is almost always only the path. */
 export function findRoute(url: string): Route | undefined {
   return BY_PATH.get(url) ?? findByPath(originForm(url))
 }

@@ -225,7 +225,7 @@ describe('a token whose key is unknown', () => {
   const BOUND_MS = 200
 
   test('is not waited for: the call is decided by its address meanwhile', async () => {
-    // The issuer never answers, and would be given five seconds.
+    // The issuer never answers, and the fetch would wait five seconds.
     const issuer = await serveJwks()
     issuer.answer(() => {})
     const jwt = jwtConfig({ jwks: { url: issuer.url, algorithms: ['ES256'] } })

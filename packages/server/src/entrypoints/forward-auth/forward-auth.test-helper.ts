@@ -1,4 +1,4 @@
-/** A proxy on this machine that asks about orders. */
+/** A proxy on this machine that requests decisions about orders. */
 import {
   type ApiRequestOptions,
   startApi,
@@ -21,7 +21,7 @@ export const CLIENT = '203.0.113.7'
 export const trusting = (options: TestOptions = {}) =>
   startApi({ rules: RULES, trusted: LOOPBACK, ...options })
 
-/** Whether the rule met a call of this client, by what is left of its budget. */
+/** Whether the rule counted a call of this client, by its remaining budget. */
 export async function wasCounted(api: TestApi, ip = CLIENT): Promise<boolean> {
   const attributes = { ip, method: 'POST', path: '/orders/1' }
   const { body } = await api.post('/v1/peek', { attributes })

@@ -1,6 +1,6 @@
 /**
- * Forward-auth: a reverse proxy asks here whether it may forward a call. The call is described in
- * the headers of the request, so only trusted proxies may ask: any other client could spend the
+ * Forward-auth: a reverse proxy requests a decision before it forwards a call. The headers of the
+ * request describe the call, so only trusted proxies may use it: any other client could spend the
  * budget of the caller that it names.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -39,12 +39,12 @@ export class ForwardAuth {
     this.#admission = new Admission(deps, {
       entryPoint: 'forward-auth',
       sendsHeaders: true,
-      // Never a 5xx: a proxy takes it for a failure of Sluice, and many then let the call through.
+      // Never a 5xx: a proxy treats it as a failure of Sluice, and many then let the call through.
       statusOf: (status) => (status === 429 || status >= 500 ? refusedStatus : status),
     })
   }
 
-  /** Rejects with a SluiceError where it is not clear which call is meant. */
+  /** Rejects with a SluiceError if the call is ambiguous. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     limitUnreadBody(request, response)
     const identified = this.#admission.identify(request, TOKEN_WITHIN_MS)
@@ -54,11 +54,11 @@ export class ForwardAuth {
     this.warnOfMissingClient(identity)
 
     const traced = this.#deps.telemetry?.follow(request)
-    // A proxy gives up on a question that is held, so no call waits here.
+    // A proxy times out while a call is held, so no call waits here.
     const options = { canWait: false }
     const admitted = await this.#admission.admit(identity, { ...requested, traced }, options)
     if (admitted.refusal !== undefined) return send(response, admitted.refusal)
-    // Exactly 200: Envoy takes every other status for a refusal.
+    // Exactly 200: Envoy treats every other status as a refusal.
     response.writeHead(200, [...admitted.headers, 'Content-Length', '0'])
     response.end()
   }

@@ -1,5 +1,5 @@
 /**
- * Reads the call that a proxy asks about from its headers.
+ * Reads the call that a proxy wants to forward from its headers.
  *
  * Proxies forward headers of their clients. If a proxy writes one of these headers and its client
  * sent another, it cannot be decided here which is true, and a client could be counted for another
@@ -19,14 +19,14 @@ export interface ForwardedCall {
 const METHOD_HEADERS = ['x-forwarded-method', 'x-original-method']
 const PATH_HEADERS = ['x-forwarded-uri', 'x-original-uri']
 
-/** Throws a SluiceError of status 400 where it is not clear which call is meant. */
+/** Throws a SluiceError of status 400 if the call is ambiguous. */
 export function readForwardedCall(request: IncomingMessage): ForwardedCall {
   const methods = readClaims(request, METHOD_HEADERS)
   const paths = readClaims(request, PATH_HEADERS)
   const below = pathBelow(request.url ?? '')
   if (below !== undefined) paths.push({ place: 'path', value: below })
   return {
-    // The proxy's own method says little: most always ask with GET.
+    // The method of the proxy's own request says little: most always send GET.
     method: requireAgreement(methods, readMethod, 'CALL_INVALID') ?? request.method ?? 'GET',
     path: requireAgreement(paths, readPath, 'CALL_PATH_INVALID') ?? '/',
   }
@@ -65,12 +65,12 @@ function requireAgreement(
   return value
 }
 
-/** A token of RFC 9110; no method that anybody registered is as long. */
+/** A token of RFC 9110; no registered method is as long. */
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/
 
 function readMethod({ place, value }: HeaderClaim): string {
   const method = value.toUpperCase()
-  // It stands for what comes over a WebSocket, which most rules are not for.
+  // This method stands for WebSocket messages, which most rules do not cover.
   if (METHOD.test(value) && method !== MESSAGE) return method
   const accepted = 'a method of 1 to 32 characters such as GET'
   throw new SluiceError('CALL_INVALID', `${place}: found "${show(value)}"; accepted: ${accepted}`)

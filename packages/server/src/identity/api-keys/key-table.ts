@@ -3,10 +3,10 @@
  * used become objects.
  *
  * A key is found by the first 96 bits of its hash, which is keyed with a secret of the rule store:
- * nobody can aim at them, and a million keys collide with a chance of 10^-17.
+ * no attacker can aim at a collision, and a million keys collide with a probability of 10^-17.
  */
 
-/** A key as calls are told of it: `form` is made of it at its first use. */
+/** A key as calls use it: `form` is computed at its first use. */
 export interface KeyIdentity {
   readonly user: string | undefined
   readonly plan: string | undefined
@@ -20,36 +20,36 @@ export interface TableKey {
   readonly state: 'active' | 'disabled'
 }
 
-/** Of 32 bits: as much of a hash as the names of keys have. */
+/** Of 32 bits: as much of a hash as the ids of keys contain. */
 const WORDS = 3
 const EMPTY = 0
 const REMOVED = 1
 const FIRST_PLACE = 2
 const CAPACITY_MIN = 16
-/** Kept for keys in use; beyond it all are made anew when they are used again. */
+/** The maximum of objects for keys in use; beyond it all are dropped and created again on use. */
 const CACHED_MAX = 100_000
 
 export class KeyTable {
   /** Three words of a hash for each slot. */
   #words = new Uint32Array(CAPACITY_MIN * WORDS)
-  /** Beside them: nothing, something that was removed, or where the key is kept. */
+  /** For each slot: empty, removed, or the position of the key. */
   #places = new Uint32Array(CAPACITY_MIN)
   #users: (string | undefined)[] = []
   #plans: (string | undefined)[] = []
   #isActive: boolean[] = []
   readonly #free: number[] = []
-  /** Keys share few plans; each text is kept once. */
+  /** Keys share few plans; each text is stored once. */
   readonly #texts = new Map<string, string>()
   readonly #cached = new Map<number, KeyIdentity>()
   #count = 0
-  /** Slots that are not empty, those of removed keys among them. */
+  /** Slots that are not empty, including those of removed keys. */
   #taken = 0
 
   get size(): number {
     return this.#count
   }
 
-  /** `hash` has at least 24 hex digits; more are not looked at. */
+  /** `hash` has at least 24 hex digits; further ones are ignored. */
   set(hash: string, { user, plan, state }: TableKey): void {
     this.makeRoom()
     const slot = this.slotOf(hash)
@@ -96,7 +96,7 @@ export class KeyTable {
     return found
   }
 
-  /** Where the key is, or where it would be put. */
+  /** The slot of the key, or the slot where it would be inserted. */
   private slotOf(hash: string): number {
     const first = wordOf(hash, 0)
     const second = wordOf(hash, 1)
@@ -121,7 +121,7 @@ export class KeyTable {
     }
   }
 
-  /** At most two thirds are taken, so that a search soon meets an empty slot. */
+  /** At most two thirds are used, so that a search soon reaches an empty slot. */
   private makeRoom(): void {
     const { length } = this.#places
     if ((this.#taken + 1) * 3 <= length * 2) return
@@ -145,7 +145,7 @@ export class KeyTable {
   private intern(text: string): string {
     const known = this.#texts.get(text)
     if (known !== undefined) return known
-    // Where every key has a plan of its own there is nothing to share.
+    // If every key has a plan of its own, there is nothing to share.
     if (this.#texts.size >= CACHED_MAX) this.#texts.clear()
     this.#texts.set(text, text)
     return text

@@ -22,7 +22,7 @@ interface ClientRow {
 
 const addresses = identities.filter((row) => 'address' in row.input) as readonly AddressRow[]
 const clients = (identities.filter((row) => 'peer' in row.input) as readonly ClientRow[]).filter(
-  // One header is configured; the table has rows with both.
+  // Only one header is configured; the table has rows with both.
   ({ input }) => input.forwardedFor === undefined || input.forwarded === undefined,
 )
 

@@ -64,8 +64,8 @@ function clientOf(options: ClientOriginOptions, peer: string, lines: readonly st
 const FORWARDED_ELEMENT = /(?:[^",]|"(?:[^"\\]|\\.)*")+/g
 
 /**
- * The last `hops` entries, as addresses. The header was read and its grammar found good, so it
- * only has to be cut at the same commas; each entry alone is then read by the same reader.
+ * The last `hops` entries, as addresses. The header was parsed already and is valid, so it is only
+ * split at the same commas; each entry is then parsed by the same parser.
  */
 function believedHops(
   options: ClientOriginOptions,

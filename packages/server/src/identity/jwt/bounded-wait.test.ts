@@ -56,7 +56,7 @@ test('a waiter that comes after its deadline does not wait', async () => {
 test('a job that is done when the timer fires late still counts', async () => {
   const { job, resolve } = start()
   const wait = job.within(100)
-  // The timer is late, and so is all else: the answer comes in the same round.
+  // The timer is late, and so is everything else: the result arrives in the same turn.
   vi.advanceTimersToNextTimer()
   resolve('done')
   expect(await wait).toBe('done')

@@ -1,14 +1,14 @@
-/** Whether bytes are a public key, in any of the forms in which such keys are handed around. */
+/** Detects whether bytes are a public key, in any of the usual encodings. */
 import { createPublicKey, X509Certificate } from 'node:crypto'
 
 export function isPublicKey(bytes: Buffer): boolean {
-  // A byte order mark is no part of what follows it.
+  // A byte order mark is not part of the content.
   const text = bytes.toString('utf8').replace(/^\ufeff/, '')
   if (/^(?:ssh|ecdsa|sk)-\S+ +AAAA/m.test(text)) return true
   return isReadable(bytes) || decodings(text).some(isReadable)
 }
 
-/** What the text is, if it is base64 or hex: keys are kept so in variables and clusters. */
+/** Decodes base64 or hex: variables and clusters often store keys in that form. */
 function decodings(text: string): readonly Buffer[] {
   const dense = text.replace(/\s+/g, '')
   const all: Buffer[] = []

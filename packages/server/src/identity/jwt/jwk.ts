@@ -1,9 +1,9 @@
-/** JSON Web Keys: which algorithm each one is for, and the key that verifies with it. */
+/** JSON Web Keys: finds the algorithm of each key, and imports the key that verifies with it. */
 import { hash } from 'node:crypto'
 import { type CryptoKey, importJWK, type JWK } from 'jose'
 import type { JwtAlgorithm } from '../../config/config.js'
 
-/** A key with the one algorithm it verifies; a token has no say in it. */
+/** A key with the one algorithm it verifies, which the token cannot choose. */
 export interface TokenKey {
   readonly kid: string | undefined
   readonly algorithm: JwtAlgorithm
@@ -45,7 +45,7 @@ export function fits({ kty, crv }: JWK, algorithm: JwtAlgorithm): boolean {
   return crv !== undefined && Object.hasOwn(CURVES, crv) && CURVES[crv] === algorithm
 }
 
-/** Why a JWK is of no use as a public key; undefined if it is one. */
+/** Why a JWK cannot be used as a public key; undefined if it can. */
 export function findJwkProblem(jwk: JWK): string | undefined {
   if (jwk.kty === 'oct') return 'a symmetric key'
   if (jwk.d !== undefined) return 'a private key'
@@ -64,7 +64,7 @@ export async function importPublicJwk(jwk: JWK, algorithm: JwtAlgorithm): Promis
   return { kid: typeof jwk.kid === 'string' ? jwk.kid : undefined, algorithm, key, print }
 }
 
-/** Else every token would fail for a reason that nobody is told of. */
+/** Otherwise every token would fail for a reason that is reported nowhere. */
 export function requireRsaBits(key: CryptoKey | Uint8Array): void {
   if (key instanceof Uint8Array) return
   const bits: unknown = Reflect.get(key.algorithm, 'modulusLength')

@@ -51,12 +51,12 @@ async function setup({ keys = [k1.jwk], algorithms = ['ES256'], timeoutMs }: Set
     warn: (message) => warnings.push(message),
     fetchTimeoutMs: timeoutMs,
   })
-  // The verifier goes first: a server waits for its connections.
+  // The verifier is closed first: a server waits for its connections.
   open.push({ [Symbol.asyncDispose]: () => tokens.close() }, server)
   return { clock, server, tokens: patiently(tokens), warnings }
 }
 
-/** A token that is verified anew, because its like was not seen before. */
+/** A token that is not cached, because it is unique. */
 let serial = 0
 function fresh(signer: Signer, header: Record<string, unknown> = {}): Promise<string> {
   return sign(signer, { jti: String(serial++), exp: NOW_S + 24 * HOUR_S }, header)
@@ -115,7 +115,7 @@ describe('published keys', () => {
     clock.advance(599_999)
     expect(tokens.verify(old, IP)).toMatchObject({ user: 'u1' })
     clock.advance(1)
-    // Nobody waits for the fetch: the old keys serve until the new ones are there.
+    // No call waits for the fetch: the old keys are used until the new ones arrive.
     expect(tokens.verify(old, IP)).toMatchObject({ user: 'u1' })
     await fetched(server, 2)
     while (tokens.stats().published?.keys !== 1) await setImmediate()
@@ -300,7 +300,8 @@ describe('a published key', () => {
     const { server, tokens } = await setup({ keys: [both.jwk, k1.jwk], algorithms })
     expect(await tokens.verify(await fresh(both), IP)).toMatchObject({ user: 'u1' })
     expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
-    // Each key keeps its one algorithm, and one that none has is no reason to fetch or verify.
+    // Each key keeps its one algorithm, and an algorithm without a key causes no fetch or
+    // verification.
     const [, ...rest] = (await fresh(k1)).split('.')
     for (const alg of ['RS256', 'ES384', 'HS256', 'none']) {
       const header = Buffer.from(JSON.stringify({ alg, kid: 'k1' })).toString('base64url')

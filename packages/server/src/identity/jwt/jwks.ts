@@ -1,8 +1,7 @@
 /**
- * Keys that the issuer of tokens publishes at a URL. They are fetched when a token first needs
- * them, again when one names a key that is not among them, and again when they have grown old;
- * never more often than every ten seconds, whatever tokens arrive. When a fetch fails, the last
- * good keys stay.
+ * Fetches the keys that the issuer of tokens publishes at a URL: when a token first needs them,
+ * again when one names an unknown key, and again when the keys are old; never more often than every
+ * ten seconds, whatever tokens arrive. If a fetch fails, the last good keys stay.
  */
 import { show } from '@sluice/core'
 import type { JWK } from 'jose'
@@ -52,7 +51,7 @@ export class Jwks {
     return this.#keys
   }
 
-  /** Another number whenever a key is no longer among them. */
+  /** Changes whenever a key is removed. */
   get generation(): number {
     return this.#generation
   }
@@ -64,8 +63,8 @@ export class Jwks {
   }
 
   /**
-   * What `pick` finds, if need be after a fetch; `stale` if it finds nothing and the keys may not
-   * be the newest, because the last fetch failed.
+   * The result of `pick`, after a fetch if necessary; `stale` if it finds nothing and the keys may
+   * be outdated, because the last fetch failed.
    */
   async find(pick: () => TokenKey | undefined): Promise<TokenKey | 'stale' | undefined> {
     await this.fetch()
@@ -85,13 +84,13 @@ export class Jwks {
     await this.#agent?.destroy()
   }
 
-  /** Ends when the fetch under way does; at once if none is allowed yet. Never rejects. */
+  /** Resolves when the running fetch ends; at once if none is allowed yet. Never rejects. */
   private fetch(): Promise<void> {
     if (this.#fetching !== undefined) return this.#fetching
     const nowMs = this.#options.clock.now()
     const sinceMs =
       this.#fetchStartedAtMs === undefined ? FETCH_EVERY_MS : nowMs - this.#fetchStartedAtMs
-    // A clock that stepped back must not stop fetches until it has caught up.
+    // A clock that stepped back must not prevent fetches until it has caught up.
     const isAllowed = (sinceMs >= FETCH_EVERY_MS || sinceMs < 0) && !this.#closing.signal.aborted
     if (!isAllowed) return Promise.resolve()
     this.#fetchStartedAtMs = nowMs
@@ -149,13 +148,13 @@ export class Jwks {
   }
 }
 
-/** Without user, password and query, which are not for logs. */
+/** Without user, password and query, which must not be logged. */
 function placeOf(url: string): string {
   const { origin, pathname } = new URL(url)
   return show(origin + pathname, 200)
 }
 
-/** Some errors of sockets have no message, only a code. */
+/** Some socket errors have no message, only a code. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return show(error, 200)
   const code: unknown = Reflect.get(error, 'code')

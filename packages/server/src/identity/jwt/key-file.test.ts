@@ -21,7 +21,7 @@ async function open(keys: JwtConfig['keys']) {
   return patiently(await createTokenVerifier(options))
 }
 
-/** Of the point below, self-signed. */
+/** A self-signed certificate of the point below. */
 const CERTIFICATE = `-----BEGIN CERTIFICATE-----
 MIIBgDCCASegAwIBAgIUJUDcHrCnG+65xGZOlejh40ScktUwCgYIKoZIzj0EAwIw
 FjEUMBIGA1UEAwwLc2x1aWNlLXRlc3QwHhcNMjYxMTE1MjMxMzE4WhcNNDYxMTEw

@@ -1,4 +1,4 @@
-/** Keys of tokens that lie in files. */
+/** Reads the keys of tokens from files. */
 import { hash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { type CryptoKey, importSPKI, importX509, type JWK } from 'jose'
@@ -39,7 +39,7 @@ function accepted(algorithm: JwtAlgorithm): string {
   return `for ${algorithm} a public key or certificate as PEM, or a public JWK`
 }
 
-/** RFC 7518: a secret is at least as long as the hash, or guessing it is the easier way. */
+/** RFC 7518: a secret is at least as long as the hash, or guessing it would be easier. */
 function secretBytes(algorithm: JwtAlgorithm): number {
   return Number(algorithm.slice(2)) / 8
 }
@@ -56,8 +56,8 @@ async function readBounded(file: string): Promise<Buffer> {
 }
 
 /**
- * The bytes of the file without the line break that editors put at its end, or an `oct` JWK. What
- * is made to be published is refused: with it as the secret, anybody could sign.
+ * The bytes of the file without the line break that editors append, or an `oct` JWK. Public keys
+ * are refused: with one as the secret, any caller could sign.
  */
 function readSecret(bytes: Buffer, algorithm: JwtAlgorithm): KeyMaterial {
   const json = parseJson(bytes.toString('utf8'))
@@ -69,7 +69,7 @@ function readSecret(bytes: Buffer, algorithm: JwtAlgorithm): KeyMaterial {
   if (/-----BEGIN [A-Z ]+-----/.test(key.toString('latin1'))) {
     throw new Error('a PEM, which is no secret')
   }
-  // A DER may end with what looks like a line break, so the whole file is looked at as well.
+  // A DER may end with what looks like a line break, so the whole file is checked as well.
   if (isPublicKey(key) || isPublicKey(bytes)) {
     throw new Error('a public key or certificate, which is no secret')
   }
@@ -121,7 +121,7 @@ function kidOf(jwk: JWK): string | undefined {
 
 /** Undefined if the text is neither a JSON object nor a list. */
 function parseJson(text: string): object | undefined {
-  // Trimmed also of the byte order mark, which JSON.parse does not know.
+  // Also removes the byte order mark, which JSON.parse does not accept.
   const trimmed = text.trim()
   if (!/^[{[]/.test(trimmed)) return undefined
   try {

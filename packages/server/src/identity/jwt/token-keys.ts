@@ -1,4 +1,7 @@
-/** The keys that tokens are verified with: those in files, then those that the issuer publishes. */
+/**
+ * Finds the keys that tokens are verified with: those in files, then those that the issuer
+ * publishes.
+ */
 import { show } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { JwtConfig, JwtKeyFile } from '../../config/config.js'
@@ -14,7 +17,7 @@ export interface TokenKeysOptions {
   readonly timeoutMs?: number | undefined
 }
 
-/** Rejects if a file holds no key of its algorithm. Published keys are not waited for. */
+/** Rejects if a file contains no key of its algorithm. Does not wait for published keys. */
 export async function openTokenKeys(options: TokenKeysOptions): Promise<TokenKeys> {
   return new TokenKeys(options, await readFiles(options.config.keys))
 }
@@ -40,7 +43,7 @@ export class TokenKeys {
   /**
    * The key that a token names. One that names none gets the key of a file without a name, or the
    * only key there is. `stale`: it may be a key that could not be fetched. The algorithm is the
-   * token's own word, and only tells apart published keys that share a name.
+   * token's claim, and only distinguishes published keys that share a name.
    */
   find(
     kid: string | undefined,
@@ -75,11 +78,12 @@ export class TokenKeys {
     const isNamed = (key: TokenKey): boolean => key.kid === kid
     if (kid !== undefined) {
       const named = this.#fromFiles.find(isNamed)
-      // One of another algorithm is found as well: the token is then bad, and no reason to fetch.
+      // A key of another algorithm is found as well: the token is then invalid, and causes no
+      // fetch.
       return named ?? published.find(isNamedFor(kid, algorithm)) ?? published.find(isNamed)
     }
     const unnamed = this.#fromFiles.find(isNamed)
-    // Which key is the only one is not known before those of the issuer are.
+    // Which key is the only one is unknown before those of the issuer are fetched.
     const isComplete = this.#jwks === undefined || published.length > 0
     if (unnamed !== undefined || !isComplete) return unnamed
     return this.#fromFiles.length + published.length === 1

@@ -34,7 +34,7 @@ export function jwtConfig(changes: Partial<JwtConfig> = {}): JwtConfig {
   }
 }
 
-/** A file of its own, gone when the test is over. */
+/** A file of its own, removed after the test. */
 export function writeFile(name: string, content: string | Uint8Array): string {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-identity-'))
   onTestFinished(() => rmSync(directory, { recursive: true }))
@@ -60,7 +60,7 @@ export async function createSigner(
   return { kid, algorithm, privateKey, publicKey, jwk }
 }
 
-/** A token for `sub: u1` that is good for an hour, unless told otherwise. */
+/** A token for `sub: u1` that is valid for an hour by default. */
 export function sign(
   { privateKey, algorithm, kid }: Pick<Signer, 'privateKey' | 'algorithm' | 'kid'>,
   claims: Record<string, unknown> = {},
@@ -71,10 +71,10 @@ export function sign(
     .sign(privateKey)
 }
 
-/** Longer than a busy machine needs to verify what a test shows it. */
+/** Longer than a slow machine needs to verify the tokens of a test. */
 const PATIENT_MS = 30_000
 
-/** The same, but who does not say how long a call waits has the patience of a test. */
+/** The same, with the time limit of a test by default. */
 export function patiently(tokens: TokenVerifier): TokenVerifier {
   return {
     verify: (token, ip, withinMs = PATIENT_MS) => tokens.verify(token, ip, withinMs),
@@ -84,7 +84,7 @@ export function patiently(tokens: TokenVerifier): TokenVerifier {
   }
 }
 
-/** All at once, as calls come. */
+/** Verifies all concurrently. */
 export function verifyAll(
   tokens: TokenVerifier,
   signed: readonly string[],
@@ -95,9 +95,9 @@ export function verifyAll(
 
 export interface JwksServer extends AsyncDisposable {
   readonly url: string
-  /** How many requests came. */
+  /** The number of requests. */
   fetches(): number
-  /** What the next requests get. */
+  /** The response to the next requests. */
   answer(how: (response: ServerResponse) => void): void
   publish(...keys: readonly unknown[]): void
 }

@@ -49,7 +49,7 @@ async function create(changes: Partial<JwtConfig> = {}) {
   return { tokens, clock, config }
 }
 
-/** A token made by hand, with whatever header and signature. */
+/** A token with a given header and signature. */
 function forge(header: unknown, payload: unknown, signature: (input: string) => string): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const input = `${part(header)}.${part(payload)}`
@@ -344,7 +344,7 @@ describe('the identifier', () => {
       user: 'u1',
       plan: 'partner',
     })
-    // The plan of one user is not lent to another.
+    // The plan of one user is not used for another.
     const both = await attributes(bearer, ['x-api-key', 'of-a-user'])
     expect(both).toEqual({ ip: IP, user: 'u9', api_key: expect.any(String) })
     expect(await attributes(['Authorization', 'Basic dTpw'])).toEqual({ ip: IP })

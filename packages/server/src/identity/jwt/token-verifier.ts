@@ -29,17 +29,17 @@ export interface TokenUser {
 
 export interface TokenVerifier {
   /**
-   * At once for a token that is remembered; else after its signature was verified. If that takes
-   * longer than `withinMs`, the verdict is `unverified_token`, and whoever comes later has it. A
-   * call waits twice as long at most, if another address sent the token and was limited.
-   * @default 1000
+   * Returns at once for a cached token; otherwise after its signature was verified. If that takes
+   * longer than `withinMs`, the verdict is `unverified_token`, and later calls get the result. A
+   * call waits at most twice as long, if another address sent the token and was limited. @default
+   * 1000
    */
   verify(
     token: string,
     ip: string,
     withinMs?: number,
   ): TokenUser | TokenProblem | Promise<TokenUser | TokenProblem>
-  /** Reads key files again; rejects and keeps the keys in force if one is bad. */
+  /** Reads key files again; rejects and keeps the active keys if one is invalid. */
   reload(): Promise<void>
   stats(): TokenStats
   close(): Promise<void>
@@ -89,7 +89,7 @@ const FAILING_ADDRESSES_MAX = 100_000
 export const FAILURES_BURST = 20
 export const FAILURES_PER_SECOND = 5
 
-/** Rejects if a key file is bad. */
+/** Rejects if a key file is invalid. */
 export async function createTokenVerifier(options: TokenVerifierOptions): Promise<TokenVerifier> {
   const { config, clock, warn = () => {}, fetchTimeoutMs } = options
   const keys = await openTokenKeys({ config, clock, warn, timeoutMs: fetchTimeoutMs })
@@ -98,7 +98,7 @@ export async function createTokenVerifier(options: TokenVerifierOptions): Promis
 
 type Verdict = TokenUser | TokenProblem
 
-/** A call that shows a token. */
+/** A call with a token. */
 interface PresentedToken {
   readonly token: string
   readonly ip: string
@@ -174,7 +174,7 @@ class JwtVerifier implements TokenVerifier {
       : this.join(presented, verification, hasWaited)
   }
 
-  /** Whoever came first may have been limited; that is no answer to another address. */
+  /** The first sender may have been limited; that result does not apply to another address. */
   private async join(
     presented: PresentedToken,
     verification: Verification,
@@ -286,7 +286,7 @@ function readHeader(
 
 type VerificationResult =
   | { readonly verdict: TokenUser; readonly untilMs: number }
-  /** Not final: a token whose time has not come may be good later. */
+  /** Not final: a token that is not valid yet may be later. */
   | { readonly verdict: TokenProblem; readonly isFinal: boolean }
 
 async function verifyToken(

@@ -54,7 +54,7 @@ export interface AuthContext {
 export interface OperationAccess {
   readonly isOpen: boolean
   readonly writes: boolean
-  /** Whether a browser asks if it has a session: having none is not a failed attempt. */
+  /** Whether a browser checks if it has a session: having none is not a failed attempt. */
   readonly isSessionProbe: boolean
 }
 

@@ -50,7 +50,7 @@ describe('the caller of an override in a path', () => {
     expect(caller).toEqual({ user: 'u1', plan: 'pro' })
   })
 
-  test('is * for a rule that counts all calls together', () => {
+  test('is everybody for a rule that counts all calls together', () => {
     expect(readPathCaller('everybody', [])).toEqual({ id: 'everybody', caller: {} })
   })
 
@@ -72,7 +72,7 @@ describe('the caller of an override in a path', () => {
   })
 })
 
-test('by of a rule is a list, one name, or empty', () => {
+test('the field by of a rule is a list, one name, or empty', () => {
   expect(byOf({ by: ['user', 'ip'] })).toEqual(['user', 'ip'])
   expect(byOf({ by: 'user' })).toEqual(['user'])
   expect(byOf({})).toEqual([])

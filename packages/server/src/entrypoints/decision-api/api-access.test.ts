@@ -16,7 +16,7 @@ const WRONG = [
   `Bearer ${'x'.repeat(12_000)}`,
 ]
 
-describe('with a token configured', () => {
+describe('if a token is configured,', () => {
   test('every route but three needs it', () => {
     const open = ROUTES.filter((route) => !guarded.includes(route)).map(({ path }) => path)
     expect(open).toEqual(['/v1/forward-auth', '/healthz', '/readyz'])
@@ -61,7 +61,7 @@ describe('with a token configured', () => {
   })
 })
 
-describe('without a token configured', () => {
+describe('if no token is configured,', () => {
   test.each(guarded)('$path is open, unless it needs the admin token', async ({ path, access }) => {
     const api = await startApi()
     const { status, body } = await api.post(path, path === '/v1/refund' ? { receipt: 'x' } : u1)

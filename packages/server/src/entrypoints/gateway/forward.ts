@@ -19,7 +19,7 @@ export interface ForwardOptions {
   /** Path and query as the client sent them. */
   readonly path: string
   readonly headers: FlatHeaders
-  /** The rate limit headers of the response, whoever sends it. */
+  /** The rate limit headers of the response, from the upstream or the gateway. */
   readonly rateLimitHeaders: FlatHeaders
   readonly timeouts: {
     /** The time limit for getting a connection to the upstream. */

@@ -367,14 +367,14 @@ const BUSY_ADDRESS: HttpProblem = {
 }
 
 /**
- * A request that counts as an upgrade only if it asks for a WebSocket. A server may ignore other
- * upgrades and respond over HTTP/1.1. Java's HTTP client asks for h2c on every connection and
+ * A request that counts as an upgrade only if it requests a WebSocket. A server may ignore other
+ * upgrades and respond over HTTP/1.1. Java's HTTP client requests h2c on every connection and
  * depends on that.
  */
 class UpgradingRequest extends IncomingMessage {
   // Only declared: Node sets `upgrade` before fields of this class are initialised.
   declare isUpgrade: boolean | null
-  /** Whether the client asked for any upgrade. */
+  /** Whether the client requested any upgrade. */
   declare isUpgradeAsked?: boolean
 
   get upgrade(): boolean {

@@ -65,20 +65,17 @@ test.each([
   ['GET', get],
   ['POST with a length', (n: number) => post(n, BLANK_LINES)],
   ['POST in chunks', (n: number) => chunked(n, BLANK_LINES)],
-])(
-  'of many pipelined requests (%s), only 32 are served before one is answered',
-  async (_, make) => {
-    const held = await startHeld()
-    const client = connectTo(held.port)
-    client.send(all(MANY, make))
-    await held.untilServed(PIPELINED_REQUESTS_MAX)
-    for (const { request } of await untilQuiet(held)) request.resume()
-    const served = await untilQuiet(held)
-    expect(served).toHaveLength(PIPELINED_REQUESTS_MAX)
-    expect(held.listener.inFlight()).toBe(PIPELINED_REQUESTS_MAX)
-    client.socket.destroy()
-  },
-)
+])('only 32 of many pipelined requests (%s) are served before one is answered', async (_, make) => {
+  const held = await startHeld()
+  const client = connectTo(held.port)
+  client.send(all(MANY, make))
+  await held.untilServed(PIPELINED_REQUESTS_MAX)
+  for (const { request } of await untilQuiet(held)) request.resume()
+  const served = await untilQuiet(held)
+  expect(served).toHaveLength(PIPELINED_REQUESTS_MAX)
+  expect(held.listener.inFlight()).toBe(PIPELINED_REQUESTS_MAX)
+  client.socket.destroy()
+})
 
 test.each([
   ['GET', get, ''],

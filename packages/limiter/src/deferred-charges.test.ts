@@ -40,7 +40,7 @@ function start(scheduler?: Scheduler) {
   return { clock, charges, errors, reports, most: () => mostAtOnce }
 }
 
-/** Long enough for any number of charges. */
+/** Long enough for all charges to be sent. */
 async function flushed(): Promise<void> {
   for (let i = 0; i < 100; i++) await settled()
 }
@@ -106,7 +106,7 @@ describe('DeferredCharges', () => {
     reports.add(keyOf(3), limit, 4, now)
     for (const key of [1, 3]) {
       reports.add(keyOf(key), limit, 2, earlier + 5)
-      // Of the window before that one nothing counts any more.
+      // Usage of the window before that one no longer counts.
       reports.add(keyOf(key), limit, 8, earlier - 60_000_000)
     }
     reports.flush()

@@ -24,13 +24,13 @@ describe('DenyCache', () => {
       expect(decisions.every(({ allowed }) => !allowed)).toBe(true)
       clock.advance(10)
     }
-    // The first five came together; from then on one asks for all, shortly before the entry ends.
+    // The first five came together; after that one call probes the store before the entry expires.
     const requests = store.requests.length - before
     expect(requests).toBeLessThanOrEqual(5 + 10)
     expect(requests).toBeGreaterThanOrEqual(5 + 9)
   })
 
-  test('a remembered refusal says where it comes from and lists only what refuses', async () => {
+  test('a remembered refusal has the source deny-cache and lists only the limits that refuse', async () => {
     const rules = [
       { id: 'wide', by: ['user'], limits: [window(100)] },
       { id: 'narrow', by: ['user'], limits: [window(1), { ...window(9), name: 'nine' }] },
@@ -77,7 +77,7 @@ describe('DenyCache', () => {
     expect((await limiter.check(user('u1'))).source).toBe('store')
   })
 
-  test('a remembered refusal lives no longer than a second of the clock that never steps', async () => {
+  test('a remembered refusal lives at most a second by the monotonic clock', async () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))
@@ -158,7 +158,7 @@ describe('DenyCache', () => {
     },
   )
 
-  test('a remembered refusal with a cost of 0 passes', async () => {
+  test('a call with a cost of 0 passes a remembered refusal', async () => {
     const { limiter } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))

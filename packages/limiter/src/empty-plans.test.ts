@@ -24,7 +24,7 @@ const partner = { attributes: { user: 'u1', ip: '203.0.113.7', plan: 'partner' }
 const shadowed = { attributes: { ip: '203.0.113.7', plan: 'partner' } }
 const anonymous = { attributes: { path: '/health' } }
 
-/** A limiter whose store fails whatever it is asked. */
+/** A limiter whose store fails every request. */
 function overFailing(secret?: Promise<Uint8Array>) {
   const store = new ScriptedStore(secret === undefined ? {} : { secret })
   store.script.error = new Error('asked')

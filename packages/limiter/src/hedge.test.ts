@@ -13,7 +13,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-/** The decision of a call whose store holds its answer back for so many milliseconds. */
+/** The decision of a call whose store answers after this many milliseconds. */
 async function within(pending: Promise<Decision>, ms: number): Promise<Decision | undefined> {
   let decided: Decision | undefined
   void pending.then((decision) => {
@@ -24,7 +24,7 @@ async function within(pending: Promise<Decision>, ms: number): Promise<Decision 
 }
 
 describe('hedging', () => {
-  test('a hedged call is decided by a fast store, which is asked for states', async () => {
+  test('a hedged call is decided by a fast store, which returns states', async () => {
     const { limiter, store } = await scripted(hedged(3))
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store', remaining: 2 })
     expect(store.requests[0]?.options?.states).toBe(true)

@@ -75,7 +75,7 @@ test('inspect charges nothing', async () => {
   expect(first.counters[0]?.remaining).toBe(9)
 })
 
-describe('the limits are those that hold for the caller', () => {
+describe('inspect shows the limits that apply to the caller', () => {
   const places = async (attributes: Record<string, string>, afterMs = 0) => {
     const { limiter, clock } = setUp()
     clock.advance(afterMs)
@@ -96,7 +96,7 @@ describe('the limits are those that hold for the caller', () => {
     expect(await places(attributes)).toEqual(expected)
   })
 
-  test('an override that has ended holds no more', async () => {
+  test('an override that has ended no longer applies', async () => {
     expect(await places({ user: 'vip' }, 10_000)).toContain('limits 10')
   })
 })
@@ -145,7 +145,7 @@ test('a log is summarized by what it holds', async () => {
   ])
 })
 
-test('another algorithm under the same name has no state, though something is still there', async () => {
+test('a counter of another algorithm under the same name counts as absent', async () => {
   const rules = (algorithm: string) => [
     { id: 'a', by: ['user'], limits: [{ algorithm, max: 5, window: '1m', name: 'all' }] },
   ]

@@ -3,7 +3,7 @@ import { createLimiter, type LimiterOptions, memoryStore, SluiceError } from './
 import { perUser, user } from './limiter.test-helper.js'
 import { redisStore } from './redis/index.js'
 
-/** What a program without types may hand in. */
+/** Values that a program without types may pass. */
 const untyped = <Wanted>(value: unknown) => value as Wanted
 
 const invalid = (message: RegExp) =>
@@ -79,7 +79,7 @@ describe('the verbs of a limiter', () => {
     expect(failureOf(() => limiter.callers(untyped(call)))).toEqual(wanted)
   })
 
-  test('refuse rules that are null with a RulesError, and keep those in force', () => {
+  test('refuse rules that are null with a RulesError, and keep the active ones', () => {
     for (const rules of [null, undefined]) {
       expect(failureOf(() => limiter.setRules(untyped(rules)))).toMatchObject({
         code: 'RULES_INVALID',

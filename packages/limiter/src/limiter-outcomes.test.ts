@@ -27,7 +27,7 @@ describe('rule outcomes of a decision', () => {
       ['free', 'allowed'],
       ['trial', 'allowed'],
     ])
-    // Nothing in shadow is asked about a call that was refused, so it said nothing.
+    // Shadow rules do not judge a refused call, so there is no outcome.
     expect(outcomes(limiter.checkSync(pro))).toEqual([
       ['tight', 'refused'],
       ['wide', 'allowed'],
@@ -72,7 +72,7 @@ describe('rule outcomes of a decision', () => {
 describe('shadow tags', () => {
   const shadow = { by: ['user'], limits: ['1/day'], mode: 'shadow' }
 
-  test('the tag names the shadow rules that ask for it, once they would have refused', () => {
+  test('the tag names the shadow rules with a tag that would have refused', () => {
     const { limiter } = limiterOf([
       { id: 'quiet', ...shadow },
       { id: 'told', ...shadow, tag: true },
@@ -82,7 +82,7 @@ describe('shadow tags', () => {
     expect([second.shadow, second.tags()]).toEqual([['quiet', 'told'], ['told']])
   })
 
-  test('the tag is nothing for a rule that refuses by itself', () => {
+  test('the tag is absent for a rule that refuses the call itself', () => {
     const { limiter } = limiterOf([{ id: 'told', ...shadow, mode: 'enforce', tag: true }])
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1')).tags()).toEqual([])

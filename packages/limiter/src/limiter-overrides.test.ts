@@ -11,7 +11,7 @@ const hourly = (max: number, more: object = {}) => ({
   ...more,
 })
 
-/** Own limits for a user of the rule `per-user`; undefined: none any more. */
+/** An override for a user of the rule `per-user`; undefined removes it. */
 function own(
   name: string,
   limits: readonly unknown[] | undefined,

@@ -62,7 +62,7 @@ describe('for all limits and traces', () => {
     )
   })
 
-  test('peek and cost 0 change nothing, and peek tells what check then does', async () => {
+  test('peek and cost 0 change nothing, and peek predicts what check then does', async () => {
     await fc.assert(
       fc.asyncProperty(limits, trace, async (list, steps) => {
         const { clock, limiter } = start([rule('a', list)])
@@ -102,7 +102,7 @@ describe('for all limits and traces', () => {
     )
   })
 
-  test('a shadow rule refuses nothing, and its figures equal its enforcing twin’s', () => {
+  test('a shadow rule refuses nothing, and has the numbers of an equal enforced rule', () => {
     fc.assert(
       fc.property(limits, fc.boolean(), trace, (list, asCandidate, steps) => {
         const enforced = start([rule('twin', list)])
@@ -126,7 +126,7 @@ describe('for all limits and traces', () => {
     )
   })
 
-  test('refunding every receipt at once leaves every counter as if nothing had been', async () => {
+  test('refunding every receipt at once restores every counter', async () => {
     await fc.assert(
       fc.asyncProperty(limits, trace, async (list, steps) => {
         // A slot of a leaky bucket that was taken at once has passed: there is nothing to return.
@@ -171,7 +171,7 @@ describe('for all limits and traces', () => {
     )
   })
 
-  test('a decision is whole: one binding limit, whole numbers, times that fit together', () => {
+  test('a decision is consistent: one binding limit, integers, and times that agree', () => {
     fc.assert(
       fc.property(limits, limits, trace, (first, second, steps) => {
         const { clock, limiter } = start([rule('a', first), rule('b', second)])

@@ -38,7 +38,7 @@ const fateOf =
   (group: number, at: number): Fate =>
     fates[(group * 2 + at) % fates.length] ?? 'answer'
 
-/** What every counter of the store has given out and not got back. */
+/** The units of every counter that were granted and not returned. */
 function used(store: ScriptedStore): number {
   const counts = new Map<string, number>()
   for (const { groups } of store.requests) {
@@ -111,7 +111,7 @@ describe('for all complete and partial answers of a store', () => {
         store.comeLate()
         store.recover()
         await settled()
-        // Every fate is known by now, so the store knows of every unit.
+        // Every fate is known by now, so the store has counted every unit.
         expect(used(store)).toBe(admitted)
         await limiter.close()
       }),

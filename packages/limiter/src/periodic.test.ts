@@ -18,7 +18,7 @@ describe('PeriodicTask', () => {
     expect(count()).toBe(4)
   })
 
-  test('periodic runs begin after one interval if so asked', async () => {
+  test('periodic runs begin after one interval if requested', async () => {
     const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start('later')
     expect(count()).toBe(0)

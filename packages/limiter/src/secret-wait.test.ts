@@ -5,7 +5,7 @@ import { limiterOver, ScriptedStore, settled } from './scripted-store.test-helpe
 
 const rules = perUser([{ algorithm: 'fixed-window', max: 2, window: '1h' }])
 const SECRET = new Uint8Array(16).fill(7)
-/** A turn of the loop, which reads the sockets, takes so long with these timers. */
+/** How long a turn of the event loop, which reads the sockets, takes with these timers. */
 const READ_MS = 1
 
 beforeEach(() => {

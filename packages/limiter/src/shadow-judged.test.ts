@@ -1,4 +1,4 @@
-/** A rule in shadow and a candidate speak only of calls that they judged. */
+/** Shadow rules and candidates report verdicts only for calls that they judged. */
 import { formatHash, type Hash64 } from '@sluice/core'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -22,7 +22,7 @@ const shadow = (id: string, max: number, more: object = {}) => ({
 const tried = (max: number, trial: number, more: object = {}) =>
   perUser([window(max)], { candidate: { limits: [window(trial)] }, ...more })
 
-/** What each rule and candidate said, by the two ways to ask a decision. */
+/** The verdict of each rule and candidate, by both fields of a decision. */
 function judgedOf(decision: Decision): { rules: readonly string[]; callers: readonly string[] } {
   const rules: string[] = []
   const callers: string[] = []

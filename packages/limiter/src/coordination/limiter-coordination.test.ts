@@ -1,4 +1,4 @@
-/** What rules that are not exact do to whole calls. */
+/** Whole calls by leased, local and split rules. */
 import { describe, expect, test } from 'vitest'
 import { createLimiter, type Decision } from '../index.js'
 import { call, perUser, user } from '../limiter.test-helper.js'
@@ -43,7 +43,7 @@ describe('leased rules', () => {
     expect(stats?.drawn).toBe((stats?.spent ?? 0) + (stats?.givenBack ?? 0))
   })
 
-  test('a leased rule gives back when it is closed', async () => {
+  test('a leased rule gives back its units when the limiter is closed', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     const before = await node.used()
@@ -53,7 +53,7 @@ describe('leased rules', () => {
     expect(before - drawn).toBe(40)
   })
 
-  test('a leased rule serves a caller that gets limits of its own by those, and gives back when it is idle', async () => {
+  test('a leased rule serves a caller with new limits by those, and returns the old lease when idle', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     const caller = new Map([['user', 'u1']])
@@ -61,7 +61,7 @@ describe('leased rules', () => {
     node.limiter.changeOverrides([
       { rule: 'per-user', caller, override: { ...own, untilMs: undefined } as never },
     ])
-    // What is held of the old limit counts as used until it is back.
+    // What is held of the old limit counts as used until it is returned.
     expect((await node.check()).allowed).toBe(false)
     await node.pass(600)
     const allowed = (await node.many(10)).filter((decision) => decision.allowed)
@@ -131,7 +131,7 @@ describe('calls with a leased and an exact rule', () => {
   })
 })
 
-/** The take of the limit with that max, as the store was asked for it last. */
+/** The last take of the limit with that max that the store received. */
 function takeOf(store: ScriptedStore, max: number) {
   const takes = store.requests.flatMap(({ groups }) => groups.flat())
   const found = takes.findLast(({ limit }) => limit.max === max)
@@ -140,7 +140,7 @@ function takeOf(store: ScriptedStore, max: number) {
 }
 
 describe('leased shadow rules', () => {
-  test('a leased rule in shadow refuses nothing, and says what it would have refused', async () => {
+  test('a leased rule in shadow refuses nothing, and reports what it would have refused', async () => {
     const node = await nodeOf(leased(50, { mode: 'shadow' }))
     const decisions = await node.many(80)
     expect(decisions.every(({ allowed }) => allowed)).toBe(true)
@@ -189,7 +189,7 @@ describe('local rules', () => {
     expect(await node.limiter.peek(user('u1'))).toMatchObject({ remaining: 80, source: 'local' })
     const { explain = [] } = await node.limiter.explain(user('u1'))
     expect(explain[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 40 })
-    // And after a round from what that read.
+    // After a round, from the state that it read.
     await node.pass(20)
     const later = await node.limiter.explain(user('u1'))
     expect(later.explain?.[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 10 })
@@ -251,7 +251,7 @@ describe('local rules', () => {
 })
 
 describe('split rules', () => {
-  test('a split rule never uses the store, and has the part of its node', async () => {
+  test('a split rule never uses the store, and grants the part of its node', async () => {
     const node = await nodeOf(perUser([window(10)], { coordination: 'split' }))
     node.store.nodes = 3
     const decisions = await node.many(6)

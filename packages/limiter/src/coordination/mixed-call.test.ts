@@ -95,7 +95,7 @@ const idsOf = (mixed: MixedCall) =>
   mixed.rest?.groups.map((takes) => takes.map(({ compiled: of }) => of.rule))
 
 describe('MixedCall', () => {
-  test('a mixed call leaves nothing for the store where this node decides it all', () => {
+  test('a mixed call leaves nothing to the store if this node decides all of it', () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased'), rule('b', 'local')], {
       a: granted,
       b: granted,
@@ -160,7 +160,7 @@ describe('MixedCall', () => {
     expect(mixed.isSilent).toBe(false)
   })
 
-  test('a mixed call does not call a store again that did not answer its draws, and knows the fate of each', async () => {
+  test('a mixed call does not send again to a store that left its draws unanswered, and knows their fates', async () => {
     const [ran, lost] = [silentDraw('unknown'), silentDraw('not-run')]
     const rules = ['a', 'b', 'c', 'd'].map((id) => rule(id, 'leased'))
     const { split: mixed } = mixedCallOf([...rules, shadow('s')], {
@@ -179,7 +179,7 @@ describe('MixedCall', () => {
     expect([ran.isAdmitted, lost.isAdmitted]).toEqual([true, true])
   })
 
-  test('a mixed call of one limit goes on from the draw that it waits for', async () => {
+  test('a mixed call of one limit continues with the draw that it waits for', async () => {
     const draw = silentDraw('unknown')
     for (const waited of [granted, 'store', draw] as const) {
       const { here: decider, split: mixed } = mixedCallOf([rule('a', 'leased')], {})
@@ -210,7 +210,7 @@ function shadow(id: string) {
 }
 
 describe('shadow groups of a mixed call', () => {
-  test('a shadow group of a mixed call is decided on this node where it can be, and refuses nothing', () => {
+  test('a shadow group of a mixed call is decided on this node if possible, and refuses nothing', () => {
     const { split: mixed } = mixedCallOf([rule('a', 'leased'), shadow('s')], {
       a: granted,
       s: refused,
@@ -250,7 +250,7 @@ describe('shadow groups of a mixed call', () => {
 })
 
 describe('waiting for draws', () => {
-  test('the time that a mixed call may wait for a draw is all of its time where no enforced limit needs the store, and nothing for shadows', () => {
+  test('a mixed call may wait its whole deadline for a draw if no enforced limit needs the store; shadow limits wait for none', () => {
     const rules = [rule('a', 'leased'), rule('b', 'local'), shadow('s')]
     const { here: decider, split: mixed } = mixedCallOf(rules, {
       a: granted,
@@ -261,7 +261,7 @@ describe('waiting for draws', () => {
     expect(decider.waits).toEqual([WAIT_MS, WAIT_MS, 0])
   })
 
-  test('the time that a mixed call may wait for a draw is nothing beside a limit that the store decides: two trips would add up', () => {
+  test('a mixed call waits for no draw beside a limit that the store decides: two round trips would add up', () => {
     const { here: decider, split: mixed } = mixedCallOf([rule('a', 'leased'), rule('b', 'exact')], {
       a: undefined,
     })
@@ -270,7 +270,7 @@ describe('waiting for draws', () => {
     expect(idsOf(mixed)).toEqual([['a', 'b']])
   })
 
-  test('the time that a mixed call may wait for a draw is nothing beside a limit that is not known here yet', () => {
+  test('a mixed call waits for no draw beside a limit that this node does not know yet', () => {
     const { here: decider, split: mixed } = mixedCallOf(
       [rule('a', 'leased'), rule('b', 'leased')],
       { a: granted },

@@ -25,14 +25,14 @@ const place = (sinceEdgeUs: number, uncertaintyUs: number, limit = windowed) =>
   placeInWindow(estimateOf(EDGE_US + sinceEdgeUs, uncertaintyUs), limit) - EDGE_US
 
 describe('placeInWindow', () => {
-  test('a unit placed by a node belongs to the store’s time while that is known well enough', () => {
+  test('a unit is placed at the store’s time while that is known well enough', () => {
     for (const sinceEdge of [0, 1, 50_000, 999_999]) {
       expect(place(sinceEdge, TOLERANCE_US)).toBe(sinceEdge)
       expect(place(sinceEdge, 0)).toBe(sinceEdge)
     }
   })
 
-  test('a unit placed by a node belongs to the earlier window as near to its end as the time may be off', () => {
+  test('a unit as near to an edge as the time may be off is placed in the earlier window', () => {
     expect(place(0, 150_000)).toBe(-150_000)
     expect(place(149_999, 150_000)).toBe(-1)
     expect(place(150_000, 150_000)).toBe(150_000)
@@ -40,7 +40,7 @@ describe('placeInWindow', () => {
     expect(place(-1, 150_000)).toBe(-1)
   })
 
-  test('a unit placed by a node belongs to the last window, and to none before it, however far off the time may be', () => {
+  test('a unit is placed in the last window at the earliest, however far off the time may be', () => {
     expect(place(300_000, 5 * SECOND_US)).toBe(-700_000)
     expect(place(0, 5 * SECOND_US)).toBe(-SECOND_US)
   })
@@ -52,17 +52,17 @@ describe('placeInWindow', () => {
     },
   )
 
-  test('a unit placed by a node belongs to the plain time before the store has reported its own', () => {
+  test('a unit is placed at the estimated time unchanged before the store has reported its own', () => {
     expect(place(0, Infinity)).toBe(0)
     expect(place(1.5, Infinity)).toBe(1)
   })
 
-  test('a unit placed by a node is treated with care at once where the tolerance is 0', () => {
+  test('with a tolerance of 0 any uncertainty places a unit in the earlier window', () => {
     expect(placeInWindow(estimateOf(EDGE_US, 1, 0), windowed)).toBe(EDGE_US - 1)
     expect(placeInWindow(estimateOf(EDGE_US, 0, 0), windowed)).toBe(EDGE_US)
   })
 
-  test('a unit placed by a node never lies before time began', () => {
+  test('a unit is never placed at a negative time', () => {
     expect(placeInWindow(estimateOf(10, 150_000), windowed)).toBe(10)
   })
 })
@@ -88,7 +88,7 @@ describe('for all store times', () => {
     ),
     uncertaintyUs: doubt,
     toleranceUs: fc.integer({ min: 0, max: 2 * TOLERANCE_US }),
-    /** Where in what it may be off by the store's time really lies. */
+    /** The true error of the store's time, as a fraction of the uncertainty. */
     offBy: fc.double({ min: -1, max: 1, noNaN: true }),
   })
   const windowOf = (at: number, { windowUs }: Limit) => Math.floor(at / windowUs)

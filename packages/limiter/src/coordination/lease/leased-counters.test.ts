@@ -16,14 +16,14 @@ function filled(n: number) {
 }
 
 describe('LeasedCounters', () => {
-  test('leased counters are at most two generations, and the eldest go first', () => {
+  test('leased counters form at most two generations, and the oldest are dropped first', () => {
     const meters = filled(1000)
     expect(meters.size).toBeLessThanOrEqual(20)
     expect(meters.find(keyOf(999))?.key.lo).toBe(999)
     expect(meters.find(keyOf(0))).toBeUndefined()
   })
 
-  test('leased counters stay while they are asked for', () => {
+  test('leased counters stay while they are used', () => {
     const meters = filled(10)
     for (let lo = 10; lo < 1000; lo++) {
       meters.add(counterOf(lo), 0)
@@ -40,14 +40,14 @@ describe('LeasedCounters', () => {
     expect(meters.find(keyOf(4))).toBe(busy)
   })
 
-  test('leased counters are no more though all of the elder generation is asked for again', () => {
+  test('the number of leased counters stays bounded if the whole older generation is used again', () => {
     const meters = filled(20)
     for (let lo = 0; lo < 20; lo++) meters.find(keyOf(lo))
     for (let lo = 20; lo < 40; lo++) meters.add(counterOf(lo), 0)
     expect(meters.size).toBeLessThanOrEqual(20)
   })
 
-  test('leased counters are forgotten when they are old, where others come', () => {
+  test('old leased counters are dropped when others are added', () => {
     const meters = filled(1)
     meters.add(counterOf(1), 10_000)
     meters.add(counterOf(2), 20_000)
@@ -68,7 +68,7 @@ describe('LeasedCounters', () => {
 })
 
 describe('spentLately', () => {
-  test('the recent usage of a counter is what was spent within a lease time, of the time before by its share', () => {
+  test('the recent usage of a counter covers one lease lifetime, the period before it by overlap', () => {
     const counter = counterOf(1)
     counter.recordSpent(10, 0)
     counter.recordSpent(6, 1999)
@@ -80,7 +80,7 @@ describe('spentLately', () => {
     expect(counter.spentLately(9000)).toBe(0)
   })
 
-  test('the recent usage of a counter does not count what was put back, and is never less than nothing', () => {
+  test('the recent usage of a counter excludes units that were put back, and is never negative', () => {
     const counter = counterOf(1)
     counter.recordSpent(3, 0)
     counter.unrecordSpent(2)

@@ -24,7 +24,7 @@ const ONE_GRANTED = {
   at: 1,
 }
 
-/** A node that has spent ten units of the counter by the store’s word, and drawn eleven. */
+/** A node that has spent ten units by decision of the store, and drawn eleven. */
 async function leased() {
   const node = new LeasingNode()
   node.spendByStore(perHour, 10)
@@ -32,7 +32,7 @@ async function leased() {
   return { node, first }
 }
 
-/** The same, with the draw still under way. */
+/** The same, with the draw still unanswered. */
 function drawing(calls = 1) {
   const node = new LeasingNode()
   node.spendByStore(perHour, 10)
@@ -83,7 +83,7 @@ describe('units put back', () => {
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('a unit that is put back beyond what may be held here goes to the store', async () => {
+  test('a unit that is put back beyond what this node may hold goes to the store', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     const first = outcomeOf(await takeAndWait(node, perHour))
@@ -98,7 +98,7 @@ describe('units put back', () => {
     const { node, first } = await leased()
     node.leases.putBack(perHour, first)
     await node.take(costing(perHour, 20))
-    // Ten units were spent by the store's word, and eleven are held, or on their way back.
+    // Ten units were spent by decision of the store, and eleven are held or being returned.
     expect(node.draws()[1]?.amount).toBe(20)
   })
 
@@ -110,7 +110,7 @@ describe('units put back', () => {
 })
 
 describe('leases of several draws', () => {
-  test('units of two draws stay apart: each is spent and given back under its own time and end', async () => {
+  test('units of two draws stay separate: each is spent and given back by its own time and expiry', async () => {
     const { node, first } = await leased()
     await node.pass(400)
     outcomeOf(node.take(perHour))
@@ -129,7 +129,7 @@ describe('leases of several draws', () => {
     expect(outcomeOf(node.take(perHour)).at).toBe(second.at)
   })
 
-  test('units of two draws of more than four draws are not held: the oldest goes back', async () => {
+  test('units of at most four draws are held: the oldest lease goes back', async () => {
     const { node } = await leased()
     for (let i = 0; i < 5; i++) {
       await node.pass(1)
@@ -156,7 +156,7 @@ describe('late answers to draws', () => {
     return node
   }
 
-  test('a late grant is a lease from its sending on, of no more than may be held', async () => {
+  test('a late grant is a lease that counts from its sending, of no more than may be held', async () => {
     const node = await late()
     node.store.comeLate()
     await settled()
@@ -260,7 +260,7 @@ describe('late answers to draws', () => {
     const [draw] = await waiting
     options?.onLate?.([[{ ...outcome, at }]])
     expect(node.stats).toMatchObject({ drawn: 8, held: 8 })
-    // It is a lease already when the call that waited for it is let pass.
+    // It is already a lease when the call that waited for it is admitted.
     unansweredOf(draw).onAdmitted()
     expect(node.stats).toMatchObject({ drawn: 8, held: 7, spent: 1 })
   })
@@ -334,13 +334,13 @@ describe('reset', () => {
     expect(node.stats).toMatchObject({ drawn: 11, spent: 0, lost: 11, held: 0 })
   })
 
-  test('a reset of a counter that is not known here does nothing', async () => {
+  test('a reset of a counter that this node does not know does nothing', async () => {
     const { node } = await leased()
     node.leases.forget(takeOf('9/hour', { user: 'u2' }).key)
     outcomeOf(node.take(perHour))
   })
 
-  test('a reset ends what was known of an empty counter', async () => {
+  test('a reset ends the exhaustion of a counter', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1000)
     await node.take(perHour)
@@ -377,14 +377,14 @@ describe('close', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('closing ends also where the store does not answer', async () => {
+  test('closing ends even if the store does not answer', async () => {
     const { node } = await leased()
     node.store.script.verbError = new Error('gone')
     await node.leases.close()
     expect(node.stats).toMatchObject({ lost: 10, held: 0 })
   })
 
-  test('closing learns nothing afterwards', async () => {
+  test('a closed node learns nothing', async () => {
     const node = new LeasingNode()
     await node.leases.close()
     node.spendByStore(perHour, 10)

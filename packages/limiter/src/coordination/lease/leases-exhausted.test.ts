@@ -1,4 +1,4 @@
-/** Calls refused on this node because a counter could not grant all that a draw asked for. */
+/** Calls refused on this node because a counter could not grant a whole draw. */
 import { describe, expect, test } from 'vitest'
 import { settled } from '../../scripted-store.test-helper.js'
 import { takeAndWait, costing, outcomeOf, LeasingNode, takeOf } from './leases.test-helper.js'
@@ -10,7 +10,7 @@ const window = (max: number, length = '1h') => ({
 })
 const bucket = takeOf({ max: 1000, window: '1s' })
 
-/** It is empty, and says so to a draw. */
+/** A node whose draw found the counter empty. */
 async function exhausted(take = bucket) {
   const node = new LeasingNode()
   node.spendByStore(take, take.limit.capacity)
@@ -18,7 +18,7 @@ async function exhausted(take = bucket) {
   return { node, first }
 }
 
-/** It had twenty units, which a draw of more has got. */
+/** A node whose draw got the last twenty units, fewer than it requested. */
 async function nearlyExhausted() {
   const take = takeOf(window(1000))
   const node = new LeasingNode()
@@ -57,7 +57,7 @@ describe('exhausted counters', () => {
     expect(node.stats).toMatchObject({ drawn: 50, spent: 1, held: 49 })
   })
 
-  test('an exhausted counter is drawn from again at once where other calls only hold its units', async () => {
+  test('an exhausted counter is drawn from again at once if other calls only hold its units', async () => {
     const take = takeOf(window(1000))
     const node = new LeasingNode()
     node.spendByStore(take, 1000)
@@ -104,7 +104,7 @@ describe('exhausted counters', () => {
     expect(outcomeOf(node.take({ ...waiting, limit: immediate })).granted).toBe(0)
   })
 
-  test('an exhausted counter that is hardly used any more is decided by the store', async () => {
+  test('the store decides an exhausted counter that is hardly used any more', async () => {
     const take = takeOf(window(1000, '250ms'))
     const { node } = await exhausted(take)
     await node.pass(130)
@@ -119,7 +119,7 @@ describe('end of an exhaustion', () => {
     await node.pass(450)
     expect(outcomeOf(node.take(large)).granted).toBe(0)
     node.leases.putBack(take, outcomeOf(node.take(take)))
-    // Nobody asks for half a second, so that its units go back before a second is over.
+    // No call for half a second, so that the units are returned within the second.
     await node.pass(549)
     expect(node.given()).toEqual([19])
     expect(node.leases.peek(large)).toBeUndefined()
@@ -137,7 +137,7 @@ describe('end of an exhaustion', () => {
       await give(what)
     }
     await node.pass(550)
-    // All is on its way back, so the store is asked, which has nothing for this one yet.
+    // All units are being returned, so the store decides; it has no room for this call yet.
     expect(await takeAndWait(node, take)).toMatchObject({ granted: 0 })
     expect(node.draws()).toHaveLength(2)
     expect(outcomeOf(node.take(take)).granted).toBe(0)
@@ -168,7 +168,7 @@ describe('end of an exhaustion', () => {
 describe('late short grants', () => {
   const slow = takeOf({ max: 1000, window: '100s' })
 
-  /** Both wait for one draw, of which nothing is granted, and which is answered after so long. */
+  /** Two calls that wait for one draw, which is answered after this time and grants nothing. */
   async function answersAfter(ms: number, costs: readonly number[]) {
     const node = new LeasingNode()
     node.spendByStore(slow, 980)
@@ -190,7 +190,7 @@ describe('late short grants', () => {
 })
 
 describe('peeking at an exhausted counter', () => {
-  test('the peek of an exhausted counter is the refusal that a call would get, and the state it comes from', async () => {
+  test('the peek of an exhausted counter returns the refusal of a call, with its state', async () => {
     const { node } = await exhausted()
     await node.pass(20)
     const peeked = node.leases.peek(bucket)
@@ -200,17 +200,17 @@ describe('peeking at an exhausted counter', () => {
     expect(node.leases.peek(bucket)).toBeUndefined()
   })
 
-  test('the peek of an exhausted counter is nothing where the store would be asked, or a lease serves', async () => {
+  test('an exhausted counter has no peek if the store would decide the call, or a lease serves it', async () => {
     const { node, take } = await nearlyExhausted()
     expect(node.leases.peek(costing(take, 19))).toBeUndefined()
     expect(node.leases.peek(costing(take, 20))).toMatchObject({ granted: 0 })
-    // A standing asks for no units, and more than all of them is never to be had.
+    // A cost of 0 takes no units, and one above the capacity never fits.
     for (const cost of [0, 1001]) expect(node.leases.peek(costing(take, cost))).toBeUndefined()
     const other = takeOf(window(1000), { user: 'u2' })
     expect(node.leases.peek(other)).toBeUndefined()
   })
 
-  test('the peek of an exhausted counter is nothing once it is hardly spent any more, as an exact rule asks', async () => {
+  test('an exhausted counter has no peek once it is hardly used: the store decides, as for an exact rule', async () => {
     const take = takeOf(window(100, '4s'))
     const node = new LeasingNode()
     await node.pass(2000)

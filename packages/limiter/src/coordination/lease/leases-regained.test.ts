@@ -1,4 +1,4 @@
-/** What time returns to a bucket is not returned again. */
+/** Units that a bucket has refilled by itself are not returned again. */
 import { describe, expect, test } from 'vitest'
 import { outcomeOf, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
 
@@ -41,14 +41,14 @@ describe('unspent units of a bucket', () => {
     expect(node.stats).toMatchObject({ held: 0, givenBack: 5, lost: 0 })
   })
 
-  test('unspent units of a bucket admit no cycle of draw and refill more than the bucket alone does', async () => {
+  test('cycles of draw and refill admit no more than the bucket alone does', async () => {
     const node = new LeasingNode()
     let admitted = 0
     for (let cycle = 0; cycle < 20; cycle++) {
       node.spendByStore(perSecond, 8)
       await node.take(perSecond)
       admitted += 9
-      // It is full again when others take all of it, and the lease is still there.
+      // The bucket is full again when others take all of it, and the lease is still held.
       for (let i = 0; i < 3; i++) {
         await node.pass(50)
         admitted += outcomeOf(node.take(perSecond)).granted

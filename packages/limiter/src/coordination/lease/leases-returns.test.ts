@@ -1,4 +1,4 @@
-/** Units that could not be given back at once. */
+/** Units that could not be returned at once. */
 import { SluiceError } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
@@ -31,7 +31,7 @@ describe('LeaseReturns', () => {
     expect(isBalanced(node.stats)).toBe(true)
   })
 
-  test('unspent units that certainly did not arrive are given again', async () => {
+  test('unspent units whose return certainly did not run are returned again', async () => {
     const { node, take } = await leased()
     node.store.script.verbError = failing('not-run')
     await node.pass(1000)
@@ -63,7 +63,7 @@ describe('LeaseReturns', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 0, givenBack: 10 })
   })
 
-  test('unspent units of a window that is over do not wait for the store', async () => {
+  test('unspent units of a window that is over are dropped without the store', async () => {
     const { node } = await leased(takeOf(window(1000, '4s')))
     node.isAnswering = false
     await node.pass(5000)
@@ -82,7 +82,7 @@ describe('LeaseReturns', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 10 })
   })
 
-  test('unspent units that did not arrive at a counter which was reset meanwhile are forgotten too', async () => {
+  test('unspent units whose return did not run are forgotten too if the counter was reset meanwhile', async () => {
     const { node, take } = await leased()
     let fail = () => {}
     node.store.give = () =>
@@ -97,7 +97,7 @@ describe('LeaseReturns', () => {
     expect(node.timers).toBe(0)
   })
 
-  test('unspent units count against what may be held, for as long as the store lacks them', async () => {
+  test('unspent units count against what may be held until the store has them back', async () => {
     const { node, take } = await leased(takeOf(window(200)))
     expect(node.stats.held).toBe(10)
     node.isAnswering = false
@@ -107,7 +107,7 @@ describe('LeaseReturns', () => {
     expect(node.draws().at(-1)).toMatchObject({ amount: 1 })
   })
 
-  test('unspent units are tried once more when the node ends', async () => {
+  test('the return of unspent units is tried once more on close', async () => {
     const { node } = await leased()
     node.isAnswering = false
     await node.pass(1000)
@@ -126,7 +126,7 @@ describe('LeaseReturns', () => {
   })
 })
 
-test('leases of many counters go back a part at a time: no sweep floods the store', async () => {
+test('leases of many counters are returned in chunks, so that no sweep floods the store', async () => {
   const take = takeOf(window(1000))
   const node = new LeasingNode()
   for (let lo = 0; lo < 1200; lo++) {
@@ -135,7 +135,7 @@ test('leases of many counters go back a part at a time: no sweep floods the stor
     await node.leases.take(each, WAIT_MS)
   }
   expect(node.stats).toMatchObject({ counters: 1200, held: 9600 })
-  // The process did not run, and all of them are over at once.
+  // The process did not run, so all leases expire at once.
   node.freeze(2000)
   const givenBack: number[] = []
   for (const ms of [0, 50, 50]) {

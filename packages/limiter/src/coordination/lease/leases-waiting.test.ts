@@ -14,7 +14,7 @@ import {
 const window = (max: number) => ({ algorithm: 'fixed-window', max, window: '1h' })
 const perHour = takeOf(window(1000))
 
-/** A node whose draws ask for eight units beyond what calls need, and are not answered yet. */
+/** A node whose draws request eight units beyond what calls need, and are unanswered. */
 function drawing(take = perHour, spent = 8) {
   const node = new LeasingNode()
   node.spendByStore(take, spent)
@@ -41,7 +41,7 @@ describe('calls that wait for a draw', () => {
     expect(node.stats).toMatchObject({ drawn: 9, spent: 5, held: 4 })
   })
 
-  test('calls that wait for a draw join a draw that will do for them; the store decides others at once', async () => {
+  test('calls that wait for a draw join one that covers them; the store decides others at once', async () => {
     const node = drawing()
     void node.take(perHour)
     const joined = node.take(costing(perHour, 5))
@@ -56,7 +56,7 @@ describe('calls that wait for a draw', () => {
     expect(node.draws()).toHaveLength(1)
   })
 
-  test('calls that wait for a draw join no draw that has more time than they have', () => {
+  test('calls that wait for a draw join none with a longer deadline than theirs', () => {
     const node = drawing()
     void node.take(perHour, 15)
     expect(node.take(perHour, 14)).toBeUndefined()
@@ -81,7 +81,7 @@ describe('calls that wait for a draw', () => {
     const node = drawing(take, 97)
     const calls = [1, 1, 3, 1].map((cost) => takeAndWait(node, costing(take, cost)))
     node.store.release()
-    // The last is small enough to be served, and in the store it would be.
+    // The last one is small enough to be served, as the store would serve it.
     expect(await Promise.all(calls)).toMatchObject([
       { granted: 1 },
       { granted: 1 },
@@ -91,7 +91,7 @@ describe('calls that wait for a draw', () => {
     expect(node.stats).toMatchObject({ draws: 1, drawn: 3, spent: 3, held: 0 })
   })
 
-  test('calls that wait for a draw leave no more behind than was asked to be held, or the store would lack it', async () => {
+  test('calls that wait for a draw leave no more units held than the draw requested to hold', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 85)
     const calls = [6, 2].map((cost) => takeAndWait(node, costing(take, cost)))

@@ -38,7 +38,7 @@ const fates = fc.record({
   fate: fc.constantFrom<Fate[]>('answer', 'answer', 'ran', 'lost', 'not-run'),
 })
 const hold = fc.constantFrom(...(['hold', 'release', 'late', 'refuse', 'rules'] as const))
-/** What becomes of calls to which the store was silent. */
+/** How calls without an answer of the store are decided. */
 const posture = fc.constantFrom('refuse' as const, 'admit' as const)
 const turn = hold.map((kind) => ({ kind }))
 const fleet = fc.record({ kind: fc.constant('fleet' as const), n: fc.integer({ min: 1, max: 4 }) })
@@ -83,15 +83,15 @@ type Turn =
   | 'silence'
   | 'answers'
 
-/** Asks as the limiter does, and keeps its own books of what was granted to calls that passed. */
+/** Decides as the limiter does, and counts what was granted to admitted calls. */
 class Caller {
   readonly node = new LeasingNode()
   #takes: ReadonlyMap<string, PlannedTake>
   readonly #mayLast: number
-  /** By the time that units belong to. */
+  /** By the timestamp of the units. */
   readonly granted: { readonly user: string; readonly units: number; readonly at: number }[] = []
   #unrefused: (() => void)[] = []
-  /** Units of calls that passed in a silence, in which the store may have taken them. */
+  /** Units of calls admitted without an answer: the store may have taken them. */
   readonly letPass = new Map<string, number>()
   readonly #posture: 'refuse' | 'admit'
   readonly #compile: () => ReadonlyMap<string, PlannedTake>
@@ -133,7 +133,7 @@ class Caller {
     if (this.#failure !== undefined) throw this.#failure
   }
 
-  /** Until everything that could still change has changed. */
+  /** Runs until nothing can change any more. */
   async end(): Promise<void> {
     this.node.store.all('answer')
     await this.turn('release')
@@ -263,7 +263,7 @@ describe('for all sequences of calls, refusals and lost or late answers', () => 
               .filter((each) => each.user === user && each.at >= start)
               .reduce((sum, { units }) => sum + units, 0)
             expect(node.used(take)).toBeGreaterThanOrEqual(spent)
-            // And of calls that passed in a silence what their draws had taken for them.
+            // Plus what draws took for calls that were admitted without an answer.
             expect(node.used(take)).toBeLessThanOrEqual(spent + (letPass.get(user) ?? 0))
             expect(spent).toBeLessThanOrEqual(take.limit.max)
           }

@@ -9,7 +9,7 @@ const window = (max: number, length = '1h') => ({
 })
 const perHour = takeOf(window(1000))
 
-/** A node that has spent so much of the counter, and drawn a lease. */
+/** A node that has spent this many units of the counter and drawn a lease. */
 async function leased(take = perHour, units = 10) {
   const node = new LeasingNode()
   node.spendByStore(take, units)
@@ -77,7 +77,7 @@ describe('size of a draw', () => {
     expect(node.take(perHour)).toBeUndefined()
   })
 
-  test('a draw asks for what was spent within the last lease time, and no more', async () => {
+  test('a draw requests what was spent in the last lease lifetime, and no more', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 20)
     await node.pass(1000)
@@ -102,7 +102,7 @@ describe('size of a draw', () => {
     [0, 0.05, 50],
     [10, 0.01, undefined],
     [Number.NaN, 0.05, undefined],
-  ])('on %d nodes with maxStranded %d at most %s', (fleet, maxStranded, most) => {
+  ])('on %d nodes with maxStranded %d a draw requests at most %s', (fleet, maxStranded, most) => {
     const take = takeOf(window(1000), { maxStranded })
     const node = new LeasingNode()
     node.fleet = fleet
@@ -135,7 +135,7 @@ describe('size of a draw', () => {
   test('a cost above the lease size is drawn in addition, and waits for no other call', async () => {
     const { node } = await leased(perHour, 10)
     const large = await node.take(costing(perHour, 30))
-    // What is held of the first draw counts: both together are no more than may lie stranded.
+    // What is held of the first draw counts: both together stay within `maxStranded`.
     expect(node.draws()[1]).toMatchObject({ amount: 30 + 11 - 10, atLeast: 30 })
     expect(large).toMatchObject({ granted: 30 })
     expect(node.stats).toMatchObject({ drawn: 11 + 31, spent: 31, held: 11 })
@@ -234,7 +234,7 @@ describe('expiry of a lease', () => {
     return answer
   }
 
-  test('the end of a lease comes two seconds after its draw was sent, by the clock that never steps', async () => {
+  test('a lease ends two seconds after its draw was sent, by the monotonic clock', async () => {
     const { node } = await leased()
     node.wallAheadMs = -60_000
     node.freeze(1999)
@@ -244,7 +244,7 @@ describe('expiry of a lease', () => {
     expect(node.given()).toEqual([9])
   })
 
-  test('the end of a lease comes as soon by the wall clock, while the other stands still', async () => {
+  test('a lease ends as early by the wall clock if the monotonic clock stands still', async () => {
     const { node } = await leased()
     node.suspend(1999)
     outcomeOf(node.take(perHour))
@@ -253,21 +253,21 @@ describe('expiry of a lease', () => {
     expect(node.given()).toEqual([9])
   })
 
-  test('the end of a lease is not put off by a wall clock that steps back', async () => {
+  test('a wall clock that steps back does not prolong a lease', async () => {
     const { node } = await leased()
     node.wallAheadMs = -3_600_000
     node.freeze(2000)
     await ends(node)
   })
 
-  test('the end of a lease comes at once with a wall clock that steps ahead', async () => {
+  test('a wall clock that steps ahead ends a lease at once', async () => {
     const { node } = await leased()
     node.wallAheadMs = 2000
     await ends(node)
     expect(node.given()).toEqual([10])
   })
 
-  test('the end of a lease counts from the sending, not from the answer', async () => {
+  test('the lifetime of a lease counts from the sending, not from the answer', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
@@ -281,7 +281,7 @@ describe('expiry of a lease', () => {
     await ends(node)
   })
 
-  test('the end of a lease of a short window is a quarter of it', async () => {
+  test('the lifetime of a lease of a short window is a quarter of the window', async () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     node.freeze(249)
@@ -310,7 +310,7 @@ describe('expiry of a lease', () => {
     },
   )
 
-  test('the end of a lease is noticed by a sweep where no call comes', async () => {
+  test('a sweep notices the end of a lease if no call comes', async () => {
     const { node } = await leased()
     for (let i = 0; i < 10; i++) {
       await node.pass(199)
@@ -322,7 +322,7 @@ describe('expiry of a lease', () => {
     expect(node.draws()).toHaveLength(more)
   })
 
-  test('the end of a lease before its answer came gives all of it back, and the store decides who waited', async () => {
+  test('a lease that ended before its answer came is returned whole, and the store decides waiting calls', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
@@ -335,7 +335,7 @@ describe('expiry of a lease', () => {
     expect(node.used(perHour)).toBe(10)
   })
 
-  test('the end of a lease leaves a paused node nothing to spend', async () => {
+  test('a node that was paused beyond the end of a lease has nothing to spend', async () => {
     const { node } = await leased()
     node.freeze(5000)
     expect(node.take(perHour)).toBeUndefined()

@@ -1,4 +1,4 @@
-/** What leases must not cost whole calls: time, units, exactness, or the word of another rule. */
+/** Leases cost whole calls neither time, units, exactness nor the decision of another rule. */
 import { describe, expect, test } from 'vitest'
 import type { Decision } from '../../index.js'
 import { call, perUser, user } from '../../limiter.test-helper.js'
@@ -10,7 +10,7 @@ const both = (coordination: string, more: object = {}) => [
   { id: 'b', by: ['user'], limits: [window(1000)], posture: 'closed' },
 ]
 
-/** Each take is answered so long after it was sent, or at its deadline with silence. */
+/** Answers each take after this time, or not at all if its deadline comes first. */
 class Answers {
   readonly #node: Node
   #waiting: { readonly atMs: number; readonly answer: () => void }[] = []
@@ -66,7 +66,7 @@ describe('leased shadow rules', () => {
     expect(await check).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('a leased candidate adds no time to that of its rule whose store does not answer', async () => {
+  test('a leased candidate adds no wait to that of its rule if the store does not answer', async () => {
     const node = await nodeOf(leased(1000, { candidate: { limits: [window(900)] } }))
     await node.warmUp()
     const answers = new Answers(node, Infinity)
@@ -87,7 +87,7 @@ describe('leased and exact rules together', () => {
     }
   })
 
-  test('a leased rule beside an exact one costs one trip: what no lease serves goes to the store with the rest', async () => {
+  test('a leased rule beside an exact one needs one round trip: what no lease serves is sent with the rest', async () => {
     const node = await nodeOf(both('leased'))
     await node.warmUp()
     node.store.isHeld = true
@@ -101,14 +101,14 @@ describe('leased and exact rules together', () => {
 })
 
 describe('deadlines of leased calls', () => {
-  test('the deadline of a call is that of its draw, where its rule has less than the store', async () => {
+  test('a draw has the deadline of the rule if that is shorter than the store’s', async () => {
     const node = await nodeOf(leased(1000, { deadline: '5ms' }))
     await node.warmUp()
     await node.check()
     expect(node.store.requests.map(({ options }) => options?.deadlineMs)).toEqual([5])
   })
 
-  test('the deadline of a call is that of its draw, where its rule has more', async () => {
+  test('a draw has the deadline of the rule if that is longer than the store’s', async () => {
     const node = await nodeOf(leased(1000, { deadline: '200ms', posture: 'closed' }))
     node.answerIn(50)
     const decisions = await node.many(50)
@@ -133,7 +133,7 @@ describe('deadlines of leased calls', () => {
 })
 
 describe('calls admitted during an unanswered draw', () => {
-  test('calls that were admitted during an unanswered draw are not reported where it may have run, as by an exact rule', async () => {
+  test('calls that were admitted during an unanswered draw are not charged if it may have run, as by an exact rule', async () => {
     for (const coordination of ['exact', 'leased']) {
       const node = await nodeOf(leased(1000, { coordination }))
       await node.warmUp()
@@ -160,7 +160,7 @@ describe('calls admitted during an unanswered draw', () => {
     expect(await node.used()).toBe(16)
   })
 
-  test('calls that were admitted during an unanswered draw are reported where it certainly did not run, once draws are answered again', async () => {
+  test('calls that were admitted during an unanswered draw are charged if it certainly did not run, once draws are answered again', async () => {
     const node = await nodeOf([
       { id: 'hot', by: [], limits: [window(100_000)], coordination: 'leased' },
     ])
@@ -182,7 +182,7 @@ describe('calls admitted during an unanswered draw', () => {
     expect(node.store.charges).toMatchObject([{ amount: 3 }])
   })
 
-  test('calls that were admitted during an unanswered draw are all decided, though its answer cannot be read', async () => {
+  test('calls during a draw whose answer cannot be read are all decided', async () => {
     const node = await nodeOf(leased(1000))
     await node.warmUp()
     const take = node.store.take.bind(node.store)
@@ -248,7 +248,7 @@ describe('callers at their limit', () => {
 })
 
 describe('leased rules', () => {
-  test('a leased rule calls the store no more often than an exact one for a caller that is slow', async () => {
+  test('a leased rule calls the store no more often than an exact one for a slow caller', async () => {
     for (const everyMs of [1000, 600, 450]) {
       const node = await nodeOf(leased(10_000))
       for (let i = 0; i < 50; i++) {

@@ -51,12 +51,12 @@ describe('debt of buckets', () => {
     const state: Bucket = { at: 0, used: 200, part: 0 }
     expect(algorithmOf(limit).charge(state, limit, 50, 0, 0, debt)).toEqual(state)
     expect(algorithmOf(limit).take(state, limit, 1, 0).retryAfterMs).toBe(1010)
-    // By its own limit it would pass as soon as one unit of the burst is back.
+    // By its own limit it would pass as soon as one unit of the burst has refilled.
     const own = compiled('100/second').limit
     expect(algorithmOf(own).take(state, own, 1, 0).retryAfterMs).toBe(10)
   })
 
-  test('a bucket whose counts are merged owes the most that can be counted where that is less', () => {
+  test('the debt of a bucket whose counts are merged is at most what can be counted', () => {
     const fine = { max: 366 * 86_400_000 + 1, window: '366d', burst: 60_000 }
     const own = compiled(fine)
     const owing = debtLimitOf(fine, 1000, 60_000)
@@ -65,7 +65,7 @@ describe('debt of buckets', () => {
     expect(owing.limit.capacity).toBe(own.limit.capacity)
   })
 
-  test('a bucket whose counts are merged owes nothing where not even that can be counted, and decides by its own limit', () => {
+  test('a bucket whose counts are merged has no debt if none can be counted, and decides by its own limit', () => {
     const own = compiled({ max: 366 * 86_400_000 + 1, window: '366d', burst: 71_208 })
     const owing = new DebtLimits().get(own, 1000)
     expect(owing.limit).toBe(own.limit)
@@ -88,7 +88,7 @@ describe('debt of windows', () => {
     expect(owing).toMatchObject({ debt: 700, debtUs: 0 })
   })
 
-  test('a window whose counts are merged counts no further than numbers go', () => {
+  test('the debt of a window whose counts are merged is at most the largest exact number', () => {
     const huge = { algorithm: 'fixed-window', max: 999_999_999_999_999, window: '1d' }
     expect(debtLimitOf(huge, 1000).debt).toBe(999_999_999_999_999)
   })

@@ -31,7 +31,7 @@ describe('callers of a local rule', () => {
     expect(readsOf(1)).toBe(1)
   })
 
-  test('a caller that comes again after a round asks the store again, and is read from then on', async () => {
+  test('a caller that comes again after a round calls the store again, and is read from then on', async () => {
     const { fleet, local, of, learn, take, readsOf, time, stats } = start(window100, { size: 2 })
     learn(1, 30)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 60, at: START_US, debt: 100 })

@@ -70,7 +70,7 @@ describe('units put back', () => {
     },
   )
 
-  test('a unit that is put back is taken from what is still pending first, and never twice', async () => {
+  test('a unit that is put back is first taken from unreported usage, and never twice', async () => {
     const world = start()
     world.learn()
     const outcome = world.take(10)
@@ -95,7 +95,7 @@ describe('units put back', () => {
     expect(world.store.gives).toEqual([])
   })
 
-  test('a unit that is put back by a copy of an outcome is found by its key', () => {
+  test('units put back by a copy of an outcome are found by their key', () => {
     const world = start()
     world.learn()
     putBack(world, { ...world.take(10) }, 10)
@@ -141,7 +141,7 @@ describe('dropped counters', () => {
     },
   )
 
-  test('an idle counter is dropped at the next call too, however late its rounds are', () => {
+  test('an idle counter is dropped at the next call too, even if its rounds are late', () => {
     const { local, of, learn, time } = start()
     learn()
     time.nowMs += 5000
@@ -249,7 +249,7 @@ describe('dropped counters', () => {
 })
 
 describe('close', () => {
-  test('closing reports what is left, once, after the running round', async () => {
+  test('closing reports remaining usage once, after the running round', async () => {
     const { local, of, learn, take, time, store, count } = start()
     learn()
     take(10)
@@ -268,7 +268,7 @@ describe('close', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('closing of a node whose store is gone ends all the same', async () => {
+  test('closing a node whose store is gone ends too', async () => {
     const { local, learn, take, store, stats, time } = start()
     learn()
     take(10)

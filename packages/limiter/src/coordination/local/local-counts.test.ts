@@ -49,7 +49,7 @@ describe('LocalCounts', () => {
     expect(local.peek(takeOf(of))).toMatchObject({ remaining: 39 })
   })
 
-  test('a local counter counts what its other first calls took, whose answers come after the first', () => {
+  test('a local counter counts what other first calls took whose answers come later', () => {
     const { of, local, store, take } = start()
     const answers = [10, 20, 30].map((amount) => store.takeNow([[takeOf(of, amount)]], true))
     const [first, ...more] = answers.map(([row]) => row?.[0])
@@ -112,7 +112,7 @@ describe('LocalCounts', () => {
     expect(store.charges.map(({ amount }) => amount)).toEqual([99])
   })
 
-  test('a local counter decides an amount of 0 here too, which changes nothing', async () => {
+  test('a local counter decides an amount of 0 on this node, and changes nothing', async () => {
     const { take, learn, time, store } = start()
     learn(1, 100)
     expect(take(0)).toMatchObject({ granted: 0, remaining: 0, retryAfterMs: 0 })
@@ -133,7 +133,7 @@ describe('LocalCounts', () => {
     expect(take().staleMs).toBe(30)
   })
 
-  test('a local counter is one for calls that can wait and calls that cannot', () => {
+  test('calls that can wait and calls that cannot share a local counter', () => {
     const { local, of, fleet, take } = start({ max: 10, window: '1s', wait: '150ms' })
     fleet.call(0, takeOf(of, 10))
     expect(take(1)).toMatchObject({ granted: 1, delayMs: 100 })
@@ -159,7 +159,7 @@ describe('LocalCounts', () => {
     expect(count()).toMatchObject({ count: 70 })
   })
 
-  test('a local counter is one of a bounded number: others are left to the store', () => {
+  test('the number of local counters is bounded: others are left to the store', () => {
     const { local, of, fleet } = start()
     const answer = fleet.at(0).store.takeNow([[takeOf(of)]], true)[0]?.[0]
     if (answer === undefined) throw new Error('no answer')
@@ -292,7 +292,7 @@ describe('LocalSync', () => {
     expect(take(0, 693)).toMatchObject({ remaining: 96, staleMs: 0 })
   })
 
-  test('a round is made twice in each interval of its own', async () => {
+  test('each rule has two rounds per sync interval', async () => {
     const { fleet, local, readsOf, time } = start()
     const rules = [compiled(window100, 100), compiled(window100, 300)]
     const callAll = () => {

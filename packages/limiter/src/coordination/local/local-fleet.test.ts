@@ -19,7 +19,7 @@ function even(perSecond: number, seconds: number, nodes: number): readonly Call[
   }))
 }
 
-/** When a call was decided, which is later than it came if the store was asked, and how. */
+/** When a call was decided, later than it arrived if the store decided it, and how. */
 interface Decided extends Call {
   readonly outcome: Outcome
   /** The store decided it while its node decided others itself, which could not know of it. */
@@ -101,7 +101,7 @@ const overAdmitted = (fleet: Fleet): number =>
   fleet.nodes.reduce((units, { local }) => units + (local.stats.get('r')?.overAdmitted ?? 0), 0)
 
 describe('fleets that merge counts', () => {
-  test('a fleet of 10 that merges counts at 20 times a rate of 100/s admits it and what is offered in one interval', async () => {
+  test('a fleet of 10 that merges counts and gets 20 times its rate admits the rate plus one interval of calls', async () => {
     const fleet = new Fleet(10)
     const of = compiled('100/second')
     const admitted = await admit(fleet, of, even(2000, 20, 10))
@@ -268,11 +268,11 @@ describe('for all sequences of calls', () => {
     return fleet
   }
   /**
-   * T + D. Half an interval at most until it is reported, and half until another reads. Two round
-   * trips: what a node goes by was told by the store up to one way after it asked, and serves until
-   * the next read is back; if that was the first answer for a caller, the rounds began when it
-   * came. A round trip is shorter than half an interval here, so that no round takes the place of
-   * another.
+   * T + D. At most half an interval passes until usage is reported, and half until another node
+   * reads it. D is two round trips: the store read the state that a node uses up to one way after
+   * the request, and the node uses it until the next read returns; for the first answer of a caller
+   * the rounds began when it arrived. A round trip is shorter than half an interval in this test,
+   * so that no round replaces another.
    */
   const heardMs = (everyMs: number, delayMs: number) => everyMs + 4 * delayMs
 

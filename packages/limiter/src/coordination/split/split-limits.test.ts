@@ -6,7 +6,7 @@ import { compiled, Fleet, takeOf } from '../fleet.test-helper.js'
 
 const MINUTE_US = 60_000_000
 
-/** The allowances of every node of a fleet, over a store that must never be asked. */
+/** The split limits of every node of a fleet, over a store that must never be called. */
 function splitFleet(size: number) {
   const fleet = new Fleet(size)
   const places = Array.from({ length: size }, (_, place) => place)
@@ -98,7 +98,7 @@ describe('SplitLimits', () => {
     expect(drain(at(0), of)).toBe(0)
   })
 
-  test('a split limit of which a node owns nothing refuses for a window, because the fleet may change', () => {
+  test('a node whose part of a split limit is 0 refuses for a window, because the fleet may change', () => {
     const { at, places } = splitFleet(4)
     const of = compiled({ algorithm: 'fixed-window', max: 1, window: '1m' })
     expect(at(0).take(takeOf(of))).toMatchObject({ granted: 0, retryAfterMs: 60_000, remaining: 0 })
@@ -123,7 +123,7 @@ describe('SplitLimits', () => {
     expect(at(0).take(takeOf(compiled('10/second')))?.staleMs).toBe(0)
   })
 
-  test('a split limit makes calls wait where its limit does, and where they can', () => {
+  test('a split limit delays calls if its limit does and the calls can wait', () => {
     const { at } = splitFleet(2)
     const of = compiled({ max: 4, window: '1s', wait: '600ms' })
     expect(drain(at(0), of)).toBe(3)
@@ -132,7 +132,7 @@ describe('SplitLimits', () => {
     expect([1, 2, 3].map(() => grantedOf(again(0), immediate))).toEqual([1, 1, 0])
   })
 
-  test('a split limit takes back what a call was granted that is refused elsewhere', () => {
+  test('a split limit takes back the units of a call that another limit refused', () => {
     const { at } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     const take = takeOf(of, 5)
@@ -156,7 +156,7 @@ describe('SplitLimits', () => {
     expect(at(0).peek(take)).toMatchObject({ remaining: 4 })
   })
 
-  test('a split limit is counted anew after a reset, and goes on when rules change', () => {
+  test('a split limit starts anew after a reset, and keeps its count when rules change', () => {
     const { at } = splitFleet(2)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })
     expect(drain(at(0), of)).toBe(5)
@@ -165,7 +165,7 @@ describe('SplitLimits', () => {
     expect(drain(at(0), of)).toBe(5)
   })
 
-  test('a split limit counts a unit where its limit places it', () => {
+  test('a split limit counts a unit in the window where its limit places it', () => {
     const { fleet } = splitFleet(1)
     const parts = fleet.nodes[0]?.deps
     if (parts === undefined) throw new Error('no node')

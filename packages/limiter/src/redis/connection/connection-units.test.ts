@@ -113,7 +113,7 @@ describe('a reply to CLUSTER SLOTS', () => {
     expect(readSlotRanges([], 'here')).toEqual([])
   })
 
-  test('means the host that was asked if it names none', () => {
+  test('means the queried host if it names none', () => {
     expect(readSlotRanges([[0, 1, node(null, 7)]], 'here')?.[0]?.primary.host).toBe('here')
     expect(readSlotRanges([[0, 1, node('', 7)]], 'here')?.[0]?.primary.host).toBe('here')
   })

@@ -1,6 +1,6 @@
 /**
- * One command at a time, with a timer of our own: for what the store does beside deciding. Nothing
- * here is in a hurry, and nothing here may wait for ever.
+ * Sends single commands, each with its own timeout, for what the store does besides decisions.
+ * They are not urgent, but none may wait for ever.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -46,7 +46,7 @@ function encode(words: readonly (string | Buffer)[]): Buffer {
 
 /**
  * Sends one command and settles exactly once: with its reply, with what the driver says went wrong,
- * or after `timeoutMs`. A reply that comes later is nobody's.
+ * or after `timeoutMs`. A later reply is ignored.
  */
 export function runOnChannel(
   channel: RedisChannel,
@@ -82,7 +82,7 @@ function runAllOnChannel(
   })
 }
 
-/** Asks whoever serves a slot, and follows one redirection: slots move while nodes run. */
+/** Sends to the node of a slot, and follows one redirection: slots move while nodes run. */
 export function runOnSlot(
   driver: Pick<RedisDriver, 'channelOf' | 'channelAt' | 'refresh'>,
   slot: number,

@@ -11,7 +11,7 @@ export interface SlotRange {
 
 /**
  * Reads a reply to CLUSTER SLOTS; undefined if it is something else. A node that does not know its
- * own host leaves it empty and means the host it was asked at. Ranges whose primary has no usable
+ * own host leaves it empty and means the queried host. Ranges whose primary has no usable
  * address are left out, because no node is known to serve them.
  */
 export function readSlotRanges(

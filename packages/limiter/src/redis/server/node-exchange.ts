@@ -1,6 +1,7 @@
 /**
- * Where nodes leave texts for each other: what each saw, for people. Nothing of it decides a call,
- * and everything is asked beside the lanes: a text that cannot be left now is not left later.
+ * Publishes a text of each node in Redis, such as a status snapshot for the admin API and the
+ * dashboard. No decision depends on it, and it bypasses the pipelines of decisions. A post that
+ * fails is not repeated.
  */
 import { SluiceError } from '@sluice/core'
 import { monotonicMs } from '../../clock.js'
@@ -8,23 +9,23 @@ import type { NodeExchange } from '../../store.js'
 import { type RunCommand, type CommandWord, textOf } from '../connection/run-command.js'
 import { boardKeyText, storeKeys } from '../protocol/redis-keys.js'
 
-/** How long a text stays; whoever leaves one every few seconds may fail some times in between. */
+/** The TTL of a text: nodes post every few seconds, and a few posts may fail. */
 const LIFE_MS = 15_000
 const TEXT_LENGTH_MAX = 1024 * 1024
-/** Of a fleet that is larger, so many are told of. */
+/** The most nodes that a read returns. */
 const NODES_MAX = 1000
-/** Decisions share the connection: they must not wait behind the texts of a whole fleet. */
+/** Decisions share the connection and must not wait behind the texts of a whole fleet. */
 const TEXTS_AT_ONCE = 4
-/** All questions of one reading together, in milliseconds. */
+/** The timeout of a whole read, in milliseconds. */
 const READ_MS_MAX = 2000
 
 export interface NodeExchangeOptions {
   readonly prefix: string
-  /** Of this node in the fleet; undefined while nothing may be asked. */
+  /** The id of this node in the fleet; undefined while no command may be sent. */
   readonly node: () => string | undefined
-  /** Asks whoever has the home slot; undefined while nothing may be asked. */
+  /** Sends to the node of the home slot; undefined while no command may be sent. */
   readonly run: () => RunCommand | undefined
-  /** Milliseconds by a clock that never steps. */
+  /** Milliseconds of a clock that never steps. */
   readonly nowMs?: (() => number) | undefined
 }
 
@@ -85,7 +86,7 @@ export class RedisNodeExchange implements NodeExchange {
     return texts
   }
 
-  /** Takes down what this node left. Never rejects: it would be gone in some seconds anyway. */
+  /** Deletes the text of this node. Never rejects: the text would expire in seconds anyway. */
   async close(): Promise<void> {
     this.#isClosed = true
     if (!this.#hasPosted) return

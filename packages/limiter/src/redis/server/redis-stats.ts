@@ -1,4 +1,4 @@
-/** What a Redis store knows of itself, for metrics, readiness and people. */
+/** The health of a Redis store, for metrics, readiness and the dashboard. */
 import { systemClock } from '../../clock.js'
 import type { RemoteHealth, StoreHealth, StoreNodeHealth, StoreNodeMemory } from '../../store.js'
 import type { Layout } from '../redis-options.js'
@@ -18,11 +18,11 @@ export interface RedisMemoryStats {
 }
 
 export interface RedisStats extends RemoteHealth {
-  /** Of all primaries together; undefined before they were asked. */
+  /** Of all primaries together; undefined before the first measurement. */
   readonly memory: RedisMemoryStats | undefined
 }
 
-/** The same as the store contract has it. In the packed layout a key holds many counters. */
+/** Converts it to the store contract. In the packed layout a key holds many counters. */
 export function healthOf({ memory, ...remote }: RedisStats, layout: Layout): StoreHealth {
   return {
     remote,

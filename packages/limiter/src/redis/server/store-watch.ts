@@ -35,10 +35,10 @@ export interface StoreStats {
   readonly maxBytes: number
   readonly evictedKeys: number
   readonly keys: number
-  /** Whether all of them write an append-only file; false before the first look. */
+  /** Whether all of them write an append-only file; false before the first measurement. */
   readonly aof: boolean
   readonly nodes: readonly NodeInfo[]
-  /** By address, what a primary says that refuses this node. */
+  /** By address, the error message of a primary that refuses this node. */
   readonly refusals: ReadonlyMap<string, string>
 }
 
@@ -102,7 +102,7 @@ export class StoreWatch {
     }
     try {
       report(watch.observe(await fetchInfo(run)))
-      // Asked after every connection, and of a user that may not ask nothing is decided.
+      // Every connection starts with TIME: without the right to it, no call is decided.
       await run(['TIME'])
       report(watch.onAllowed())
     } catch (error) {

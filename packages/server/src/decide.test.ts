@@ -24,7 +24,7 @@ function setUp(limiter: Pick<Limiter, 'decide'>) {
   return { decider, seen: counts, advance: (ms: number) => void (now += ms) }
 }
 
-test('a decision in memory is there at once, counted, and logged if it is a refusal', () => {
+test('a decision in memory is synchronous, counted, and logged if it is a refusal', () => {
   const { decider, seen: counts } = setUp(createLimiter({ rules: RULES }))
   const first = decider.check(CALL, 'api')
   const second = decider.check(CALL, 'api')
@@ -32,7 +32,7 @@ test('a decision in memory is there at once, counted, and logged if it is a refu
   expect(counts).toMatchObject({ counted: 2, refused: 1, degraded: 0 })
 })
 
-test('a call that a candidate would have refused is logged as such, and one that was refused is not', () => {
+test('an admitted call that a candidate would have refused is logged as such, a refused call is not', () => {
   const rules = `
     rules: [{ id: r, by: [user], limits: [2/hour], candidate: { limits: [1/hour] } }]
   `
@@ -41,7 +41,7 @@ test('a call that a candidate would have refused is logged as such, and one that
   expect(counts).toMatchObject({ counted: 5, refused: 3, would: 1 })
 })
 
-test('of decisions in memory one in 64 is timed, and stands for all of them', () => {
+test('one in 64 decisions in memory is timed, and counts for all of them', () => {
   const { decider, seen: counts } = setUp(createLimiter({ rules: RULES }))
   for (let i = 0; i < 3 * TIMED_EVERY; i++) void decider.check(CALL, 'api')
   expect(counts.times).toEqual([
@@ -51,7 +51,7 @@ test('of decisions in memory one in 64 is timed, and stands for all of them', ()
   ])
 })
 
-test('each decision that is waited for is timed', async () => {
+test('each decision of a remote store is timed', async () => {
   let answer: (decision: Decision) => void = () => {}
   const decide = () => new Promise<Decision>((resolve) => (answer = resolve))
   const { decider, seen: counts, advance } = setUp({ decide })
@@ -65,14 +65,14 @@ test('each decision that is waited for is timed', async () => {
   expect(counts.counted).toBe(TIMED_EVERY + 1)
 })
 
-test('a decision by posture is told of', async () => {
+test('a decision by posture is reported', async () => {
   const decision: Decision = { ...UNMATCHED, postures: { r: 'local' } }
   const { decider, seen: counts } = setUp({ decide: () => Promise.resolve(decision) })
   await decider.check(CALL, 'gateway')
   expect(counts).toMatchObject({ counted: 1, degraded: 1 })
 })
 
-test('a failure is passed on and counted by nobody', async () => {
+test('a failure is passed to the caller, and not counted', async () => {
   const { decider, seen: counts } = setUp({ decide: () => Promise.reject(new Error('gone')) })
   await expect(decider.check(CALL, 'api')).rejects.toThrow('gone')
   expect(counts).toMatchObject({ counted: 0, times: [] })

@@ -7,7 +7,7 @@ export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'adm
 
 export interface Decider {
   readonly limiter: Limiter
-  /** A promise only where a remote store is asked; see docs/performance.md#promises. */
+  /** A promise only if a remote store decides; see docs/performance.md#promises. */
   check(
     call: Call,
     entryPoint: EntryPoint,
@@ -36,7 +36,7 @@ export interface DeciderDeps {
 
 /**
  * Reading the clock twice would cost too much of a decision in memory, so one in this many is timed
- * and stands for the others. Decisions that wait for a remote store are all timed.
+ * and counts for the others. Decisions that wait for a remote store are all timed.
  */
 export const TIMED_EVERY = 64
 

@@ -25,19 +25,19 @@ function world(underWay: (nowMs: number) => number) {
   return { done, run: (delayMs: number) => drain([part], { ...options, delayMs }) }
 }
 
-test('waits for its delay, takes no more calls, and ends when the last is answered', async () => {
+test('a shutdown waits for its delay, refuses new calls, and ends with the last response', async () => {
   const { done, run } = world((nowMs) => (nowMs < 3000 ? 2 : 0))
   expect(await run(1000)).toEqual({ cut: 0 })
   expect(done).toEqual(['0 draining', '1000 stopped', 'idle closed', '3000 destroyed'])
 })
 
-test('gives a connection that was just taken a moment to send its call', async () => {
+test('a shutdown gives a new connection a moment to send its call', async () => {
   const { done, run } = world(() => 0)
   await run(0)
   expect(done).toEqual(['0 draining', '0 stopped', '200 destroyed'])
 })
 
-test('cuts what is still under way before the time is over, and counts it', async () => {
+test('a shutdown cuts the remaining calls before its time is over, and counts them', async () => {
   const { done, run } = world(() => 3)
   expect(await run(1000)).toEqual({ cut: 3 })
   expect(done.at(-1)).toBe('9700 destroyed')

@@ -1,4 +1,4 @@
-/** Alerts that need hours to come about, of a whole engine in time that the test tells. */
+/** Alerts that need hours of traffic, raised by a whole engine in virtual time. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { readRules } from '../startup/preflight.js'
 const BEGAN_MS = Date.UTC(2026, 0, 1)
 const MAX = 2
 const RULES = `rules: [{ id: login, by: [ip], limits: [${MAX}/minute] }]`
-/** Five minutes, and a quarter of the hour that is usual. */
+/** Five minutes, and a quarter of the hour of the baseline. */
 const LEARNT_SECONDS = 1200
 const USERS = 60
 const ATTACKERS_A_SECOND = 200
@@ -52,19 +52,19 @@ async function call(ip: string, times = 1): Promise<void> {
   for (let i = 0; i < times; i++) await engine.decider.check({ attributes: { ip } }, 'api')
 }
 
-/** Everybody once a minute. */
+/** Each caller once a minute. */
 async function users(second: number): Promise<void> {
   await call(`192.0.2.${second % USERS}`)
 }
 
-/** Each from an address that nobody has had before. */
+/** Each call from a new address. */
 async function attackers(timesEach: number): Promise<void> {
   for (let i = 0; i < ATTACKERS_A_SECOND; i++, ips++) {
     await call(`198.${18 + (ips >> 16)}.${(ips >> 8) & 255}.${ips & 255}`, timesEach)
   }
 }
 
-/** Lets seconds pass until it is so; returns how many. */
+/** Advances by seconds until the condition holds; returns how many. */
 async function passUntil(isSo: () => boolean, most: number, each = async () => {}) {
   let second = 0
   for (; second < most && !isSo(); second++) {
@@ -97,7 +97,7 @@ test('callers with rotating addresses are an anomaly although none is refused, u
 
   const ended = await passUntil(() => changes.length > 1, 600)
   expect(changes).toEqual(['+callers-anomaly:login', '-callers-anomaly:login'])
-  // They are counted for five minutes; the last half minute is judged, ten seconds are waited.
+  // Callers count for five minutes; the last half minute is judged, with a delay of 10 s.
   expect(ended).toBeGreaterThan(240)
   expect(ended).toBeLessThanOrEqual(350)
   await passUntil(never, 300)

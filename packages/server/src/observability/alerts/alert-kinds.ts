@@ -4,7 +4,7 @@ import { ALERT_NAMES, ALERT_SEVERITIES, type AlertName } from '@sluice/api'
 export { ALERT_NAMES, type AlertName } from '@sluice/api'
 
 interface AlertKind {
-  /** `page` wakes somebody; `ticket` can wait for working hours. */
+  /** `page` needs action at once; `ticket` can wait for working hours. */
   readonly severity: 'page' | 'ticket'
   /** A finding within this time after the last one continues the alert: flapping notifies once. */
   readonly holdMs: number

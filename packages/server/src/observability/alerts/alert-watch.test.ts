@@ -18,19 +18,19 @@ interface World {
   nodes: readonly StoreNodeHealth[]
   memory: StoreMemory | undefined
   rules: Record<string, { decisions: number; degraded: number; refused: number }>
-  /** Calls that meet several rules are fewer than what those decided. */
+  /** Calls, which may be fewer than the decisions of rules: a call can match several. */
   calls: { decisions: number; degraded: number }
   ageSeconds: number
   callers: readonly ExhaustedCaller[]
   distinct: Record<string, number>
-  /** Calls that met no connection, by node of Redis. */
+  /** Calls that found no connection, by Redis node. */
   failures: Map<string, number>
   upstreams: UpstreamCounts[]
-  /** Batches of each node of Redis since the start. */
+  /** Batches of each Redis node since the start. */
   batches: Map<string, { batches: number; slow: number }>
 }
 
-/** A server to which everything may happen. */
+/** A server whose measurements a test sets. */
 function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   const world: World = {
     state: 'ready',
@@ -88,7 +88,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   const posted = () => sent.splice(0)
   const told = () =>
     posted().map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
-  /** Calls that meet this rule alone. */
+  /** Calls that match only this rule. */
   const count = (rule: string, decisions: number, degraded = 0, refused = 0) => {
     world.calls.decisions += decisions
     world.calls.degraded += degraded

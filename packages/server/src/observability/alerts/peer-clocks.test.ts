@@ -6,10 +6,10 @@ import { PeerClocks } from './peer-clocks.js'
 const peer = { id: 'n2', host: 'web-2', offsets: [] }
 const HOUR_MS = 3_600_000
 
-/** Lets a reading that has ended be taken in. */
+/** Waits until a finished reading is processed. */
 const settle = () => new Promise((done) => void setImmediate(done))
 
-/** Asks once a second, from one second until before another. */
+/** Requests the clocks once a second, from one second until before another. */
 async function askFrom(clocks: PeerClocks, from: number, to: number) {
   const found = []
   for (let second = from; second < to; second++) {
@@ -75,7 +75,7 @@ test('readings do not overlap, and a slow one is discarded if clocks were needed
 
 test('a node is not reported before others have published since the clock of Redis was set', async () => {
   let second = 0
-  // Before, and up to two seconds after, it was seen to be set.
+  // Published before the change was noticed, or up to two seconds after.
   const published = () => (second < 2 ? 0 : HOUR_MS)
   const clocks = new PeerClocks(async () => [
     { ...peer, offsets: [{ store: 'a', offsetMs: published() }] },

@@ -1,4 +1,4 @@
-/** Every alert links to a section, so there is one for each, and each says what to do. */
+/** Every alert links to a section of the runbook that describes what to do. */
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ALERT_NAMES } from './alert-kinds.js'

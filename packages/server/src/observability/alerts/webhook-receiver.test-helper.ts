@@ -1,4 +1,4 @@
-/** A real receiver of alerts, which answers as it is told. */
+/** A real receiver of alerts, which responds as a test configures it. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
@@ -25,7 +25,7 @@ export interface Receiver extends AsyncDisposable {
   readonly received: ReceivedRequest[]
   /** Returns a status, or does nothing and keeps the caller waiting. */
   answer: (received: ReceivedRequest, response: ServerResponse) => number | undefined
-  /** Until so many have come. */
+  /** Resolves when this many requests have arrived. */
   got(count: number): Promise<void>
 }
 

@@ -47,7 +47,7 @@ async function setUp(given: Partial<WebhookOptions> = {}) {
     },
     ...given,
   })
-  // The sender goes first: a receiver waits for its connections.
+  // The sender is closed first: a receiver waits for its connections.
   open.push({ [Symbol.asyncDispose]: () => webhook.close() }, receiver)
   return { receiver, webhook, lines, waits, time }
 }
@@ -57,7 +57,7 @@ async function settled(webhook: Webhook, count: number): Promise<void> {
   while (sum() < count) await setImmediate()
 }
 
-/** What somebody waits for until it is opened. */
+/** A promise that resolves when it is opened. */
 function gate() {
   let resolveIt = () => {}
   const promise = new Promise<void>((resolve) => {

@@ -22,7 +22,7 @@ const inputOf = (more: Partial<DecisionInput> = {}): DecisionInput => ({
   ...more,
 })
 describe('a disk that fails', () => {
-  /** Takes so many bytes, then says that it is full. */
+  /** Accepts this many bytes, then fails as a full disk. */
   function smallDisk() {
     const room = { bytes: Infinity }
     const disk: typeof realFileSystem = {

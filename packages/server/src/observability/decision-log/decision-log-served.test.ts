@@ -26,7 +26,7 @@ test('a server writes its decisions, and pending ones when it stops', async () =
     ['dear', 10, 'allowed', 'store'],
     ['address', 1, 'allowed', 'store'],
     ['dear', 10, 'allowed', 'store'],
-    // Nothing of `dear`: it is not asked about a call that another rule refuses.
+    // No line of `dear`: it does not decide a call that another rule refuses.
     ['address', 1, 'refused', 'store'],
   ])
   expect(new Set(read.map(({ caller }) => caller)).size).toBe(1)

@@ -1,4 +1,4 @@
-/** Decisions as a test wants them, and a folder that is gone after it. */
+/** Decisions that a test chooses, and a folder that is removed after it. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { type DecisionLog, openDecisionLog } from './decision-log.js'
 import type { LoggedDecision } from './decision-log-format.js'
 import { readDecisions } from './read-decisions.js'
 
-/** What a test lets somebody decide; a decision has one of them for each rule. */
+/** The outcome of one rule; a decision has one for each rule. */
 export type DecisionInput = Omit<LoggedDecision, 'caller' | 'sample'> & { readonly caller: Hash64 }
 
 export function decisionOf(...inputs: readonly DecisionInput[]): Decision {
@@ -63,9 +63,9 @@ export interface TestLog {
   readonly file: string
   readonly clock: { nowMs: number }
   readonly lines: readonly Record<string, unknown>[]
-  /** One decision at its time. */
+  /** Logs one decision at its time. */
   readonly record: (...inputs: readonly DecisionInput[]) => void
-  /** What the metrics say. */
+  /** The metrics of the log. */
   readonly counts: () => {
     readonly lines: number | undefined
     readonly dropped: number | undefined
@@ -113,14 +113,14 @@ export async function startLog(
   }
 }
 
-/** Closing waits no longer than a second; what was put aside may be compressed after it. */
+/** Closing waits at most a second; rotated files may be compressed after that. */
 export async function untilPacked(folder: string): Promise<readonly string[]> {
   const isDone = (name: string) => /\.log(?:\.\d+\.gz)?$/.test(name)
   await vi.waitUntil(() => readdirSync(folder).every(isDone), { timeout: 30_000 })
   return readdirSync(folder).sort()
 }
 
-/** What all files of a log say together, the oldest first. */
+/** The contents of all files of a log, the oldest first. */
 export async function readFolder(folder: string): Promise<readonly LoggedDecision[]> {
   const placeOf = (name: string) => Number(/\.log\.(\d+)/.exec(name)?.[1] ?? 0)
   const names = [...(await untilPacked(folder))].sort((a, b) => placeOf(b) - placeOf(a))

@@ -33,7 +33,7 @@ test('the lines before a truncated last line are read', async () => {
     const isWhole = (upTo: string) => length >= upTo.length - 1
     const expected = isWhole(text) ? 2 : isWhole(`${HEAD}=0 a\n${LINE}`) ? 1 : 0
     expect(count).toBe(expected)
-    // So it is where a later process went on behind it.
+    // The same if a later process continued after it.
     const after = await read(`${text.slice(0, length)}\n`.replace(/\n\n$/, '\n'), `${HEAD}=0 a\n`)
     expect(after).toHaveLength(expected)
   }

@@ -43,7 +43,7 @@ function openPipe() {
   return { reader, writer, fd }
 }
 
-/** What lies in the pipe now. */
+/** The current content of the pipe. */
 function readAvailable(reader: number): string {
   const buffer = Buffer.alloc(256 * 1024)
   let text = ''
@@ -58,7 +58,7 @@ function readAvailable(reader: number): string {
   }
 }
 
-/** A flush tries for a second, which a disk that is busy with others may take. */
+/** A flush tries for a second, which a busy disk may need. */
 async function flushAll(sink: LineSink, path: string, length: number): Promise<void> {
   for (let tries = 0; tries < 20; tries++) {
     await sink.flush()
@@ -149,7 +149,7 @@ test('buffered lines are written synchronously when the process ends', () => {
   sink.write('two\n')
   sink.write('three\n')
   sink.flushNow()
-  // The first line is under way in a thread already.
+  // A thread is already writing the first line.
   expect(readFileSync(path, 'utf8')).toContain('two\nthree\n')
 })
 

@@ -1,4 +1,4 @@
-/** A log whose lines are kept, for tests to look at. */
+/** A log that keeps its lines for tests. */
 import type { WallClock } from '../../lib/wall-clock.js'
 import { createLogger, type Log } from './logger.js'
 import type { LineSink } from './line-sink.js'
@@ -7,7 +7,7 @@ export interface MemoryLog {
   readonly log: Log
   /** Every line that was written, parsed. */
   readonly lines: Record<string, unknown>[]
-  /** While true, no line is taken. */
+  /** While true, every line is rejected. */
   isStuck: boolean
 }
 

@@ -39,7 +39,7 @@ function refusalOf(caller: string, rule = 'per-user'): Decision {
   }
 }
 
-/** How many refusals the lines tell of. */
+/** The number of refusals that the lines report. */
 function accountedFor(lines: readonly Record<string, unknown>[]): number {
   let told = 0
   for (const { msg, rest } of lines) told += Number(rest) + (msg === 'refused' ? 1 : 0)
@@ -153,7 +153,7 @@ test('a known caller beyond the line bound of a second is logged later', () => {
 
 test('callers without further refusals are forgotten', () => {
   const { refusals, advance } = setUp()
-  // More than are ever known of at one time, so any that stayed would take a later one's place.
+  // More callers than are tracked at once, so one that stayed would displace a later one.
   for (let second = 0; second < 20; second++) {
     for (let i = 0; i < 1000; i++) refusals.logRefusal(refusalOf(`c${second}-${i}`), CALL, 'api')
     advance(1000)

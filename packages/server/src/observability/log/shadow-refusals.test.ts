@@ -1,4 +1,4 @@
-/** Lines of what rules in shadow and candidates would have refused. */
+/** Log lines of would-be refusals, of shadow rules and candidates. */
 import { type Call, type Decision, type ShadowRefusal, UNMATCHED } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import fc from 'fast-check'
@@ -135,7 +135,7 @@ test('a flood of would-be refusals takes no line from refusals, before them or a
   expect(lines.filter(({ msg }) => msg === 'refused')).toHaveLength(4000)
   expect(lines.filter(isShadow)).toHaveLength(0)
   endSecond()
-  // The 1,000 that waited; the others were too many.
+  // The 1,000 pending lines; the others were dropped.
   expect(lines.filter(isShadow)).toHaveLength(1000)
   expect(refusals.dropped()).toBe(19_000)
 })
@@ -174,7 +174,7 @@ test('would-be refusals leave room for refusals if the reader of the log is slow
   }
   expect(refusals.dropped()).toBe(0)
 
-  // What waited gets its lines when the reader has caught up.
+  // Pending lines are written when the reader has caught up.
   const before = waiting
   waiting = 0
   endSecond()

@@ -14,7 +14,7 @@ function setUp() {
   return { registry, metrics, read }
 }
 
-/** A decision as far as metrics look at it. */
+/** A decision with the fields that metrics use. */
 function decisionOf(rules: readonly [string, RuleOutcome][], source: Source = 'store'): Decision {
   return {
     ...UNMATCHED,

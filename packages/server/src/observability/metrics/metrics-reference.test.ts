@@ -1,4 +1,4 @@
-/** The reference of metrics is held to what a server registers. */
+/** Compares the reference of metrics with what a server registers. */
 import { readFileSync } from 'node:fs'
 import type { StoreHealth } from '@sluice/limiter'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-/** Prometheus itself says whether our text is one of its own, and free of bad names. */
+/** Checks the metrics text with promtool: its format and the names of metrics. */
 import { execFileSync } from 'node:child_process'
 import { UNMATCHED } from '@sluice/core'
 import { memoryStore } from '@sluice/limiter'
@@ -18,7 +18,7 @@ import { createRemainingMetrics } from './remaining-metrics.js'
 
 const HOSTILE = 'a "b" \\ \n c{},= \u2028'
 
-/** What it has to say; nothing is best. Throws where it cannot read the text. */
+/** The output of promtool, empty if it has no complaint. Throws if it cannot parse the text. */
 function lint(text: string): string {
   return execFileSync(findService('promtool'), ['check', 'metrics'], {
     input: text,

@@ -1,4 +1,4 @@
-/** A small reader of the Prometheus text format that takes nothing the format does not allow. */
+/** A small strict parser of the Prometheus text format. */
 
 export interface ParsedMetric {
   readonly help: string
@@ -43,7 +43,7 @@ function partOf(metrics: Metrics, name: string, help: string) {
   return part
 }
 
-/** The value of one series; undefined: there is none. */
+/** The value of one series; undefined if there is none. */
 export function valueOf(
   metrics: ReadonlyMap<string, ParsedMetric>,
   name: string,

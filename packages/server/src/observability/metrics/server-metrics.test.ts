@@ -1,4 +1,4 @@
-/** What `/metrics` of a whole server tells of rules that are not decided by the store alone. */
+/** `/metrics` of a whole server with leased and local rules. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { readMetrics, valueOf } from './read-metrics.test-helper.js'
@@ -25,7 +25,7 @@ const RULES = [
 ]
 const COARSE_REPORTED = { rule: 'coarse', fate: 'reported' }
 const CALLS_MAX = 2000
-/** Nothing is decided by posture because a machine was busy for a moment. */
+/** Long enough that a busy machine causes no decision by posture. */
 const PATIENT = { SLUICE_STORE_DEADLINE_MS: '10000' }
 
 async function metricsOf({ admin }: TestServer) {
@@ -38,7 +38,7 @@ async function decide({ api }: TestServer, path: string) {
   return (await response.json()) as { readonly source: string; readonly staleMs?: number }
 }
 
-/** Calls go on until one is decided on the node: what that one said. */
+/** Calls until a call is decided on the node, and returns that decision. */
 async function untilDecidedLocally(node: TestServer, path: string) {
   for (let calls = 1; calls <= CALLS_MAX; calls++) {
     const decision = await decide(node, path)

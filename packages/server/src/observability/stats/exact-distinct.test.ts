@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { EXACT_MAX, ExactDistinct } from './exact-distinct.js'
 
-/** Few different halves, so that hashes meet in one place and come again. */
+/** Few different halves, so that hashes collide and repeat. */
 const halves = fc.constantFrom(0, 1, 16, 17, 128, 1 << 20, -1, 0xffffffff, 0x80000000)
 const steps = fc.array(
   fc.oneof(

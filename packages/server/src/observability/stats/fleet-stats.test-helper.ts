@@ -1,4 +1,4 @@
-/** Nodes that leave what they see for each other on a board, in time that a test tells. */
+/** Nodes that exchange snapshots through a shared board, in virtual time. */
 import type { SnapshotExchange } from './snapshot-exchange.js'
 import { FleetStats } from './fleet-stats.js'
 import { HASHED } from './name-protection.test-helper.js'
@@ -26,7 +26,7 @@ export class TestTimers {
   }
 }
 
-/** A board for several nodes, that can be made to fail. */
+/** A board for several nodes that can be made to fail. */
 class TestExchange {
   readonly texts = new Map<string, string>()
   reads = 0

@@ -330,7 +330,7 @@ describe('a tick', () => {
         refused: 0,
         shadowRefused: 0,
         refusingSince: null,
-        // Of the call that `tight` refused it was not asked, nor was `tried`.
+        // Neither it nor `tried` decided the call that `tight` refused.
         candidateAllowed: 1,
         candidateRefused: 1,
       },

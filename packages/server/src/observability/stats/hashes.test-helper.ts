@@ -1,10 +1,10 @@
-/** Hashes as good as those of callers, the same for the same seed. */
+/** Uniform hashes like those of callers, the same for the same seed. */
 
 export interface Hashes {
   next(): { readonly hi: number; readonly lo: number }
 }
 
-/** SplitMix32: every number it gives passes for one that was drawn. */
+/** SplitMix32, a pseudo-random number generator. */
 export function seededHashes(seed: number): Hashes {
   let state = seed | 0
   const draw = (): number => {

@@ -18,7 +18,7 @@ function add(registers: Registers, { hi, lo }: { readonly hi: number; readonly l
   registers[register] = Math.max(registers[register] ?? 0, rankOf(hi))
 }
 
-/** Registers that saw so many different hashes. */
+/** Registers after this many different hashes. */
 function registersOf(seed: number, count: number): Registers {
   const registers = makeRegisters()
   const hashes = seededHashes(seed)

@@ -54,7 +54,7 @@ test('the same alert an hour later is listed separately', () => {
 
 test('an earlier occurrence is listed beside the active one', () => {
   const one = { active: [alertOf('a', 300)], recent: [over('a', 200, 250), over('a', 1, 20)] }
-  // The other node saw the last one as well, for as long as it had to do with it.
+  // The other node had the last occurrence as well, for a part of its time.
   const two = { active: [], recent: [over('a', 300, 310, 'n2')] }
   const { active, recent } = mergeAlerts([one, two])
   expect(active).toHaveLength(1)

@@ -7,7 +7,7 @@ import { mergeStats, nodeViews, tickOf } from './merge-snapshots.js'
 import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
 import { makeNode } from './stats.test-helper.js'
 
-/** One decision: by which node, in which second, what its one rule said. */
+/** One decision: its node, its second, and the outcome of its only rule. */
 interface Event {
   readonly node: number
   readonly second: number
@@ -57,7 +57,7 @@ function decisionOf(event: Event): Decision {
   }
 }
 
-/** What a node sees of the events of some nodes. */
+/** The snapshot of a node with the events of some nodes. */
 function snapshotOf(id: string, all: readonly Event[]) {
   const node = makeNode({ id, deps: { distinct: new DistinctCallers() } })
   let second = 0

@@ -1,4 +1,4 @@
-/** The three ways in which names of callers may leave a process, for tests. */
+/** The three forms in which a process publishes the names of callers. */
 import type { NameProtection } from './name-protection.js'
 import { TextSealer } from './sealed-text.js'
 

@@ -55,7 +55,7 @@ describe('an encoded snapshot', () => {
     const snapshot = snapshotOf()
     const [rule] = snapshot.rules
     if (rule === undefined) throw new Error('no rule')
-    // Nothing that could be made much shorter.
+    // Text that does not compress well.
     const sketch = (i: number) => Buffer.from(`${Math.sin(i)}${Math.cos(i)}`).toString('base64')
     const many = {
       ...snapshot,
@@ -108,7 +108,7 @@ describe('an encoded snapshot', () => {
     expect(await decodeSnapshot(textOf({ ...snapshot, format: 2 }))).toBeUndefined()
     const text = textOf(snapshot)
     expect(await decodeSnapshot(text.slice(0, text.length / 2))).toBeUndefined()
-    // Nodes of earlier releases tell of no problem, and not who would have been refused.
+    // Nodes of earlier releases publish neither a rules problem nor would-be refusals.
     const { problem: _problem, shadowCallers: _shadowCallers, ...needed } = snapshot
     expect(await decodeSnapshot(textOf(needed))).toEqual(needed)
     for (const field of Object.keys(needed)) {

@@ -100,7 +100,7 @@ describe('a rule', () => {
     expect(ruleOf(node, 'tight')?.candidate).toBeNull()
     expect(ruleOf(node, 'trial')?.candidate).toMatchObject({
       end: (BEGAN_MS + 20_000) / RULE_BUCKET_MS,
-      // Of the three calls that `tight` refused it was not asked.
+      // It did not decide the three calls that `tight` refused.
       allowed: [1, 0],
       refused: [0, 0],
       shadowRefused: [1, 0],
@@ -217,7 +217,7 @@ describe('a caller', () => {
   test('is recorded if a shadow rule or a candidate would have refused it', () => {
     const node = makeNode()
     node.call('u1', 3, { plan: 'trial' })
-    // The third call was refused, so that nothing in shadow was asked about it.
+    // The third call was refused, so no shadow rule decided it.
     expect(node.would).toEqual(['tried shadow u1', 'trial candidate u1'])
   })
 
@@ -250,7 +250,7 @@ describe('a caller', () => {
       Object.entries({ five, tokens, tried: tokens }).map(([rule, cost]) => [rule, cost])
     expect(taken({ attributes, cost: 2 })).toEqual(each(10, 7))
     expect(taken({ attributes: { user: 'u1' } })).toEqual(each(5, 1))
-    // `five` refuses it, so that `tried` is not asked.
+    // `five` refuses it, so `tried` does not decide it.
     expect(taken({ attributes, cost: 30 })).toEqual([
       ['five', 0],
       ['tokens', 0],

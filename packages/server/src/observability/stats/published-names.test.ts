@@ -81,7 +81,7 @@ test.each([SEALED, HASHED])(
   async (names) => {
     const read = await decodeSnapshot(await published(names))
     expect(JSON.stringify(read)).not.toMatch(NAMES)
-    // A node of an earlier release reads it so: everything but the names.
+    // A node of an earlier release reads everything except the names.
     expect(read).toMatchObject({
       callers: [{ hash: HASH, caller: {}, plan: null, refusals: 9 }, { hash: '01' }],
       shadowCallers: [{ hash: 'ff112233aabbccdd', caller: {}, shadowRefusals: 3 }],
@@ -139,7 +139,7 @@ test('a snapshot that is too long is shortened with its names', async () => {
   expect(opened?.callers).toEqual(callers.slice(0, opened?.callers.length))
 })
 
-/** A node that reads what another one published by its hash alone. */
+/** A node that reads callers which another one published only by their hash. */
 function readingNode(knows: boolean) {
   const node = makeNode({ id: 'n1' })
   const nameOf = () =>

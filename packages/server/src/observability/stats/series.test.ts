@@ -6,12 +6,12 @@ import { BucketClock } from './time-buckets.js'
 const STEP_MS = 2000
 const KEPT = 5
 
-/** A ring that is fed by a clock, as a node does it. */
+/** A ring that is advanced by a clock, as on a node. */
 function setUp(beganMs = 0) {
   const clock = new BucketClock(STEP_MS, beganMs)
   const ring = new BucketRing(KEPT)
   const totals = { allowed: 0, refused: 0, shadowRefused: 0, degraded: 0 }
-  /** So many more came up to this time. */
+  /** Adds this many decisions up to this time. */
   const tick = (nowMs: number, allowed = 0, refused = 0) => {
     totals.allowed += allowed
     totals.refused += refused

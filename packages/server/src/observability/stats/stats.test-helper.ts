@@ -1,4 +1,4 @@
-/** A node that decides by real rules and sees what it did, in time that a test tells. */
+/** A node that decides by real rules and records statistics, in virtual time. */
 import type { Call, Decision } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import { createDecisionMetrics } from '../metrics/decision-metrics.js'
@@ -38,7 +38,7 @@ const RULES = `
       candidate: { limits: [1/hour] }
 `
 
-/** Who called, one line each, in place of what counts callers. */
+/** Recorded callers, one line each, instead of a caller tracker. */
 interface RecordedCall {
   readonly rule: string
   readonly by: readonly string[]
@@ -122,11 +122,11 @@ export function makeNode(options: TestNodeOptions = {}) {
     stats.onDecision(decision, call)
   }
   const decide = (call: Call) => told(limiter.checkSync(call), call)
-  /** So many calls of one user. */
+  /** Makes this many calls of one user. */
   const call = (user: string, times = 1, more: Readonly<Record<string, string>> = {}) => {
     for (let i = 0; i < times; i++) decide({ attributes: { user, ...more } })
   }
-  /** Lets seconds pass, each with its tick; `each` happens in every one of them, before it. */
+  /** Advances by seconds, each with a tick; `each` runs before every tick. */
   let atMs = nowMs
   const pass = (seconds: number, each: () => void = () => {}) => {
     for (let i = 0; i < seconds; i++) {

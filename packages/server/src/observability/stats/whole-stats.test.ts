@@ -10,7 +10,7 @@ import { HASHED } from './name-protection.test-helper.js'
 import { encodeSnapshot } from './node-snapshot-codec.js'
 import { BEGAN_MS, makeNode } from './stats.test-helper.js'
 
-/** With all that counts callers and shares in a server. */
+/** With the caller tracker and remaining shares of a server. */
 function makeWhole(id: string, rules?: string) {
   return makeNode({
     id,

@@ -63,7 +63,7 @@ describe('metrics bridged to OpenTelemetry', () => {
     })
     const times = registry.histogram('sluice_seconds', 'Times.', [0.1, 1])
     for (const value of [0.05, 0.5, 5, 5]) times.observe(value)
-    // Those that came after the bridge was made are told from the second time on.
+    // Metrics registered after the bridge are exported from the second collection on.
     await collect()
     const collected = await collect()
     const text = readMetrics(registry.text())

@@ -1,4 +1,4 @@
-/** A real SDK that keeps what it is told in memory, and a gateway before a real upstream. */
+/** A real SDK with in-memory exporters, and a gateway in front of a real upstream. */
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { context, propagation, trace } from '@opentelemetry/api'

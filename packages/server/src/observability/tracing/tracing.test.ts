@@ -49,7 +49,7 @@ async function start(rules: readonly object[] = RULES, upgrade?: (...args: unkno
   return gateway
 }
 
-/** All spans, when there are so many: those of the gateway end with their connection. */
+/** All spans once there are this many: those of the gateway end with their connection. */
 async function spansOf(count: number): Promise<readonly ReadableSpan[]> {
   await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(count), {
     timeout: 20_000,
@@ -268,7 +268,7 @@ describe('in the decision API and forward-auth', () => {
   })
 })
 
-test('an unsampled trace makes no span, and the upstream is told so', async () => {
+test('an unsampled trace makes no span, and the upstream gets it as unsampled', async () => {
   unregisterSdk()
   const unsampled = registerSdk(new AlwaysOffSampler())
   gateway = await startGateway([], createTelemetry())

@@ -218,7 +218,7 @@ describe('any edits', () => {
             () => true,
             () => false,
           )
-          // All of it or nothing.
+          // The rollback restores everything or nothing.
           if (!isMade) expect(contentsOf(node.catalog)).toEqual(before)
           seen.push([present(), contentsOf(node.catalog)])
         }

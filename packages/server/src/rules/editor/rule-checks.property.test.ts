@@ -42,7 +42,7 @@ const others = (count: number) =>
 /** As many rules that every call meets as a call may meet limits, but for a few. */
 const crowd = Array.from({ length: 58 }, (_, index) => ({ id: `all-${index}`, limits: ['9/day'] }))
 
-/** As text it has one, as a value none. */
+/** Only the text form has a place. */
 const withoutPlace = ({ code, field, found }: Problem) => ({ code, field, found })
 
 describe.each([

@@ -1,4 +1,4 @@
-/** Whole sets: applied, tried in shadow, only checked. */
+/** Edits of whole sets: apply, apply in shadow and validate. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {

@@ -189,8 +189,8 @@ function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): rea
 }
 
 /**
- * Stored overrides have to fit a rule that changes. Whoever changes what a rule counts by may not
- * know of them, and overrides must not disappear as a side effect.
+ * Stored overrides have to fit a rule that changes. The author of an edit of `by` may not know of
+ * them, and overrides must not disappear as a side effect.
  */
 function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
   const before = draft.catalog.rule(rule.id)

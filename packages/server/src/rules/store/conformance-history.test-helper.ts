@@ -1,4 +1,4 @@
-/** Conformance of the history: what is listed of versions, and what undoes them. */
+/** Conformance of the history: the list of versions, and the changes that undo them. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { recordKey } from './check-commit.js'

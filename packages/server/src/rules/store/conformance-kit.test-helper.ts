@@ -6,19 +6,19 @@ import type { Commit, Position, RuleStore } from './rule-store.js'
 
 export interface StoreUnderTest {
   readonly store: RuleStore
-  /** Another handle on the same store, as another node has one. Absent: there can be only one. */
+  /** Opens another handle on the same store, like another node. Absent if only one can exist. */
   readonly connect?: () => Promise<RuleStore>
-  /** Closes the store and opens what it left behind. Absent: it leaves nothing. */
+  /** Closes the store and opens its data again. Absent if it keeps none. */
   readonly reopen?: () => Promise<RuleStore>
-  /** Lets time pass for the store: moves its clock on, or what it noted of the past back. */
+  /** Advances the time of the store: moves its clock ahead, or its recorded times back. */
   readonly advance?: (ms: number) => Promise<void>
-  /** Makes so many versions more than the store keeps. Absent: it keeps every version. */
+  /** Makes this many versions more than the store keeps. Absent if it keeps every version. */
   readonly outgrow?: () => Promise<void>
   /** Closes everything that was opened, however often. */
   readonly close: () => Promise<void>
 }
 
-/** Makes a test of what is to be done with a new store. */
+/** Makes a test that runs on a new store. */
 export type WithStore = (run: (opened: StoreUnderTest) => Promise<void>) => () => Promise<void>
 
 export interface ReadResult {
@@ -54,7 +54,7 @@ export async function stateNow(store: RuleStore): Promise<State> {
   return stateOf((await readAll(store)).records)
 }
 
-/** On top of what the store has. */
+/** Commits on the present version of the store. */
 export async function commit(
   store: RuleStore,
   changes: readonly Change[],
@@ -106,7 +106,7 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all
 }
 
-/** A claim that does not apply to a store is not made of it: nothing was skipped. */
+/** A case that does not apply to a store is not registered, so nothing is skipped. */
 export function claimIf(applies: boolean): (name: string, run: () => Promise<void>) => void {
   return (name, run) => {
     if (applies) test(name, run)

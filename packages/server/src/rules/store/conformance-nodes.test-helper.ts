@@ -59,7 +59,7 @@ export function nodeClaims(
       const ends = [...others, others[0]].map((other, index) =>
         other?.onChange(listeners[index] ?? vi.fn()),
       )
-      // Whatever a handle says when it has just begun to listen does not count.
+      // Notifications of a handle that has just begun to listen do not count.
       await vi.waitFor(
         () => expect(others.every((o) => o?.status().news === 'push')).toBe(true),
         NEWS_WITHIN,

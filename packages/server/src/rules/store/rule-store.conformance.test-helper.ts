@@ -6,9 +6,9 @@
  *       return { store: await open(database), close: () => drop(database), ... }
  *     })
  *
- * `open` gives a new store, never used before; every claim gets its own and ends with `close()`.
- * `connect`, `reopen`, `advance` and `outgrow` are for what the store can do in tests: claims that
- * need one that is absent are skipped.
+ * `open` returns a new, unused store; every case gets its own and ends with `close()`.
+ * `connect`, `reopen`, `advance` and `outgrow` are optional: cases that need an absent one are not
+ * registered.
  */
 import { describe } from 'vitest'
 import { commitClaims } from './conformance-commits.test-helper.js'
@@ -26,7 +26,7 @@ export interface Abilities {
   readonly connect: boolean
   readonly reopen: boolean
   readonly advance: boolean
-  /** Whether versions of the past go at some time. */
+  /** Whether the store drops old versions. */
   readonly outgrow: boolean
 }
 

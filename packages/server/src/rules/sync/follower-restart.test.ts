@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true })
 })
 
-/** A process on the same disk; `fault` is what it finds of the store. */
+/** A process on the same disk; `fault` is how its store fails. */
 async function start(target: MemoryRuleStore, fault: 'none' | 'refused' | 'silent' = 'none') {
   const { log } = createMemoryLog()
   const store = flakyStore(target.connect())
@@ -76,7 +76,7 @@ describe('a start while the store is unreachable', () => {
       await until(() => node.follower.version() === 5)
       expect(await limitOf(node, 'u3')).toBe(5)
       expect(node.follower.ageSeconds()).toBe(0)
-      // Only what changed since travels.
+      // Only the changes since then are sent.
       expect(node.store.wholeReads).toBe(0)
     },
   )
@@ -89,7 +89,7 @@ describe('a start while the store is unreachable', () => {
 })
 
 describe('hasHadRules', () => {
-  /** Leaves a copy with one rule on this disk, and a store whose last rule went after that. */
+  /** Writes a copy with one rule to this disk; the store then loses its last rule. */
   async function emptiedStore() {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))

@@ -14,7 +14,7 @@ import {
 afterEach(closeNodes)
 
 const MINUTE = 60_000
-/** Of a clock that no node here has: nodes that follow the store need none. */
+/** A wall clock that none of these nodes has: nodes that follow the store need none. */
 const QUARTER = { until: '2001-01-01T00:15:00.000Z', forMs: 15 * MINUTE }
 
 const setOf = (shadow: ShadowDocument | undefined, ...order: readonly string[]): Change => ({

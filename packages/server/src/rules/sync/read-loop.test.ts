@@ -56,7 +56,7 @@ test('reads never overlap, and a change during a read is read after it', async (
   expect(starts).toEqual([0])
   await end()
   expect(starts).toEqual([0])
-  // A pause, as it took long.
+  // A pause, because the read took long.
   await scheduler.advance(250)
   expect(starts).toEqual([0, 2250])
   await end()

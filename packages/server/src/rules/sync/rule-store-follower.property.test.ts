@@ -73,7 +73,7 @@ async function take(node: TestNode, what: string | readonly Change[]): Promise<v
   const { store, scheduler } = node
   if (typeof what !== 'string') {
     const changes = new Map(what.map((one) => [`${one.kind} ${one.id}`, one]))
-    // What is removed is no longer there to tell its version: every editor changes the set with it.
+    // A removed record no longer has a version, so every editor changes the set with it.
     const isLess = what.some(({ kind, body }) => body === null && kind !== 'key')
     if (isLess && !changes.has('set main')) changes.set('set main', setOf(...IDS))
     await commit(store, ...changes.values())

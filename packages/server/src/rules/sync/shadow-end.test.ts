@@ -43,7 +43,7 @@ async function startInShadow() {
 
 test('a shadow ends on time even if another change comes between its end and its timer', async () => {
   const { store, node } = await startInShadow()
-  // What is fresh lasts 15 seconds less at least: see the decision on timed shadows.
+  // A new shadow lasts at least 15 seconds less: see the decision on timed shadows.
   await node.scheduler.advance(15 * MINUTE - 15_000)
   expect(node.follower.shadowUntil()).toBeUndefined()
   expect(await isRefused(node)).toBe(false)

@@ -5,7 +5,7 @@ const MINUTE = 60_000
 const NOON = Date.parse('2026-06-01T12:00:00Z')
 const QUARTER = { until: '2026-06-01T12:15:00.000Z', forMs: 15 * MINUTE }
 
-/** Clocks that a test sets: one that never steps, and that of the wall. */
+/** Clocks that a test sets: a monotonic clock and the wall clock. */
 function world(wallMs = NOON) {
   const clocks = { steady: 1000, wall: wallMs }
   const shadow = new TimedShadow({ nowMs: () => clocks.steady, wallMs: () => clocks.wall })

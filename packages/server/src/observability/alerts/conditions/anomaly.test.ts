@@ -9,12 +9,12 @@ const HOUR_MS = 3_600_000
 const HOUR = 360
 const MINUTE = 6
 
-/** A rule of which each look says how many calls it refused. */
+/** A rule with the given number of refusals in each sample. */
 function ruleOf(baselineMs = HOUR_MS) {
   const unusual = new RefusalAnomalies(baselineMs)
   let refused = 0
   unusual.observe('a', { refused }, 'begin')
-  /** How many of these looks found it unusual. */
+  /** How many of these samples are an anomaly. */
   const see = (looks: number, refusedIn: number | ((sample: number) => number)) => {
     let found = 0
     for (let sample = 0; sample < looks; sample++) {

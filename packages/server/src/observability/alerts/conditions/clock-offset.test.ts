@@ -4,11 +4,11 @@ import { nodeWith } from './conditions.test-helper.js'
 
 const OWN = { id: 'n1', host: 'web-1' }
 
-/** A node of Redis whose clock is so far ahead of ours. */
+/** A Redis node whose clock is this far ahead of ours. */
 const redisAt = (offsetSeconds: number, errorSeconds = 0, address = 'a') =>
   nodeWith({ address, clock: { offsetSeconds, errorSeconds } })
 
-/** Another node, which finds the clock of Redis so far ahead of its own. */
+/** Another node, which measures the clock of Redis as this far ahead of its own. */
 const peerAt = (host: string, offsetMs: number, store = 'a'): PeerClock => ({
   id: `n-${host}`,
   host,

@@ -1,4 +1,4 @@
-/** Nodes of Redis as the store tells of them. */
+/** Redis nodes as the store reports them. */
 import type { StoreNodeHealth } from '@sluice/limiter'
 
 const NODE: StoreNodeHealth = {

@@ -11,7 +11,7 @@ const statsOf = (more: Partial<RemoteHealth> = {}): RemoteHealth => ({
   ...more,
 })
 
-/** What is found at each of so many looks. */
+/** The findings of each of this many ticks. */
 const evaluateTimes = (
   condition: { evaluate(stats: RemoteHealth | undefined): readonly unknown[] },
   stats: RemoteHealth | undefined,

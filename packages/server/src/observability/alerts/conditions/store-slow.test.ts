@@ -8,7 +8,7 @@ const [FAST, SLOW] = [0.002, 0.03]
 function setUp(deadlineMs = 50) {
   const latency = new BatchLatency(deadlineMs)
   const slowness = new StoreSlowness()
-  /** A second with so many batches, of which so many take that long. */
+  /** A second of batches, of which some take the given time. */
   const second = (batches: number, slow = 0, seconds = SLOW) => {
     for (let i = 0; i < batches; i++) latency.record(STORE, i < slow ? seconds : FAST)
     return slowness.evaluate(latency)

@@ -15,7 +15,7 @@ function find(table: CallerTable, caller: number): number {
   return table.find(RULE, hi, lo)
 }
 
-/** Comes until it is let in. */
+/** Calls until the table admits it. */
 function insist(table: CallerTable, caller: number): number {
   for (let tries = 1; tries < 1000; tries++) if (enter(table, caller) !== -1) return tries
   return Infinity

@@ -1,4 +1,4 @@
-/** A tracker and its decisions, for tests to make in few words. */
+/** A tracker, and short helpers that record decisions. */
 import {
   type Attributes,
   formatHash,
@@ -23,7 +23,7 @@ export interface DecisionOptions {
   readonly left?: number
   readonly cost?: number
   readonly attributes?: Attributes
-  /** Until its limits are whole again. @default an hour */
+  /** Time until its limits are full again. @default an hour */
   readonly resetAfterMs?: number
   /** The route that the call took. */
   readonly route?: string
@@ -56,14 +56,14 @@ export function openTracker(startMs = START) {
     const ruleCallers = tracker.ofRule(rule)
     ruleCallers.record(by, hashOf(caller), outcome, left, cost, call, nowMs, resetAfterMs)
   }
-  /** A call that passed, and would have been refused. */
+  /** An admitted call that a shadow rule or candidate would have refused. */
   const would = (caller: number, mode: ShadowRefusal['mode'] = 'shadow', rule = 'per-user') => {
     const refusal = { rule, mode, by: ['user'], caller: hashOf(caller) }
     const call = callWith({ user: `u${caller}`, plan: 'free', method: 'GET', path: '/tried' })
     const rest = { call, limitName: null, retryAfterMs: 1 }
     tracker.ofRule(rule).recordShadowRefusal({ ...refusal, ...rest }, nowMs)
   }
-  /** By a second at a time, as a server does. */
+  /** Advances second by second, as a server does. */
   const pass = (ms: number, each: () => void = () => {}) => {
     const endMs = nowMs + ms
     while (nowMs < endMs) {
@@ -72,7 +72,7 @@ export function openTracker(startMs = START) {
       each()
     }
   }
-  /** In one step, as after a sleep. */
+  /** Advances in one step, as after a suspension. */
   const jump = (ms: number) => {
     nowMs += ms
     tracker.tick(nowMs)

@@ -53,7 +53,7 @@ test('counts cover the current five minutes and the five before', () => {
   expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
   expect(told(1)?.refusals).toBe(1)
   pass(PERIOD_MS)
-  // Only its hour is left of it, and nothing of the other.
+  // Only the hour of the first caller is left, and nothing of the other.
   expect(told(1)).toMatchObject({ refusals: 0, hours: 1, caller: { user: 'u1' } })
   expect(told(2)).toBeUndefined()
 })

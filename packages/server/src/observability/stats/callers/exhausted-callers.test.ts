@@ -240,7 +240,7 @@ test('a caller whose limits have refilled is no longer listed as exhausted', () 
 
 test('refilled callers take no place from exhausted ones', () => {
   const { tracker, see, pass, now } = openTracker()
-  // More than are told of a rule, and all of them longer at zero; none by refusals or hours.
+  // More than are listed of a rule, all exhausted for longer; none by refusals or hours.
   for (let caller = 0; caller < 30; caller++) see(caller, { ...SHORT, resetAfterMs: 0 })
   pass(3 * SECOND)
   see(99, REFUSED)

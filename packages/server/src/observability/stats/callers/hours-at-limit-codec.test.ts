@@ -4,7 +4,7 @@ import { CLEAR } from '../name-protection.test-helper.js'
 import { TABLE_SLOTS } from './caller-table.js'
 import { ALLOWED, HOUR, openTracker, REFUSED, START, textOf } from './caller-tracker.test-helper.js'
 
-/** A tracker that was told what another one saved. */
+/** A tracker that restored what another one saved. */
 function restored(text: string, startMs: number) {
   const after = openTracker(startMs)
   after.tracker.restore(text, startMs, CLEAR)
@@ -87,7 +87,7 @@ test('hours recorded before the restore are kept', () => {
   after.see(2, { ...ALLOWED, rule: 'other', by: ['ip'], attributes: { ip: '::1' } })
   after.tracker.restore(tracker.save(CLEAR), after.now(), CLEAR)
   expect(after.told(1)?.hours).toBe(0b11)
-  // It counts by something else now, so what was kept is of others.
+  // The rule counts by another attribute now, so the saved callers are not its own.
   expect(after.told(2, 'other')?.hours).toBe(0)
 })
 

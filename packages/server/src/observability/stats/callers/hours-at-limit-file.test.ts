@@ -24,7 +24,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 type Options = Partial<Pick<HoursFileDeps, 'index' | 'processes' | 'names'>>
 
-/** A server's worth of it. */
+/** The tracker and file of one server process. */
 function open(startMs = START, { index, processes, names = SEALED }: Options = {}) {
   const callers = openTracker(startMs)
   const { log, lines } = createMemoryLog()
@@ -126,7 +126,7 @@ test('a folder that cannot be written to is logged once', async () => {
   ])
 })
 
-/** A file as the previous release left it. */
+/** A file in the format of the previous release. */
 function leave(name: string, text = CLEAR_TEXT): void {
   mkdirSync(join(folder, 'data'), { recursive: true })
   writeFileSync(path(name), text)

@@ -37,7 +37,7 @@ function snapshotOf(...callers: readonly Partial<CallerSnapshot>[]): CallersSnap
   }
 }
 
-/** As many callers as a node tells of, with so many refusals each. */
+/** As many callers as a node publishes, with this many refusals each. */
 function fullSnapshot(refusals: number): CallersSnapshot {
   const some = Array.from({ length: SNAPSHOT_CALLERS_MAX }, (_, i) => ({
     hash: textOf(1000 + i),
@@ -141,7 +141,7 @@ test('the longest exhausted callers come first', async () => {
   const node = snapshotOf(
     { hash: textOf(1), zeroSinceMs: NOW - MINUTE },
     { hash: textOf(2), zeroSinceMs: NOW - 3 * MINUTE },
-    // By a clock that is ahead of ours.
+    // By a clock ahead of ours.
     { hash: textOf(3), zeroSinceMs: NOW + SECOND, lastSeenMs: NOW + SECOND },
     { hash: textOf(4) },
   )
@@ -246,7 +246,7 @@ test('over all nodes and both periods a count is never too low, and at most its 
             expect(caller[order]).toBeLessThanOrEqual(real + caller.error)
             expect(caller[other]).toBeLessThanOrEqual(truth[other].get(caller.hash) ?? 0)
           }
-          // Some node saw more of it than the same share of its total. At most 20 callers have a
+          // Some node counted more of it than that share of its total. At most 20 callers have a
           // 20th of that, and the figure of one without a place is at most a 64th too high.
           const hashes = new Set(rows.map(({ hash }) => hash))
           const total = [...truth[order].values()].reduce((sum, count) => sum + count, 0)
@@ -257,7 +257,7 @@ test('over all nodes and both periods a count is never too low, and at most its 
         }
       },
     ),
-    // Thousands of events would be made fewer for minutes; the seed tells enough.
+    // Shrinking thousands of events would take minutes; the seed is enough.
     { numRuns: 25, endOnFailure: true },
   )
 })

@@ -14,7 +14,7 @@ function count(top: RuleTop, callers: readonly number[]): void {
   }
 }
 
-/** Some that come often, and more others than there are places. */
+/** Some frequent callers, and more others than there are places. */
 const crowds = fc.array(fc.oneof(fc.nat(30), fc.nat(150)), { maxLength: 600, size: 'max' })
 
 test('the highest callers are those with the highest counts of both periods together', () => {

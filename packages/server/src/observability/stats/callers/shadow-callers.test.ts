@@ -1,4 +1,4 @@
-/** Who would have been refused: what a node keeps of it, and what all nodes say together. */
+/** Callers with would-be refusals: counted on a node, and merged over all nodes. */
 import { describe, expect, test } from 'vitest'
 import { SNAPSHOT_CALLERS_MAX, type ShadowCallerSnapshot } from '../node-snapshot.js'
 import { PERIOD_MS } from './caller-tracker.js'

@@ -8,7 +8,7 @@ function count(top: RuleTop, times: number): void {
   for (let i = 0; i < times; i++) top.add(hi, lo, 1, 0)
 }
 
-/** Every place is taken by a rule that decided so often. */
+/** Every slot is taken by a rule with this many decisions. */
 function setUp(activity: number) {
   const places = new SketchSlots()
   const held = Array.from({ length: RULES_TOP_MAX }, () => new RuleTop(places))

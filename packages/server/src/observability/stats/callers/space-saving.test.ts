@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { hashOf } from './caller-tracker.test-helper.js'
 import { SKETCH_SIZE, SpaceSaving } from './space-saving.js'
 
-/** What was really there. */
+/** The exact counts. */
 function count(stream: readonly (readonly [number, number])[]) {
   const truth = new Map<number, number>()
   let total = 0
@@ -27,7 +27,7 @@ const caller = fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, ma
 const amount = fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 1000 }))
 const streams = fc.array(fc.tuple(caller, amount), { minLength: 1, maxLength: 3000, size: 'max' })
 
-/** Thousands of events would be made fewer for minutes; the seed tells enough. */
+/** Shrinking thousands of events would take minutes; the seed is enough. */
 const RUNS = { numRuns: 50, endOnFailure: true }
 
 test('a count is never too low, and at most its error too high', () => {

@@ -228,7 +228,7 @@ test('a process suspended during a compaction cannot replace the journal of the 
   const { log, lines } = createMemoryLog()
   await openStore(folder, { ...SOON, fs, log })
   await until(() => isAtRename)
-  // Its lock says that it died long ago.
+  // Its lock shows that it died long ago.
   const lock = join(folder, 'lock.2')
   const dead = { ...JSON.parse(readFileSync(lock, 'utf8')), pid: 2 ** 22 + 1 }
   writeFileSync(lock, JSON.stringify(dead))
@@ -254,7 +254,7 @@ test('a base of several lines is read as one, and a base that lacks a line is re
   const text = Buffer.concat(pieces).toString()
   const lines = text.trimEnd().split('\n')
   expect(lines.length).toBeGreaterThan(3)
-  // The release before this one refuses such a line, and says which release can read it.
+  // The previous release refuses such a line, and names the release that can read it.
   for (const line of lines) expect(line).toContain('"format":2')
   writeFileSync(file, text)
   const store = await openStore(folder)

@@ -1,4 +1,4 @@
-/** A process that ends at any step, and a machine that loses what was not synced by then. */
+/** Crashes of the process at any step, and of the machine, which loses unsynced data. */
 import { appendFileSync, existsSync, statSync, truncateSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { commit, key, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'
@@ -26,7 +26,7 @@ interface Crash {
   readonly isPower: boolean
 }
 
-/** Nothing happens on it any more from a step on. */
+/** A disk that does nothing from a given step on. */
 function crashingFileSystem({ atStep, part, isPower }: Crash) {
   let steps = 0
   let crash = () => undefined as void
@@ -72,7 +72,7 @@ function lose(path: string, length: number): void {
   if (existsSync(path)) truncateSync(path, length)
 }
 
-/** The last version that was confirmed, and whether it got to its end. */
+/** The last confirmed version, and whether the run completed. */
 async function live(folder: string, crash: Crash) {
   const { fs, crashed } = crashingFileSystem(crash)
   let confirmed = 0

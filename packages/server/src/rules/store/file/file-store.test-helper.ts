@@ -48,7 +48,7 @@ export function lockOwner(more: Partial<LockOwner>): LockOwner {
   return { ...processContext('0.1.0').self, ...more }
 }
 
-/** A disk on which a step can fail: `fail` is asked before each, and throws. */
+/** A disk whose steps can fail: `fail` is called before each step, and may throw. */
 export function failingFileSystem(
   fail: (step: string, path: string, bytes?: Uint8Array) => void | Promise<void>,
 ): FileSystem {

@@ -26,7 +26,7 @@ afterEach(closeStores)
 
 const NOBODY = 2 ** 22 + 1
 
-/** A folder that another process locked as number 4, and how to touch that lock. */
+/** A folder that another process locked as number 4, and a function that touches the lock. */
 function lockedBy(other: LockOwner | string) {
   const folder = makeRulesFolder()
   mkdirSync(folder, { mode: 0o700 })

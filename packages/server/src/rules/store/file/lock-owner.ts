@@ -21,7 +21,8 @@ export interface LockOwner {
 }
 
 /**
- * Whether a process lives, as seen from here; unknown: only the time of its last touch can tell.
+ * Whether a process lives, as seen from this host; unknown: only the time of its last touch can
+ * show it.
  */
 export type Liveness = 'alive' | 'dead' | 'unknown'
 

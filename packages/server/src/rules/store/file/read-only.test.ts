@@ -22,7 +22,7 @@ import {
 
 afterEach(closeStores)
 
-/** A disk may be busy with others. */
+/** A disk may be busy with other tests. */
 const TRIES_MAX = 10_000
 const READ_ONLY = 'rule store: opened read-only; rules are served, changes are refused'
 
@@ -65,7 +65,7 @@ test.each([
   },
 )
 
-/** Lets time pass until it is: a try may be under way, and the next is timed only after it. */
+/** Advances time until it is: a retry may be running, and the next is scheduled after it. */
 async function untilWritable(store: RuleStore, timers: ManualScheduler): Promise<void> {
   for (let tries = 0; tries < TRIES_MAX && store.status().isReadOnly === true; tries++) {
     await timers.advance(15_000)

@@ -121,7 +121,7 @@ export class RulesYamlFile {
     this.#writtenVersion = rules.version
   }
 
-  /** Keeps a copy of the file if Sluice did not write it as it is, or if it is newer. */
+  /** Keeps a copy of the file if Sluice did not write its content, or if it is newer. */
   private async setAside(version: number): Promise<void> {
     const { fs, folder, log } = this.#deps
     const found = await this.inspect()

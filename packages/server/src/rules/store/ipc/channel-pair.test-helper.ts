@@ -1,4 +1,4 @@
-/** Two ends of a channel in one process, over which everything goes as JSON, as between two. */
+/** Two ends of a channel in one process; messages are JSON, as between two processes. */
 import type { IpcChannel, RulesMessage } from './ipc-messages.js'
 
 export function channelPair(): { readonly near: IpcChannel; readonly far: IpcChannel } {

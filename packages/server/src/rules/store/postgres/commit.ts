@@ -8,7 +8,7 @@ import { describeFailure, isStatementError } from './postgres-errors.js'
 import { pause } from './intervals.js'
 import { positionOf, tableOf } from './read.js'
 
-/** How long, and how often, Postgres is asked whether a commit was made. */
+/** How long, and how often, to query Postgres whether a commit was made. */
 const POLL_MS_MAX = 5000
 const POLL_EVERY_MS = 250
 

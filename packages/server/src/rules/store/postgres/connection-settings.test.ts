@@ -39,7 +39,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Whether what it talks over is TLS. */
+/** Whether the connection uses TLS. */
 async function query(
   parameters: string,
   files: Partial<NonNullable<DatabaseConfig['tls']>> = {},

@@ -110,7 +110,7 @@ describe('an unusable database', () => {
     await store.close()
   })
 
-  test('without a schema, the error asks for a role that may create it', async () => {
+  test('without a schema, the error names the role that is needed to create it', async () => {
     const url = await server.createDatabase()
     await server.psql('create role nobody_much login')
     const { store } = await openStore(url.replace('postgres@', 'nobody_much@'))
@@ -140,7 +140,7 @@ test('a role that may only use the tables can do everything except migrate', asy
   expect((await readAll(store)).position).toEqual(adopted)
   await expect.poll(() => store.status().news, WITHIN).toBe('push')
   await store.close()
-  // What it may change are records; numbers and the past are made for it.
+  // It may change only records; triggers write versions and the history.
   for (const sql of [
     'update sluice.state set version = 1',
     "insert into sluice.versions values (99, 'x', now(), 'x')",

@@ -44,7 +44,7 @@ const through = (target: { readonly port: number }) => {
 const isListening = (store: RuleStore) =>
   expect.poll(() => store.status(), WITHIN).toMatchObject({ isConnected: true, news: 'push' })
 
-/** Those that listen: what they asked last is a heartbeat, or what comes before the first. */
+/** Listening connections: their last query is a heartbeat, or one before the first. */
 const LISTENING = `from pg_stat_activity where datname = current_database()
   and application_name = 'sluice' and (query = 'select 1' or query like '%listen sluice%')`
 

@@ -29,7 +29,7 @@ async function open(intervals = QUICK) {
   return { store, lines }
 }
 
-/** Runs until what it returns is called. */
+/** Runs until the returned function is called. */
 async function holding(sql: string): Promise<() => Promise<void>> {
   const name = `holder ${sql.slice(0, 20).replaceAll(/\W/g, ' ')}`
   const where = `from pg_stat_activity where application_name = '${name}'`

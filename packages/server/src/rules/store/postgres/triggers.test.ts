@@ -152,7 +152,7 @@ describe('statements that nodes could not follow are refused', () => {
 test('beyond 100,000 removed records the oldest are dropped, and older positions read everything', async () => {
   await sql(`delete from sluice.rules where id = 'a'`)
   const { position } = await readAll(store, start)
-  // As if they had been removed then: to do so would take a while.
+  // Written directly: removing that many records would take a while.
   await sql(`insert into sluice.removed (kind, id, version)
     select 'token', 't' || n, 3 from generate_series(1, 99999) as n`)
   expect((await readAll(store, start)).isWhole).toBe(false)

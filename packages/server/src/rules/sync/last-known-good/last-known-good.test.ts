@@ -56,7 +56,7 @@ async function write({ copy }: Opened, isWhole: boolean, version: number, record
   await copy.flush()
 }
 
-/** What a node that starts finds: the version and the records, later ones in place of earlier. */
+/** The version and records that a starting node reads; later records replace earlier ones. */
 async function load({ copy }: Opened) {
   const records = new Map<string, StoredRecord>()
   let version: number | undefined
@@ -142,7 +142,7 @@ describe('an interrupted write', () => {
       expect((await load(cut))?.version).toBe(version === 0 ? undefined : version)
       expect(cut.lines.map((line) => line['level'])).toEqual(version === 0 ? ['error'] : [])
       if (version === 0 || length % 41 !== 0) continue
-      // What is written next stands behind that version, and not behind the rest.
+      // The next write follows that version, not the incomplete rest.
       await write(cut, false, 9, [key('z', 9)])
       expect((await load(openCopy()))?.version).toBe(9)
     }

@@ -3,20 +3,20 @@
  * the nodes together admit at most what the algorithm allows, and of leased rules n*q more, which
  * is what they can have drawn before it. In a fixed window they admit at most max.
  *
- * A call counts in an interval that it came and was decided in; so nothing has to be allowed for
- * messages that are under way. Each node has the q of the smallest fleet that it ever saw. More is
- * allowed only for what is stated to break it:
- * - a posture answers without the store: bounded apart;
+ * A call counts in an interval in which it both arrived and was decided, so messages in flight
+ * need no allowance. The q of a node is that of the smallest fleet it ever observed. The bound is
+ * higher only for these documented reasons:
+ * - a decision by posture is made without the store, and has a bound of its own;
  * - a failover forgets what was granted within its lag, at most one limit;
- * - a step of the store's clock: what is regained in so much time, at most one limit;
- * - a reset forgets one limit, and a refund what it returns; a bucket that is counted by another
- *   limit than before forgets what that cannot hold, and a fraction of a unit;
- * - what was taken for a call that a posture then refused is held by nobody until it is given back,
- *   and an exact bucket has regained some of it by then;
- * - fixed windows: a machine that slept and whose wall clock was set back meanwhile has no clock
- *   left to end a lease by, and may spend its q in a later window.
- * A shadow rule passes where the store is silent and tells nobody, so those are checked where
- * nothing goes wrong. Rules that were ever local or split have bounds of their own.
+ * - a step of the store's clock adds what refills in that time, at most one limit;
+ * - a reset forgets one limit, and a refund what it returns; a bucket that switches to another
+ *   limit forgets what that limit cannot hold, and a fraction of a unit;
+ * - units taken for a call that a posture then refused stay taken until they are given back, and
+ *   an exact bucket has refilled some of them by then;
+ * - fixed windows: a machine that slept while its wall clock was set back has no clock left to end
+ *   a lease by, and may spend its q in a later window.
+ * A shadow rule passes without a report if the store does not answer, so shadow rules are checked
+ * only in runs without faults. Rules that were ever local or split have bounds of their own.
  */
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
 import { type Counter, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
@@ -25,15 +25,15 @@ import type { MakeInvariant } from './invariant.js'
 import { confusedNodes } from './lease-time.js'
 import { atOnce, mostIn } from './meter.js'
 
-/** Of the store's clock, and of what is rounded to milliseconds. */
+/** Tolerance for the store's clock and for rounding to milliseconds. */
 const DRIFT = 2 / 10_000
 const ROUNDING_US = 2000
 const ROUNDING = 1e-6
-/** A lease of a window that was open when the clock stepped may still be spent for so long. */
+/** How long a lease of a window that was open when the clock stepped may still be spent. */
 const LEASE_US_MAX = 2_000_000
 
 interface AdmissionHistory {
-  /** By when they came, in true time; all are decided. */
+  /** Decided calls by their true time of arrival. */
   readonly admitted: { readonly us: number; readonly units: number }[]
   readonly refunded: { readonly us: number; readonly units: number }[]
   /** By the number of the window. */
@@ -67,7 +67,7 @@ export const admissions: MakeInvariant = (truth) => {
       const [compiled] = counter?.variants ?? []
       if (counter === undefined || compiled === undefined) return undefined
       const { refunded, counts } = historyOf(counter.name)
-      // The store does it a little later.
+      // The store applies it a little later.
       refunded.push({ us: trueUs + truth.scenario.settings.deadlineMs * 1000, units: amount })
       const window = Math.floor(at / compiled.limit.windowUs)
       counts.set(window, (counts.get(window) ?? 0) - amount)
@@ -81,7 +81,7 @@ function isBound(counter: Counter, truth: GroundTruth): boolean {
   return !counter.isShadow || truth.isCalm
 }
 
-/** A call that an edge fell into may be of either window, and is of none here. */
+/** A call around an edge may belong to either window, and is counted in none. */
 function countWindow(
   history: AdmissionHistory,
   { account, compiled, amount }: TakeRecord,
@@ -107,7 +107,7 @@ function countWindow(
   return count - most
 }
 
-/** The most that any interval ending now is above its bound. */
+/** The largest excess over its bound of any interval that ends now. */
 function countIntervals(
   history: AdmissionHistory,
   { account, amount }: TakeRecord,
@@ -132,7 +132,7 @@ function countIntervals(
   return worst
 }
 
-/** What events since then add. */
+/** The allowance that events since then add. */
 function excused(
   history: AdmissionHistory,
   counter: Counter,

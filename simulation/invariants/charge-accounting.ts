@@ -4,18 +4,17 @@
  * For every live node and counter, at the end of a run: units granted by the store whose answer the
  * node received, less those it gave back, plus those it charged afterwards, are never more than the
  * units it admitted. So nothing that was granted is lost (a lease that ends is given back, and a
- * refused call pays nothing), and nothing is charged twice. Where nothing goes wrong they are the
- * same. A charge of which the node does not know whether it was done is neither repeated nor given
- * back. A give that certainly was not done may be lost. A lease of a bucket that is full again is
- * not given back: its units are there already.
+ * refused call pays nothing), and nothing is charged twice. Without faults both are equal. A charge
+ * with an unknown result is neither repeated nor given back. A give that certainly did not run may
+ * be lost. A lease of a bucket that is full again is not given back: its units have refilled.
  *
- * What a receipt returned was not admitted in the end. What a node held of a counter that was reset
- * is neither spent nor given back, so those are left out.
+ * Units that a receipt returned do not count as admitted. Units that a node held of a counter that
+ * was reset are neither spent nor given back, so such counters are left out.
  *
- * Of a node that was killed at most q units of a lease stay taken, and what its last calls waited
- * for: buckets refill, windows regain them at their end. What it had reported of calls that were
- * refused in the end it cannot give back either; and a node whose store's clock stepped takes them
- * for regained. Local counts of such nodes are left out.
+ * A killed node leaves at most q units of a lease taken, plus those that its last calls waited for:
+ * buckets refill, and windows end. It cannot give back what it had reported of calls that were
+ * refused later; nor does a node whose store's clock stepped, which assumes that they refilled.
+ * Local counts of such nodes are left out.
  */
 import { isEver, maxHeld, mostOf } from '../sim-counter.js'
 import type { Account, GroundTruth } from '../ground-truth.js'
@@ -52,8 +51,8 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
 }
 
 /**
- * While the store does not answer, the units of a node wait to be given back. They can no longer be
- * once their window is over by either clock; then they are in the next one.
+ * While the store does not answer, the units of a node wait to be given back. Once their window is
+ * over by either clock they cannot be; then they count in the next one.
  */
 function returnedTooLate({ node, counter, refunded }: Account, truth: GroundTruth): number {
   const { faults, settings } = truth.scenario

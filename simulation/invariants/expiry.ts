@@ -1,7 +1,7 @@
 /**
- * Everything expires: long after a run, when no limit remembers it, every counter of the store is
- * as new, and no node holds or counts anything. Usage without the store, and units to give back,
- * may wait for the next call that the store answers; by then they are too old to be charged.
+ * Everything expires: long after a run, when no limit depends on it any more, every counter of the
+ * store is unused, and no node holds or counts anything. Usage without the store, and units to give
+ * back, may wait for the next call that the store answers; by then they are too old to be charged.
  */
 import type { MakeInvariant } from './invariant.js'
 
@@ -14,7 +14,7 @@ export const expiry: MakeInvariant = (truth) => ({
       if (limit === undefined) continue
       const [[peeked] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
       if (peeked === undefined || peeked.remaining === limit.capacity) continue
-      // A clock that was set far back remembers for that much longer.
+      // A clock that was set far back keeps counters for that much longer.
       if (truth.disruptions.some(({ kind }) => kind === 'store-jump')) continue
       return `${rule} has ${peeked.remaining} of ${limit.capacity} left`
     }

@@ -19,7 +19,7 @@ export interface Invariant {
   readonly onReset?: (node: string, key: CounterKey, nowUs: number) => string | undefined
   /** After an event and everything that follows from it synchronously. */
   readonly onStep?: (nowUs: number) => string | undefined
-  /** Traffic and faults ended so long ago that no trace of them may be left. */
+  /** Long after the end of traffic and faults, when no trace of them may be left. */
   readonly atEnd?: (nodes: readonly NodeAtEnd[]) => string | undefined
 }
 

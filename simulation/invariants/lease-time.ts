@@ -1,13 +1,13 @@
 /**
- * A lease is not spent after its end, nor by a rule that is no longer in force, nor after a reset.
+ * A lease is not spent after its end, nor by a rule that is no longer active, nor after a reset.
  *
  * Every unit of a leased rule that a call takes comes from a draw of the same node that was still
- * alive when the call came: sent at most min(window/4, 2 s) of true time before, and for windows
- * in the window that the store was in by its own clock. Or the call waited for that very draw. The
- * draw was made by the same limit that the call met on its node, and after the last reset of the
- * counter of which the node had heard.
- * Clocks may drift by 500 ppm, and a machine that sleeps while its wall clock is set back can know
- * nothing, so such nodes are left out; so are windows that a step of the store's clock passed.
+ * valid when the call arrived: sent at most min(window/4, 2 s) of true time before, and for windows
+ * in the present window of the store, by its own clock. Or the call waited for that very draw. The
+ * draw was made by the same limit that applied to the call on its node, and after the last reset of
+ * the counter that the node knew of.
+ * Clocks may drift by 500 ppm. A machine that sleeps while its wall clock is set back cannot know
+ * the time, so such nodes are left out; so are windows that a step of the store's clock skipped.
  */
 import type { Limit } from '@sluice/core'
 import type { DecisionRecord, TakeRecord } from '../call-log.js'

@@ -3,24 +3,25 @@
  * unit spent on one node is not known to the others, and at most what n-1 nodes can admit by
  * themselves in that time.
  *
- * That time is T + D. Nodes merge twice in each `syncEvery` T, so a unit is reported after T/2 at
- * most and on its way once; then another node reads after T/2 at most, which is there and back. So
- * D is three ways, one and a half exchanges. A round that is answered later than the next one is
- * due takes that one's place, so where an exchange is longer than T/2, rounds are as far apart.
+ * That time is T + D. Nodes merge twice in each `syncEvery` T, so a unit is reported after at most
+ * T/2, plus one way; another node reads it after at most T/2 more, plus a round trip. So D is three
+ * ways, one and a half round trips. A round that is answered after the next one is due replaces
+ * that one, so if a round trip is longer than T/2, rounds are that far apart.
  *
- * A node by itself admits its limit, and a bucket what it regains beside; so may be calls of a new
- * caller that are on their way to the store while others are decided here already. What receipts
- * return may be admitted again.
+ * A node by itself admits its limit, and a bucket also what refills. Calls of a new caller that are
+ * in flight to the store while this node already decides others may be admitted in addition. Units
+ * that receipts return may be admitted again.
  *
- * That is for each time that a caller crosses its limit, not for a run:
- * - The next window begins with nothing known of it on any node, and the excess of the last one is
- *   not charged to it. So each window that an interval touches may have it, t/window + 2 of them at
- *   most; where `syncEvery` is as long as the window, each admits a limit for every node.
- * - A bucket pays it back before it admits again, but owes at most max(burst, n, n*rate*T): what is
- *   reported beyond that is forgiven, and may be admitted once more.
+ * The bound holds each time that a caller crosses its limit, not for a whole run:
+ * - No node knows anything of the next window when it begins, and the excess of the last one is not
+ *   charged to it. So each window that an interval touches may have the excess, at most
+ *   t/window + 2 of them; if `syncEvery` is as long as the window, each window admits a limit for
+ *   every node.
+ * - A bucket pays the excess back before it admits again, but owes at most max(burst, n, n*rate*T):
+ *   what is reported beyond that is forgiven, and may be admitted once more.
  *
- * Checked when the run is over, where nothing goes wrong, the fleet stays the same, and the counter
- * has one limit and was not reset: while a side is cut off it admits the whole limit.
+ * Checked at the end of runs without faults in which the fleet stays the same and the counter has
+ * one limit and no reset: during a partition each side admits the whole limit.
  */
 import type { CompiledLimit, Limit } from '@sluice/core'
 import { type Counter, isBucket, isEver, hasOneLimit, nameOf } from '../sim-counter.js'
@@ -153,10 +154,9 @@ function worstInterval({ admitted }: History, meter: Meter, forgiven: readonly U
 }
 
 /**
- * What was counted beyond all that a bucket can hold and owe, by the debt that is stated, not by
- * the one that it was charged with. Nobody who knows admits anything until that is paid, so until
- * then it is no more than what was too much once. What was given back is not known to have been in
- * it still.
+ * Units counted beyond all that a bucket can hold and owe, by the documented debt, not by the one
+ * that it was charged with. A node that knows the debt admits nothing until it is paid, so until
+ * then these are at most one excess. Units that were given back may have left the bucket before.
  */
 function forgivenOf(
   { counted }: History,

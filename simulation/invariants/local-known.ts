@@ -1,12 +1,12 @@
 /**
  * What one node spends is known to all within T + D (see local-bound.ts): once a window is full by
- * what all nodes together have admitted, no node admits anything of it later than that. A bucket
- * that is full regains meanwhile, so what it owes beyond that holds everybody back; it owes at most
- * a burst, so that more is not known to anybody.
+ * what all nodes together have admitted, no node admits anything of it later than that. A full
+ * bucket refills meanwhile, so only its debt beyond that makes all nodes refuse. The debt is at
+ * most a burst, and no node knows of more.
  *
- * This says more than a sum could: it holds for every single call, however few there are. Checked
- * where nothing goes wrong, the fleet stays the same, and the counter has one limit, was not reset
- * and had nothing refunded.
+ * This is stricter than a bound on a sum: it holds for every single call, however few there are.
+ * Checked in runs without faults in which the fleet stays the same and the counter has one limit,
+ * no reset and no refund.
  */
 import type { Limit } from '@sluice/core'
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
@@ -17,7 +17,7 @@ import { unknownUs } from './local-bound.js'
 import { perUs } from './meter.js'
 
 const ROUNDING_US = 1000
-/** What a bucket has in use and owes, in bursts: it may owe more, but never has to. */
+/** Used units and debt of a bucket, in bursts; the debt may be larger, but need not be. */
 const OWED_MAX = 2
 
 /** Admitted units, by the time of their decision. */

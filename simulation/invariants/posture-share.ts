@@ -1,7 +1,7 @@
 /**
  * Admissions by posture have their own bound. `closed` admits nothing. `local` admits, on each node
  * and in every interval t, at most twice its share of the limit and that share per window: the
- * share is ceil(factor * limit / n), at least 1, by the fewest nodes that this one ever knew of.
+ * share is ceil(factor * limit / n), at least 1, with n the smallest fleet that it ever knew.
  * Units that the store turns out to have taken itself return to the share. A node that slept, or
  * whose store changed its clock, can begin a window anew, and so does a reset; a counter of several
  * limits has several shares.

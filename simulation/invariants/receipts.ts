@@ -1,7 +1,7 @@
 /**
- * A receipt says what was taken: for every limit that the call was admitted by, its cost, and
- * nothing for what a posture let pass; but of a rule with two limits one may have been decided
- * before the store fell silent. Where nothing goes wrong it leaves nothing out.
+ * A receipt lists what was taken: its cost for every limit that admitted the call, and nothing for
+ * limits decided by posture. If a rule has two limits, the store may have decided only one before
+ * it stopped answering. Without faults a receipt is complete.
  */
 import { readReceipt, sipKey } from '@sluice/core'
 import { SECRET } from '../rule-timeline.js'

@@ -5,14 +5,14 @@
  * capacity, the refusal is false, except in these documented cases:
  * - another node gave something back to the counter within the time that a refusal is remembered
  *   (1 s; for leases at most as long as they last, for local counts until the next read), of which
- *   this one cannot have heard;
- * - leases: `maxStranded` of the limit may be held elsewhere, so a call is refused from a dry
- *   counter until so much fits again;
- * - local counts: what this node itself has spent and not reported yet counts too; what is owed by
- *   one limit is not cut by another, so those of several limits are left out;
+ *   this one cannot know;
+ * - leases: `maxStranded` of the limit may be held elsewhere, so an exhausted counter
+ *   refuses until that much fits again;
+ * - local counts: unreported usage of this node counts too; another limit does not reduce the debt,
+ *   so counters with several limits are left out;
  * - the store's clock or counters changed by themselves in the last seconds, or the node slept and
- *   its clock is behind until it hears of the store again.
- * A split refuses what its part does not hold, and a posture what it is made for.
+ *   its clock is behind until the next answer of the store.
+ * Refusals by a split limit or by a posture are not checked.
  */
 import { algorithmOf, type Limit } from '@sluice/core'
 import type { CallRecord, DecisionRecord, TakeRecord } from '../call-log.js'

@@ -3,8 +3,8 @@
  *
  * For every node, counter and window of the store: units that the node charged as of that window
  * are at most the units it admitted then, by posture or by its own counts. A node knows the store's
- * clock only so well, and says how well, so what it admits that near to an edge may be of either
- * side. Nodes that slept, and stores whose clock stepped, are left out: there a node can not know.
+ * clock with an uncertainty that it reports, so a unit that near to an edge may be on either side.
+ * Nodes that slept, and stores whose clock stepped, are left out: the node cannot know the time.
  */
 import type { Limit } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'

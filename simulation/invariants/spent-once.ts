@@ -3,7 +3,7 @@
  * every moment and under every fault: units admitted otherwise than by posture, and units that the
  * node has given back or tried to, are together at most the units that the store granted it.
  *
- * Local counts and splits are not drawn, so they are not among these: other invariants bound them.
+ * Local counts and splits draw no units; other invariants bound them.
  */
 import { isEver } from '../sim-counter.js'
 import type { Account } from '../ground-truth.js'

@@ -1,10 +1,10 @@
 /**
  * The parts of a split limit are together the limit: in every interval t all nodes admit at most
- * what the algorithm allows. A node that has not seen its place yet takes the first one's part,
- * which may be a unit more than its own, and when it has, a bucket forgets a fraction of a unit.
- * Where the fleet changes, or a node has seen only some of it when all begin together, nodes see
- * that within seconds, and nothing is checked; nor where a reset or a change of the rule gives a
- * part anew.
+ * what the algorithm allows. A node that does not know its index yet takes the part of the first
+ * one, which may be a unit more than its own; when it learns it, a bucket forgets a fraction of a
+ * unit. Runs are not checked if the fleet changes, if a node knows only some of it when all start
+ * together (which takes seconds to settle), or if a reset or a change of the rule starts a part
+ * anew.
  */
 import { isEver, hasOneLimit, nameOf } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'

@@ -4,9 +4,9 @@
  * By the store's own clock, in every interval t, what it granted less what came back is at most
  * what the algorithm admits at once plus its rate times t; in a fixed window at most max; in any
  * window of a log at most max. A failover or a step of the store's clock adds at most one limit
- * each: a counter can only fall back to an older value, and a window be opened once more. So does a
- * reset. Of a counter with several limits, by tiers or changes, the largest holds, and what one of
- * them cannot hold is forgotten.
+ * each: a counter can only fall back to an older value, and a window can only open once more. So
+ * does a reset. For a counter with several limits, by tiers or changes, the largest applies, and
+ * what one of them cannot hold is forgotten.
  */
 import type { Execution } from '../sim-server.js'
 import { type Counter, isEver, mostOf, nameOf } from '../sim-counter.js'

@@ -1,4 +1,4 @@
-/** The table of docs/guides/choosing.md is what its program prints. */
+/** Compares the table of docs/guides/choosing.md with the output of its program. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

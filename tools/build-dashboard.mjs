@@ -1,6 +1,6 @@
 /**
- * Builds the web page, and only when something it is made of has changed: `npm run build` comes
- * before every start and every test.
+ * Builds the dashboard page if one of its inputs has changed: `npm run build` runs before every
+ * start and every test.
  */
 import { hash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,7 @@ const page = join(root, 'packages/dashboard')
 const stamp = join(page, 'dist/.built')
 const RUNBOOK = 'docs/guides/runbook.md'
 
-/** What ends up in the page, or decides how it is made. */
+/** The inputs of the page and of its build. */
 const SOURCES = [
   RUNBOOK,
   'packages/client/src',
@@ -38,7 +38,7 @@ function filesOf(path) {
     .toSorted()
 }
 
-/** The same as long as a build would give the same. */
+/** A hash of all inputs: equal hashes mean an equal page. */
 export function sourceHash() {
   const files = SOURCES.flatMap((path) => (/\.\w+$/.test(path) ? [path] : filesOf(path)))
   const parts = files.map((path) => `${path} ${hash('sha256', readFileSync(join(root, path)))}`)
@@ -51,9 +51,9 @@ async function main() {
   const wanted = sourceHash()
   const isThere = existsSync(stamp) && existsSync(join(page, 'dist/index.html'))
   if (isThere && readFileSync(stamp, 'utf8') === wanted) return
-  // Tests set another value, with which the page is a tenth larger: they must see what is shipped.
+  // Tests set another value, which makes the page a tenth larger; they must test what is shipped.
   process.env.NODE_ENV = 'production'
-  // Only now: to load it takes longer than all of the above.
+  // Imported only if needed: loading it takes longer than all of the above.
   const { build } = await import('vite')
   const { runbookPage } = await import('./runbook-page.mjs')
   await build({ configFile: join(page, 'vite.config.ts'), logLevel: 'warn' })

@@ -1,4 +1,4 @@
-/** Builds once before the tests: examples and documents run against what users would install. */
+/** Builds once before the tests: examples and docs run against the built packages. */
 import { execFileSync } from 'node:child_process'
 
 export function setup(): void {

@@ -3,8 +3,8 @@
  *
  * Tools ship their binaries as one optional package per platform. A registry mirror that lacks
  * those of other platforms makes npm leave them out of the lockfile, and then `npm ci` refuses it.
- * Here they are put back with what their names say, so that npm passes over them where they do not
- * belong.
+ * This script adds them back with the platform that their names state, so that npm skips them on
+ * other platforms.
  */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { pathToFileURL } from 'node:url'
 const SYSTEMS = ['android', 'darwin', 'freebsd', 'linux', 'openharmony', 'win32']
 const CPUS = ['arm64', 'arm', 'ia32', 'ppc64', 'riscv64', 's390x', 'wasm32', 'x64']
 
-/** What the name of a binary package says of its platform. */
+/** The platform of a binary package, from its name. */
 export function platformOf(name) {
   const words = name.replace(/^.*\//, '').split('-')
   const cpu = CPUS.filter((known) => words.includes(known))
@@ -22,7 +22,7 @@ export function platformOf(name) {
   return { ...(cpu.length && { cpu }), ...(os.length && { os }), ...(libc.length && { libc }) }
 }
 
-/** Adds every optional package that others name and the lock lacks. Returns how many there were. */
+/** Adds every optional dependency that the lock lacks. Returns how many there were. */
 export function completeLock(lock) {
   let added = 0
   for (const { optionalDependencies = {}, dev } of Object.values(lock.packages)) {

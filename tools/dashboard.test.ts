@@ -12,10 +12,10 @@ const files = readdirSync(DIST, { recursive: true, withFileTypes: true })
   .map((entry) => join(entry.parentPath, entry.name))
 const textOf = (file: string) => readFileSync(file, 'utf8')
 
-/** Names of XML namespaces in images, which are not loaded. */
+/** XML namespaces of images, which are not loaded. */
 const NAMESPACE = /^http:\/\/www\.w3\.org\//
 
-/** What the page has in its texts: an example of an address, and where people may read on. */
+/** URLs in texts of the page: an example address, and links to documentation. */
 const TOLD = /^https?:\/\/(127\.0\.0\.1|localhost|api\.example\.com)\b/
 
 describe('the built dashboard page', () => {
@@ -31,7 +31,7 @@ describe('the built dashboard page', () => {
     expect(addresses.filter((one) => !NAMESPACE.test(one) && !TOLD.test(one))).toEqual([])
     const styles = files.filter((file) => file.endsWith('.css')).map(textOf)
     const loads = styles.flatMap((text) => text.match(/@import.*?;|url\([^)]*\)/g) ?? [])
-    // A fragment is a pattern of a picture in the page itself.
+    // A fragment refers to a pattern of an image in the page itself.
     expect(loads.filter((one) => !/^url\(["']?(#|data:|\/assets\/)/.test(one))).toEqual([])
   })
 

@@ -1,6 +1,6 @@
 /**
- * `npm run dev [-- --config sluice.yaml]`: `sluice serve`, built anew and restarted whenever a
- * source file of a package changes. The dashboard is built with it: reload the page.
+ * `npm run dev [-- --config sluice.yaml]`: runs `sluice serve`, and rebuilds and restarts it when a
+ * source file of a package changes. This includes the dashboard: reload the page.
  */
 import { spawn } from 'node:child_process'
 import { watch } from 'node:fs'
@@ -9,13 +9,13 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const COMMAND = 'packages/cli/bin/sluice.mjs'
 const PACKAGES = ['core', 'limiter', 'server', 'client', 'cli', 'dashboard']
-/** Editors and git write several files in a row: one build for all of them. */
+/** Editors and git write several files in a row, which one build covers. */
 const SETTLE_MS = 150
-/** How long a server may take to finish the calls it has. */
+/** How long a server may take to finish its calls. */
 const STOP_MS_MAX = 5000
 
 const args = process.argv.slice(2)
-/** The server that runs, and the end of it. */
+/** The running server, and a promise of its end. */
 let server
 let isStopping = false
 
@@ -67,7 +67,7 @@ async function rebuild(what) {
 const isSource = (name) =>
   /\.(ts|tsx|css|html)$/.test(name) && !/\.test(-helper)?\.tsx?$/.test(name)
 
-/** Builds one after the other; what changes during one is built by the next. */
+/** Runs one build at a time; the next build covers changes during one. */
 let building = Promise.resolve()
 const changed = new Set()
 let timer

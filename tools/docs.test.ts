@@ -1,4 +1,4 @@
-/** Documents are held to the code: tables are complete, examples run, links lead somewhere. */
+/** Checks the docs against the code: tables are complete, examples run, links resolve. */
 import { execFile } from 'node:child_process'
 import {
   existsSync,
@@ -36,12 +36,12 @@ function findDocs(folder: string): readonly string[] {
 }
 
 interface Block {
-  /** `file:line`, as test names and editors say it. */
+  /** `file:line`, for test names and editors. */
   readonly place: string
-  /** What follows the fence: `js`, `yaml bad`. */
+  /** The text after the fence: `js`, `yaml bad`. */
   readonly info: string
   readonly text: string
-  /** The block after it is `text`, and this is what it says. */
+  /** The expected output: the next block, if that is `text`. */
   readonly output: string | undefined
 }
 
@@ -64,7 +64,7 @@ function blocksOf(path: string): readonly Block[] {
   })
 }
 
-/** What stands between a heading and the next one that is not below it. */
+/** The text between a heading and the next one of the same or a higher level. */
 function sectionOf(doc: string, heading: string): string {
   const [, rest = ''] = doc.split(`\n## ${heading}\n`)
   return rest.split('\n## ')[0] ?? ''
@@ -180,7 +180,7 @@ describe('links in documentation', () => {
       .replaceAll(FENCED, '')
       .replaceAll(/`[^`\n]*`/g, '``')
 
-  /** The anchors of a document's headings, as the forges that show it make them. */
+  /** The anchors of a document's headings, as GitHub makes them. */
   function anchorsOf(path: string): ReadonlySet<string> {
     const anchors = new Set<string>()
     for (const [, heading = ''] of readDoc(path)
@@ -195,7 +195,7 @@ describe('links in documentation', () => {
     return anchors
   }
 
-  /** Why a link leads nowhere; undefined if it does not, or leads out of the repository. */
+  /** Why a link is broken; undefined if it resolves, or points out of the repository. */
   function findLinkProblem(from: string, link: string): string | undefined {
     if (/^[a-z][a-z0-9+.-]*:/i.test(link)) return undefined
     const [path = '', anchor = ''] = link.split('#')

@@ -1,6 +1,6 @@
 /**
- * `npm run test:faults [-- 10 [node-redis]]`: the fault tests with faults that last so many times
- * longer, by ioredis or another client.
+ * `npm run test:faults [-- 10 [node-redis]]`: runs the fault tests with faults that last this many
+ * times longer, by ioredis or another client.
  */
 import { spawnSync } from 'node:child_process'
 

@@ -1,11 +1,11 @@
-/** A reporter of vitest that lists, after a run, the tests that passed only when repeated. */
+/** A vitest reporter that lists, after a run, the tests that passed only on a retry. */
 
 /** @param {readonly { readonly file: string; readonly name: string }[]} tests */
 export function describeFlaky(tests) {
   return tests.map(({ file, name }) => `flaky: ${file} > ${name}`)
 }
 
-// Vitest wants a reporter that it loads by its path to be the default export.
+// Vitest requires a default export of a reporter that it loads by path.
 // oxlint-disable-next-line import/no-default-export
 export default class FlakyReporter {
   onTestRunEnd(modules) {

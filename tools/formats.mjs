@@ -1,6 +1,6 @@
 /**
  * `npm run formats -- 0.2.0`: writes what the present code stores into conformance/formats/0.2.0,
- * and opens it. A set that is there already is never changed.
+ * and opens it. An existing set is never changed.
  */
 import { spawnSync } from 'node:child_process'
 

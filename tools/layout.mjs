@@ -1,5 +1,5 @@
 /**
- * `npm run layout`: fails where the tree leaves the layout of ARCHITECTURE.md. Each message says
+ * `npm run layout`: fails if the tree violates the layout of ARCHITECTURE.md. Each message states
  * what to do instead.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
@@ -8,8 +8,8 @@ import { join, posix } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /**
- * What a package may import beside its own files; `type x`: only the types of x. Everything not
- * listed is refused.
+ * What a package may import besides its own files; `type x`: only the types of x. Anything else is
+ * refused.
  */
 const ARROWS = {
   api: ['zod'],
@@ -87,13 +87,13 @@ const ARROWS = {
   simulation: ['@sluice/core', '@sluice/limiter', '@sluice/limiter/internal', 'node:util'],
 }
 
-/** The files that may read the environment: of a server, and of commands that look for one. */
+/** The files that may read the environment: of the server, and of commands that find one. */
 const ENVIRONMENT_FILES = ['packages/server/src/main.ts', 'packages/server/src/find-admin.ts']
 
-/** The one file of core that may import a package, and which. */
+/** The only file of core that may import a package, and that package. */
 const YAML_FILE = 'packages/core/src/rules/document.ts'
 
-/** Names every algorithm. */
+/** The file that lists every algorithm. */
 const REGISTRY_FILE = 'packages/core/src/algorithms/index.ts'
 
 const FILE_LINES_MAX = 600
@@ -102,11 +102,11 @@ const LINE_LENGTH_MAX = 100
 const README_LINES_MAX = 150
 
 const isTest = (path) => /\.test(-helper)?\.tsx?$/.test(path)
-/** The part of the tree that a file belongs to, where it has arrows of its own. */
+/** The part of the tree that a file belongs to, if that has its own import rules. */
 const packageOf = (path) =>
   path.startsWith('simulation/') ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
 
-/** What stands in the code, without comments and texts: a word in a comment reads no clock. */
+/** The code without comments and strings: a word in a comment reads no clock. */
 function codeOf(text) {
   return text
     .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, ' '))
@@ -118,7 +118,7 @@ function lineOf(text, index) {
   return text.slice(0, index).split('\n').length
 }
 
-/** Whether the import or export that ends at this index is erased when types are. */
+/** Whether the import or export that ends at this index is type-only. */
 function isTypeImport(text, index) {
   const start = Math.max(text.lastIndexOf('import', index), text.lastIndexOf('export', index))
   return /^\w+ type [{*]/.test(text.slice(start))
@@ -197,7 +197,7 @@ export function checkPurity(path, text) {
     )
 }
 
-/** Files, functions and lines that have outgrown one head. */
+/** Files, functions and comment lines that are too long. */
 export function checkSize(path, text) {
   const lines = text.replace(/\n$/, '').split('\n')
   const problems = []
@@ -205,7 +205,7 @@ export function checkSize(path, text) {
     problems.push(`${path}: ${lines.length} lines; split it by subject, ${FILE_LINES_MAX} at most`)
   }
   lines.forEach((line, index) => {
-    // Code is wrapped by the formatter, which leaves long texts alone; comments are not.
+    // The formatter wraps code, except long strings; it does not wrap comments.
     if (line.length > LINE_LENGTH_MAX && /^\s*(\/\/|\/?\*)/.test(line)) {
       problems.push(
         `${path}:${index + 1}: ${line.length} columns; wrap the comment at ${LINE_LENGTH_MAX}`,
@@ -268,7 +268,7 @@ function listByGit(folder, git) {
   }
 }
 
-/** What nobody wrote. */
+/** Generated and installed files. */
 const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', 'coverage', '.git', '.sluice'])
 
 function walk(folder, prefix) {

@@ -1,6 +1,6 @@
 /**
- * `npm run test:long [-- 100]`: the property tests with so many times more generated traces, and
- * what needs many minutes of real time.
+ * `npm run test:long [-- 100]`: runs the property tests with this many times more generated traces,
+ * and tests that need many minutes of real time.
  */
 import { spawnSync } from 'node:child_process'
 

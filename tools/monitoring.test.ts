@@ -1,4 +1,4 @@
-/** The files for Prometheus and Grafana are held to promtool, to the metrics and to the runbook. */
+/** Checks the files for Prometheus and Grafana by promtool, the metrics and the runbook. */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -23,7 +23,7 @@ function readYaml(path: string): unknown {
   return value
 }
 
-/** Throws with what it says where it finds a mistake. */
+/** Throws with the output of promtool if it finds an error. */
 function promtool(...args: readonly string[]): string {
   return execFileSync(findService('promtool'), args, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' })
 }
@@ -67,7 +67,7 @@ interface Dashboard {
 const dashboard = JSON.parse(readText(DASHBOARD)) as Dashboard
 const drawn = dashboard.panels.filter(({ type }) => type !== 'row')
 
-/** Every expression of the dashboard, with the name of its place. */
+/** Every expression of the dashboard, with the title of its panel or annotation. */
 const queries: readonly (readonly [place: string, expr: string])[] = [
   ...drawn.flatMap(({ title, targets }) =>
     (targets ?? []).map(({ expr }) => [title, expr] as const),
@@ -75,7 +75,7 @@ const queries: readonly (readonly [place: string, expr: string])[] = [
   ...dashboard.annotations.list.map(({ name, expr }) => [name, expr] as const),
 ]
 
-/** What Grafana would put in. */
+/** Values that Grafana would substitute. */
 function fillIn(expr: string): string {
   return expr.replaceAll('$__rate_interval', '1m').replaceAll(/\$(?:job|instance|rule)\b/g, '.*')
 }
@@ -99,7 +99,7 @@ const TARGET_LABELS = ['job', 'instance']
 const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 const METRIC = /(?<![\w:])((?:\w+:)?sluice_\w+(?::\w+)?)(?:\{([^}]*)\})?/g
 
-/** Names in an expression that no node exports. */
+/** Metrics and labels in an expression that no node exports. */
 function unknownIn(expr: string): readonly string[] {
   return [...expr.matchAll(METRIC)].flatMap(([, name = '', selector = '']) => {
     if (recorded.has(name)) return []
@@ -179,7 +179,7 @@ describe(DASHBOARD, () => {
       expr: fillIn(expr),
     }))
     const file = join(folder, 'queries.yaml')
-    // What is JSON is YAML.
+    // JSON is valid YAML.
     writeFileSync(file, JSON.stringify({ groups: [{ name: 'queries', rules: asked }] }))
     expect(promtool('check', 'rules', file)).toContain(`SUCCESS: ${queries.length} rules`)
   })

@@ -1,2 +1,2 @@
-/** A port that was free a moment ago, outside those of outgoing connections. */
+/** A port that was free a moment ago, outside the range of outgoing connections. */
 export function freePort(): Promise<number>

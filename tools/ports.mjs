@@ -1,9 +1,9 @@
 /**
- * Ports for servers that start a moment later, or are killed and started again on the same one.
- * They lie below those that the system gives to outgoing connections: a client that keeps dialling
- * a port nobody listens on would otherwise, once in some thousand times, be given that very port
- * and reach itself. Each worker of the test runner has its own share of them, so that none takes
- * what another has just found free.
+ * Ports for servers that start a moment later, or are killed and started again on the same port.
+ * They are below the range of outgoing connections: a client that keeps dialling a port without a
+ * listener would otherwise, once in some thousand times, get that very port as its own and connect
+ * to itself. Each worker of the test runner has its own share of the ports, so that none takes one
+ * that another has just found free.
  */
 import { createServer } from 'node:net'
 
@@ -16,7 +16,7 @@ const share = Number(process.env['VITEST_POOL_ID'] ?? 0) % SHARES
 const width = (PORT_LAST - PORT_FIRST) / SHARES
 const first = PORT_FIRST + share * width
 
-/** Given out by this process, so that no two servers wait for the same one. */
+/** Ports that this process has assigned, so that no two servers get the same one. */
 const given = new Set()
 
 /** A port that was free a moment ago. */

@@ -1,10 +1,10 @@
 /**
- * docs/guides/runbook.md as a page beside the dashboard, so that an alert leads to what to do with
- * one click, also where there is no way to the repository.
+ * Builds docs/guides/runbook.md as a page beside the dashboard, so that an alert links to what to
+ * do, even without access to the repository.
  */
 import { Marked } from 'marked'
 
-/** As GitHub makes them, so that links in the document and to it are the same in both places. */
+/** Anchors as GitHub makes them, so that links work in both places. */
 function slugOf(text) {
   return text
     .toLowerCase()
@@ -24,12 +24,12 @@ export function runbookPage(markdown) {
         const inner = this.parser.parseInline(tokens)
         return `<h${depth} id="${slugOf(text)}">${inner}</h${depth}>\n`
       },
-      // Other documents are not served here.
+      // Other documents are not served with the dashboard.
       link({ href, tokens }) {
         const inner = this.parser.parseInline(tokens)
         return href.startsWith('#') ? `<a href="${encodeURI(href)}">${inner}</a>` : inner
       },
-      // A block that is wider than its place is scrolled, also by keys.
+      // A block that is too wide can be scrolled, also by keyboard.
       code({ text }) {
         return `<pre tabindex="0"><code>${escapeText(text)}</code></pre>\n`
       },

@@ -13,13 +13,13 @@ export type Service =
   | 'promtool'
   | 'chromium'
 
-/** Installs what is missing, if it can, and returns the commands that are missing after that. */
+/** Installs missing packages if it can, and returns the commands that are still missing. */
 export function installServices(): readonly Service[]
 
-/** Where a service is, or an error that says how to get it. */
+/** The path of a service, or an error that states how to install it. */
 export function findService(service: Service): string
 
-/** What is printed where programs are missing. */
+/** The message about missing programs. */
 export function describeMissing(commands: readonly Service[]): string
 
 /** Installs all together, or one by one; returns a line for each that could not be installed. */

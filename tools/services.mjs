@@ -8,7 +8,7 @@ import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:f
 import { delimiter, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** Each command, and the Debian package that has it. */
+/** Each command and its Debian package. */
 const PACKAGES = {
   nginx: 'nginx-light',
   caddy: 'caddy',
@@ -40,7 +40,7 @@ export function installServices() {
   return left
 }
 
-/** Where a service is, or an error that says how to get it. */
+/** The path of a service, or an error that states how to install it. */
 export function findService(service) {
   const path = findOnPath(service)
   if (path !== undefined) return path
@@ -127,7 +127,7 @@ function aptGet(...args) {
   })
 }
 
-/** What apt-get says of its failure is in its stderr, not in the error of the call. */
+/** apt-get reports the reason of a failure in stderr, not in the error of the call. */
 function messageOf(error) {
   const stderr = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : ''
   return stderr === '' ? String(error) : stderr

@@ -1,4 +1,4 @@
-/** `node tools/sum-reports.mjs <report>…`: how many tests passed and failed in all of them. */
+/** `node tools/sum-reports.mjs <report>…`: prints how many tests passed and failed in total. */
 import { readFileSync } from 'node:fs'
 
 const reports = process.argv.slice(2).map((path) => JSON.parse(readFileSync(path, 'utf8')))

@@ -1,4 +1,4 @@
-/** Which tests run when; see test-tiers.mjs. */
+/** The tier of each test file; see test-tiers.mjs. */
 export type Tier = 'unit' | 'services' | 'e2e' | 'full'
 
 /** The end-to-end tests that `npm test` leaves to `npm run test:full`. */

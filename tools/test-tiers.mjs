@@ -1,5 +1,5 @@
 /**
- * Which tests run when. A test file is in one tier, and a rule finds it:
+ * Assigns each test file to one tier, which decides when it runs:
  *
  * - `e2e`: it is in `e2e/` and drives whole programs, or in `simulation/` or `test/` of a
  *   package: whole fleets and whole servers in one process, with very many calls.
@@ -16,7 +16,7 @@ import { join, posix } from 'node:path'
 const FOLDERS = ['packages', 'simulation', 'tools', 'e2e']
 const IGNORED = ['node_modules', 'dist']
 
-/** What starts services: a test that imports one of these, or a file that does, needs them. */
+/** Modules that start services: a test that imports one, directly or not, needs services. */
 const STARTS_SERVICES = /^tools\/(services\.mjs|redis\/|postgres\/)/
 
 const END_TO_END = /^(e2e|simulation|packages\/[^/]+\/test)\//
@@ -105,7 +105,7 @@ function createServiceCheck(root) {
   const check = (path) => {
     const found = known.get(path)
     if (found !== undefined) return found
-    // Two files that import each other would otherwise be looked at without end.
+    // Without this, two files that import each other would be an endless loop.
     known.set(path, false)
     const needs = STARTS_SERVICES.test(path) || importsOf(root, path).some(check)
     known.set(path, needs)

@@ -78,7 +78,7 @@ function objectOf({ shape, catchall }, context) {
 const quote = (value) => (typeof value === 'string' ? `'${value}'` : String(value))
 const inBrackets = (type) => (/[|]/.test(type) && !type.startsWith('{') ? `(${type})` : type)
 
-/** Left alone where it is the same: a newer file would make tsc build again what uses it. */
+/** An equal file is not rewritten: a newer one would make tsc rebuild its dependents. */
 function writeIfChanged(path, text) {
   if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text)
 }
@@ -88,7 +88,7 @@ async function main() {
     if (!entry.endsWith('.d.ts')) continue
     const own = entry.includes(sep) ? '"../api-types.js"' : '"./api-types.js"'
     const path = join(DIST, entry)
-    // Inferred types name the package that they come from.
+    // Inferred types name the package of their schema.
     writeIfChanged(path, readFileSync(path, 'utf8').replaceAll('"@sluice/api"', own))
   }
   writeIfChanged(join(DIST, 'api-types.d.ts'), clientTypes(await import(API.href)))

@@ -1,6 +1,6 @@
 /**
- * The sets of `conformance/formats`: one folder for each release that stored something in a form of
- * its own, named by that release.
+ * The sets of `conformance/formats`: one folder for each release that introduced a stored format,
+ * named by that release.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ export const FORMAT_SETS: readonly string[] = readdirSync(FOLDER)
   .filter((name) => NAME.test(name))
   .toSorted((a, b) => a.localeCompare(b, 'en', { numeric: true }))
 
-/** What is written now is in the form of this set; all others are only read. */
+/** The set of the format that is written now; all others are only read. */
 export const NEWEST_SET: string = FORMAT_SETS.at(-1) ?? ''
 
 export function setFolder(set: string): string {
@@ -25,7 +25,7 @@ export function readSetFile<Content>(set: string, file: string): Content {
   return JSON.parse(readFileSync(join(setFolder(set), file), 'utf8')) as Content
 }
 
-/** Throws where there is such a set: a set is never changed once it was written. */
+/** Throws if the set exists: a set is never changed once it was written. */
 export function makeSetFolder(set: string): string {
   if (!NAME.test(set)) {
     throw new Error(`the name of a set: found "${set}"; accepted: a release, such as 0.1.0`)

@@ -1,4 +1,4 @@
-/** A real PgBouncer before a Postgres of a test. */
+/** A real PgBouncer in front of a test Postgres. */
 import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,12 +11,12 @@ const HOST = '127.0.0.1'
 
 export interface PgBouncer {
   readonly port: number
-  /** The same database through this one. */
+  /** The URL of the same database through PgBouncer. */
   urlOf(url: string): string
   stop(): Promise<void>
 }
 
-/** A connection of the server is a client's for one transaction, so nothing outlives that. */
+/** By default a client has a server connection for one transaction, without session state. */
 export async function startPgBouncer(
   postgres: Pick<PostgresServer, 'port'>,
   poolMode: 'transaction' | 'session' = 'transaction',

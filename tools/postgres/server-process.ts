@@ -1,4 +1,4 @@
-/** A server process of a test: a log in a file, an end by its id, swept with this process. */
+/** A server process of a test: logs to a file, is killed by its id, and ends with this process. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { chownSync, closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { makeFolder, serverEnded, sweepServer } from '../redis/sweeper.mjs'
 const START_MS_MAX = 30_000
 const POLL_EVERY_MS = 10
 const OUTPUT_LENGTH_MAX = 100_000
-/** Who runs a server that refuses to run as root, the first that there is. */
+/** Users for a server that refuses to run as root; the first that exists is used. */
 const USERS = ['postgres', 'nobody']
 
 interface Owner {
@@ -25,7 +25,7 @@ export function findOwner(): Owner | undefined {
         Number(execFileSync('id', [flag, user], { stdio: ['ignore', 'pipe', 'ignore'] }))
       return { uid: idOf('-u'), gid: idOf('-g') }
     } catch {
-      // There is no such user; perhaps the next.
+      // There is no such user; try the next.
     }
   }
   throw new Error(`Found none of the users ${USERS.join(', ')}; Postgres does not run as root`)
@@ -43,7 +43,7 @@ export interface ProcessOptions {
   readonly command: string
   readonly args: readonly string[]
   readonly folder: string
-  /** Whether it answers by now. */
+  /** Whether the server answers. */
   readonly answers: () => boolean
 }
 
@@ -67,7 +67,7 @@ export class ServerProcess {
     return pid
   }
 
-  /** Settles once it answers. */
+  /** Resolves once the server answers. */
   async start(): Promise<void> {
     const { command, answers } = this.#options
     if (this.isRunning) throw new Error(`${command} runs already`)
@@ -82,9 +82,9 @@ export class ServerProcess {
     }
   }
 
-  /** Settles when it is gone. A stopped process is ended by SIGKILL alone. */
+  /** Resolves when the process is gone. Only SIGKILL ends a stopped process. */
   async end(signal: NodeJS.Signals): Promise<void> {
-    // This process must not end before it has seen that end.
+    // This process must not exit before the server has ended.
     this.#child?.ref()
     this.#child?.kill(signal)
     await this.#ended

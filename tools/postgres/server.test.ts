@@ -32,7 +32,7 @@ describe('a Postgres test server', () => {
   })
 
   test('answers no connection while it is paused, not even open ones', async () => {
-    // Time for the connection to be made, and to be seen in the middle of something.
+    // Time for the connection to be made, and to be in the middle of a query.
     const SLEEP_S = 4
     let isAnswered = false
     const answer = server.psql(`select pg_sleep(${SLEEP_S})`).then(() => {
@@ -66,7 +66,7 @@ test('PgBouncer assigns a connection for one transaction, so session state is lo
   const bouncer = await startPgBouncer(server)
   const url = bouncer.urlOf(server.url)
   expect(new URL(url).port).toBe(String(bouncer.port))
-  // Another client has it now.
+  // Another client has the connection now.
   expect(await server.psql('listen x', url)).toBe('')
   expect(await server.psql('select pg_listening_channels()', url)).toBe('x')
   await bouncer.stop()

@@ -1,6 +1,6 @@
 /**
- * Real Postgres for tests: each with its port and folder, on the loopback only, open to everybody
- * there, ended by its id. As root it runs as another user, since it refuses root.
+ * Real Postgres servers for tests: each with its own port and folder, on the loopback only, open to
+ * all local users, killed by its id. As root it runs as another user, since it refuses root.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import {
@@ -25,7 +25,7 @@ const START_TRIES_MAX = 5
 const END_MS_MAX = 30_000
 const LOOK_EVERY_MS = 5
 const PSQL_OUTPUT_MAX = 64 * 1024 * 1024
-/** Where Debian keeps what only a server needs, by version. */
+/** Where Debian keeps the server programs, by version. */
 const DEBIAN_FOLDER = '/usr/lib/postgresql'
 
 export interface PostgresOptions {
@@ -33,31 +33,31 @@ export interface PostgresOptions {
   readonly fsync?: boolean
   /** More settings, `name=value`. */
   readonly config?: readonly string[]
-  /** Files that only the server may read, by name; they lie in the folder above its data. */
+  /** Files that only the server may read, by name, in the folder above its data. */
   readonly files?: Readonly<Record<string, string>>
 }
 
 export interface PostgresServer {
   readonly port: number
   readonly host: string
-  /** Of the database `postgres`, as its superuser. */
+  /** The URL of the database `postgres`, as its superuser. */
   readonly url: string
-  /** Where its unix socket lies. */
+  /** The folder of its Unix socket. */
   readonly socketFolder: string
   readonly pid: number
   readonly isRunning: boolean
   /** Makes an empty database and returns its URL. */
   createDatabase(): Promise<string>
-  /** What psql prints for it, unaligned and without headers; its error thrown. */
+  /** The output of psql for a query, unaligned and without headers; throws its error. */
   psql(sql: string, url?: string): Promise<string>
-  /** A program of Postgres on one of its databases: `pg_dump` and the like. */
+  /** Runs a program of Postgres, such as `pg_dump`, on one of its databases. */
   run(program: string, ...args: readonly string[]): Promise<string>
-  /** Ends it as a crash would, also while paused. */
+  /** Kills it like a crash, even while it is paused. */
   kill(): Promise<void>
-  /** After `kill`: on the same port, with the same data. */
+  /** Starts it after `kill`, on the same port with the same data. */
   start(): Promise<void>
   restart(): Promise<void>
-  /** Stops it and all of its connections in their tracks: nothing is answered. */
+  /** Stops the processes of the server and its connections, so that nothing is answered. */
   pause(): void
   resume(): void
   /** Ends it and removes its folder. */
@@ -65,7 +65,7 @@ export interface PostgresServer {
   output(): string
 }
 
-/** Starts one on the loopback; settles once it answers. */
+/** Starts a server on the loopback; resolves once it answers. */
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   for (let tries = 1; ; tries += 1) {
     const server = new Server(options, await freePort())
@@ -80,7 +80,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
   }
 }
 
-/** A program of the server's: on the PATH, or where Debian has it. */
+/** Finds a server program on the PATH, or where Debian keeps it. */
 function findProgram(program: string): string {
   const versions = firstExisting(() => readdirSync(DEBIAN_FOLDER)) ?? []
   const newest = versions.toSorted((a, b) => Number(b) - Number(a))
@@ -173,13 +173,13 @@ class Server implements PostgresServer {
 
   async kill(): Promise<void> {
     if (!this.isRunning) return
-    // Once it is stopped it starts no more processes, and none is left out.
+    // A stopped server starts no more processes, so none is missed.
     signal(this.pid, 'SIGSTOP')
     await until(() => stateOf(this.pid) === STOPPED || !this.isRunning)
     const pids = this.isRunning ? this.pids() : []
     for (const pid of pids) signal(pid, 'SIGKILL')
     await this.#process.end('SIGKILL')
-    // Each holds the shared memory until it is gone, and a new server refuses to start beside it.
+    // Each process holds the shared memory until it ends; a new server refuses to start before.
     await until(() => pids.map(stateOf).every((state) => state === undefined || state === ENDED))
   }
 
@@ -202,7 +202,7 @@ class Server implements PostgresServer {
 
   async stop(): Promise<void> {
     if (this.isRunning) this.resume()
-    // Immediate: what it leaves is removed anyway, and its shared memory is given back.
+    // Immediate: its data is removed anyway, and its shared memory is released.
     await this.#process.end('SIGQUIT')
     rmSync(this.socketFolder, { recursive: true, force: true })
   }
@@ -222,13 +222,13 @@ class Server implements PostgresServer {
     return `postgres://${ADMIN}@${HOST}:${this.port}/${database}`
   }
 
-  /** Whether it does, and not another that has the port: the socket is its own. */
+  /** Whether this server answers, not another on the port: the socket is its own. */
   private answers(): boolean {
     const args = ['-q', '-h', this.socketFolder, '-p', String(this.port)]
     return firstExisting(() => execFileSync(findProgram('pg_isready'), args)) !== undefined
   }
 
-  /** Its own first, so that it starts no others meanwhile. */
+  /** The main process first, so that it starts no others meanwhile. */
   private pids(): readonly number[] {
     const children = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
     return [this.pid, ...children.trim().split(/\s+/).filter(Boolean).map(Number)]
@@ -239,9 +239,9 @@ class Server implements PostgresServer {
 const STOPPED = 'T'
 const ENDED = 'Z'
 
-/** Undefined: there is no such process any more. */
+/** Undefined if the process no longer exists. */
 function stateOf(pid: number): string | undefined {
-  // Its name comes before, in parentheses, and may itself have any in it.
+  // The name before it is in parentheses, and may itself contain parentheses.
   return firstExisting(() =>
     readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.charAt(0),
   )

@@ -1,7 +1,7 @@
 /*
- * Loaded into redis-server before the C library: its clock of the day, and no other, is as many
- * microseconds ahead as the file that SLUICE_CLOCK_FILE names says in its first eight bytes. The
- * file is mapped, so a change holds from the next look at the clock.
+ * Preloaded into redis-server: shifts its wall clock, and no other clock, by the number of
+ * microseconds in the first eight bytes of the file that SLUICE_CLOCK_FILE names. The file is
+ * mapped, so a change applies from the next read of the clock.
  */
 #include <fcntl.h>
 #include <stdint.h>

@@ -10,36 +10,36 @@ const SLOTS = 16_384
 export interface ClusterOptions {
   readonly primaries?: number
   readonly replicas?: number
-  /** How long a node may be silent before others call it failed; a failover takes twice that. */
+  /** How long a node may be silent before others mark it as failed; a failover takes twice that. */
   readonly nodeTimeoutMs?: number
   /** More arguments for every node. */
   readonly config?: readonly string[]
-  /** What starts each node. @default startRedis */
+  /** Starts each node. @default startRedis */
   readonly startNode?: (options: RedisOptions) => Promise<RedisServer>
 }
 
 export interface RedisCluster {
   /** `redis+cluster://` with all nodes. */
   readonly url: string
-  /** The first are primaries at the start, replicas follow. */
+  /** Primaries first, then replicas, as at the start. */
   readonly nodes: readonly RedisServer[]
-  /** The node that takes writes for a slot, by its own words. */
+  /** The node that reports itself as the primary of a slot. */
   primaryOf(slot: number): Promise<RedisServer>
   slotOf(key: string): Promise<number>
-  /** All primaries that run, by their own words. */
+  /** All running nodes that report themselves as primaries. */
   primaries(): Promise<readonly RedisServer[]>
-  /** Kills the primary of a slot and returns it; `start` brings it back, as a replica by then. */
+  /** Kills the primary of a slot and returns it; `start` restarts it, then as a replica. */
   killPrimary(slot: number): Promise<RedisServer>
-  /** Settles when another node has the slot and every node that runs knows; returns that node. */
+  /** Resolves to the new primary of the slot once every running node knows it. */
   waitForNewPrimary(slot: number, old: RedisServer): Promise<RedisServer>
-  /** Moves as many slots, and the keys in them, from one primary to another; returns which. */
+  /** Moves this many slots with their keys from one primary to another; returns the slots. */
   moveSlots(count: number, from: RedisServer, to: RedisServer): Promise<readonly number[]>
   /** Begins to move a slot: until it is finished, the old primary answers ASK for moved keys. */
   startSlotMove(slot: number, to: RedisServer): Promise<SlotMove>
   stop(): Promise<void>
 }
 
-/** Settles once every node finds the whole cluster well and every replica has its data. */
+/** Resolves once every node reports the cluster as ok and every replica has its data. */
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { primaries = 3, replicas = 3, startNode } = options
   const buses = await Promise.all(Array.from({ length: primaries + replicas }, freePort))
@@ -57,7 +57,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<RedisC
 function configOf(bus: number, { nodeTimeoutMs = 2000, config = [] }: ClusterOptions) {
   const enabled = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)]
   const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)]
-  // Redis waits 5 s for more replicas before it sends its data; here there are no others.
+  // Redis waits 5 s for more replicas before it sends its data; there are no others.
   return [...enabled, ...timeout, '--repl-diskless-sync-delay', '0', ...config]
 }
 
@@ -78,7 +78,7 @@ async function join(
       return node.call('CLUSTER', 'ADDSLOTSRANGE', String(first), String((last ?? SLOTS) - 1))
     }),
   )
-  // All with all: hearsay would bring them together as well, some seconds later.
+  // Every node meets every other: gossip would take some seconds longer.
   for (const [index, node] of nodes.entries()) {
     const others = nodes.slice(index + 1).map((other, offset) => {
       const bus = buses[index + 1 + offset]
@@ -107,7 +107,7 @@ async function join(
   await waitForData(nodes.slice(primaryCount))
 }
 
-/** One line of CLUSTER NODES: what a node knows of another, or of itself. */
+/** One line of CLUSTER NODES: what a node knows about another or itself. */
 interface ClusterNodeView {
   readonly id: string
   readonly flags: readonly string[]
@@ -130,7 +130,7 @@ async function viewOf(node: RedisServer): Promise<readonly ClusterNodeView[]> {
       flags: flags.split(','),
       primaryId,
       epoch: Number(epoch),
-      // In brackets stand slots on the move; they are still where they were.
+      // Slots in brackets are migrating; their owner has not changed yet.
       slots: slots
         .filter((range) => !range.startsWith('['))
         .map((range) => range.split('-').map(Number))
@@ -152,7 +152,7 @@ async function waitForAll(
 function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
   const running = () => nodes.filter((node) => node.isRunning && !node.isPaused)
 
-  /** What every node that runs says of itself. */
+  /** What every running node reports about itself. */
   async function selves() {
     const nodeViews = await Promise.all(
       running().map(async (node) => {
@@ -163,7 +163,7 @@ function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
     return nodeViews.flat().filter(({ primaryId }) => primaryId === '-')
   }
 
-  /** A primary that was away may not know yet that it is none: the later claim wins. */
+  /** A former primary that was down may not know its new role yet: the later epoch wins. */
   async function claimOf(slot: number) {
     const claims = (await selves()).filter((self) => hasSlot(self, slot))
     return claims.toSorted((a, b) => b.epoch - a.epoch)[0]

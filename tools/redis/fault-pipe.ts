@@ -1,14 +1,14 @@
 /** One direction of a connection through the fault proxy. */
 import type { Socket } from 'node:net'
 
-/** What may wait here before the sender is made to wait, as a full network does. */
+/** The most buffered bytes before the sender has to wait, as in a full network. */
 const WAITING_BYTES_MAX = 4 * 1024 * 1024
 
 export interface Faults {
   delayMs?: number
   jitterMs?: number
   slice?: { readonly bytes: number; readonly gapMs: number }
-  /** Bytes wait here. */
+  /** Bytes are held back. */
   isHeld?: boolean
   /** Bytes vanish, and so does the end of the connection. */
   isLost?: boolean
@@ -24,7 +24,7 @@ interface QueuedChunk {
 }
 
 export class FaultPipe {
-  /** Whether bytes are gone: what follows them would make no sense. */
+  /** Whether bytes were lost, so that later bytes would make no sense. */
   hasLost = false
   readonly #source: Socket
   readonly #target: Socket
@@ -53,13 +53,13 @@ export class FaultPipe {
     })
   }
 
-  /** A fault came or changed. */
+  /** Called when a fault begins or changes. */
   changed(): void {
     if (this.#faults().isLost && this.#queue.length > 0) this.lose()
     this.pump()
   }
 
-  /** All that waits goes on at once. */
+  /** Delivers all held bytes at once. */
   heal(): void {
     for (const queue of this.#queue) queue.due = 0
     this.#lastDue = 0
@@ -67,7 +67,7 @@ export class FaultPipe {
     this.pump()
   }
 
-  /** Counts for `bytesMax` from here. */
+  /** Starts counting for `bytesMax`. */
   startCount(): void {
     this.#delivered = 0
   }
@@ -84,7 +84,7 @@ export class FaultPipe {
     if (isLost) return this.lose()
     const kept = replace !== undefined && typeof chunk !== 'string' ? replace(chunk) : chunk
     const arrival = performance.now() + delayMs + Math.random() * jitterMs
-    // Never before what came before it: this is one connection, not packets.
+    // Never before earlier bytes: this is one connection, not packets.
     this.#lastDue = Math.max(this.#lastDue, arrival)
     this.#queue.push({ chunk: kept, due: this.#lastDue })
     this.#waitingBytes += kept.length

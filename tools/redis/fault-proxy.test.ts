@@ -5,12 +5,12 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.js'
 import { waitFor } from './wait-for.js'
 
-/** Long enough for bytes to pass here; a test that waits for nothing to come can only wait. */
+/** Long enough for bytes to pass: a test that expects none can only wait. */
 const A_WHILE_MS = 50
 
 let server: Server
 let proxy: FaultProxy
-/** All that came to the server. */
+/** All bytes that the server received. */
 let serverText = ''
 let peers: Socket[] = []
 
@@ -38,10 +38,10 @@ afterEach(async () => {
 
 interface Client {
   readonly socket: Socket
-  /** All that came back. */
+  /** All bytes that came back. */
   received(): string
   say(words: string): void
-  /** Why it ended: a code of an error, `end`, or nothing yet. */
+  /** Why it ended: an error code, `end`, or undefined while it is open. */
   ended(): string | undefined
 }
 

@@ -1,8 +1,8 @@
 /**
- * A network between a client and a server that breaks on demand, inside this process. Every fault
- * holds for connections that are open and for new ones, until `heal`; faults add up. Bytes keep
- * their order. What it cannot do: a connection to it is made at once, whatever the delay, and where
- * the server is down it is reset, not refused.
+ * A network between a client and a server that fails on demand, inside this process. Every fault
+ * applies to open and new connections until `heal`; faults add up. Bytes keep their order. Limits:
+ * a connection to it is made at once, whatever the delay, and if the server is down it is reset,
+ * not refused.
  */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import { FaultPipe, type Faults } from './fault-pipe.js'
 
 const HOST = '127.0.0.1'
 
-/** Which way bytes go. */
+/** The direction of bytes. */
 type Direction = 'to-server' | 'to-client' | 'both'
 
 export interface FaultProxy {
@@ -22,35 +22,35 @@ export interface FaultProxy {
   readonly address: string
   /** `redis://...`. */
   readonly url: string
-  /** Bytes arrive so much later, each way, plus a random part of the jitter. */
+  /** Delays bytes in each direction by this, plus a random part of the jitter. */
   delay(ms: number, jitterMs?: number): void
-  /** Bytes pass slowly: this many at once in each direction, with a gap between. */
+  /** Passes this many bytes at once in each direction, with a gap between. */
   slow(bytes: number, gapMs: number): void
-  /** Bytes wait, as in a network that is cut for a while; `heal` brings them, late. */
+  /** Holds bytes back, as in an interrupted network; `heal` delivers them late. */
   hold(direction?: Direction): void
   /**
-   * Bytes vanish and no end of a connection is told, as behind a router that forgot it. `heal`
-   * resets connections that lost something.
+   * Drops bytes and ends of connections, as behind a router that forgot them. `heal` resets
+   * connections that lost something.
    */
   blackhole(direction?: Direction): void
-  /** The same for connections that are open now, and for them alone: new ones are fine. */
+  /** The same, only for connections that are open now: new ones work. */
   forget(): void
-  /** Replies are replaced, by default with random bytes of the same length. */
+  /** Replaces replies, by default with random bytes of the same length. */
   garbage(replace?: (reply: Buffer) => Buffer): void
   /**
-   * Every connection is reset after so many more bytes of replies, counted from now. A reset right
-   * behind bytes is an end to some readers: libuv tells of one where both arrive together.
+   * Resets every connection after this many more bytes of replies. Some readers see a reset right
+   * after bytes as an end: libuv reports an end if both arrive together.
    */
   limitData(bytes: number): void
-  /** Resets all connections that are open; new ones are fine. */
+  /** Resets all open connections; new ones work. */
   cut(): void
-  /** New connections are refused; those that are open stay. */
+  /** Refuses new connections; open ones stay. */
   refuse(): void
   /** Ends all faults. */
   heal(): Promise<void>
-  /** How many are open now. */
+  /** The number of open connections. */
   connections(): number
-  /** How many there were since the start. */
+  /** The number of connections since the start. */
   accepted(): number
   stop(): Promise<void>
 }
@@ -61,7 +61,7 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
   return proxy
 }
 
-/** Connections look here before every byte, so a change holds for all of them at once. */
+/** Connections read this before every byte, so a change applies to all at once. */
 interface BothFaults {
   toServer: Faults
   toClient: Faults
@@ -198,7 +198,7 @@ class Connection {
     this.toClient = new FaultPipe(server, client, () => either(faults.toClient), reset)
   }
 
-  /** A client that ended its half is gone: clients of Redis do not half-close. */
+  /** A client that ended its half has gone: Redis clients do not half-close. */
   get hasClient(): boolean {
     return !this.#client.destroyed && !this.#client.readableEnded
   }

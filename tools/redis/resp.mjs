@@ -1,14 +1,14 @@
 /**
- * A few words with Redis, without a client: tests of clients must not lean on one. Every exchange
- * has a connection of its own, so a server that was killed and started anew answers again.
+ * Sends commands to Redis without a client library: tests of clients must not depend on one. Every
+ * exchange has its own connection, so that it works after a restart of the server.
  */
 import { connect } from 'node:net'
 
 const ANSWER_MS_MAX = 10_000
 
 /**
- * Sends all commands at once and returns their replies in order; an error that Redis replied is
- * returned as an Error in its place.
+ * Sends all commands at once and returns their replies in order; an error reply is returned as an
+ * Error in its place.
  */
 export function exchange(port, commands, host = '127.0.0.1') {
   if (commands.length === 0) return Promise.resolve([])
@@ -43,7 +43,7 @@ function encode(words) {
   return `*${words.length}\r\n${bulks.join('')}`
 }
 
-/** Adds the replies that are there whole, and returns where the last of them ends. */
+/** Adds all complete replies, and returns where the last of them ends. */
 function readReplies(bytes, replies) {
   let at = 0
   for (;;) {
@@ -54,7 +54,7 @@ function readReplies(bytes, replies) {
   }
 }
 
-/** The reply that starts at a place and where it ends; undefined while not all of it is there. */
+/** The reply that starts at an index, and its end; undefined while it is incomplete. */
 function readReply(bytes, start) {
   const line = bytes.indexOf('\r\n', start)
   if (line === -1) return undefined

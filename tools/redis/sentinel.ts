@@ -9,16 +9,16 @@ export interface SentinelOptions {
   readonly replicas?: number
   readonly sentinels?: number
   /**
-   * How long the primary may be silent before a sentinel calls it down. Replicas as well, which
-   * then cannot take over: less than a busy machine may keep a process waiting is too little.
+   * How long the primary may be silent before a sentinel considers it down. It applies to replicas
+   * too, which then cannot take over, so it must be longer than the stalls of a busy machine.
    */
   readonly downAfterMs?: number
   readonly failoverTimeoutMs?: number
   /** More arguments for the primary and the replicas. */
   readonly config?: readonly string[]
-  /** What clients of the sentinels must send; `url` does not have it. */
+  /** The password of the sentinels; not part of `url`. */
   readonly sentinelPassword?: string
-  /** What clients of the primary must send; `url` does not have it. */
+  /** The password of the primary; not part of `url`. */
   readonly password?: string
 }
 
@@ -26,24 +26,24 @@ export interface RedisSentinelSet {
   /** `redis+sentinel://` with all sentinels, and the name of the set. */
   readonly url: string
   readonly name: string
-  /** The first is the primary at the start. */
+  /** The primary first, as at the start. */
   readonly nodes: readonly RedisServer[]
   readonly sentinels: readonly RedisServer[]
-  /** The primary, as most sentinels see it. */
+  /** The primary according to most sentinels. */
   primary(): Promise<RedisServer>
-  /** Kills the primary and returns it; `start` brings it back, a replica after a while. */
+  /** Kills the primary and returns it; `start` restarts it, after a while as a replica. */
   killPrimary(): Promise<RedisServer>
-  /** Settles when most sentinels name another node, and that takes writes; returns it. */
+  /** Resolves to the new primary once most sentinels name it and it accepts writes. */
   waitForNewPrimary(old: RedisServer): Promise<RedisServer>
-  /** Has another node take over while the primary lives; settles as above. */
+  /** Makes another node take over while the primary lives; resolves as above. */
   failOver(): Promise<RedisServer>
   stop(): Promise<void>
 }
 
-/** Settles once every sentinel knows the others and the replicas, which have their data. */
+/** Resolves once every sentinel knows the others, and the replicas with their data. */
 export async function startSentinel(options: SentinelOptions = {}): Promise<RedisSentinelSet> {
   const { replicas = 1, sentinels: sentinelCount = 3, config = [] } = options
-  // Redis waits 5 s for more replicas before it sends its data; here there are no others.
+  // Redis waits 5 s for more replicas before it sends its data; there are no others.
   const ready = ['--repl-diskless-sync-delay', '0', ...config]
   const secret = options.password === undefined ? {} : { password: options.password }
   if (options.password !== undefined) ready.push('--masterauth', options.password)
@@ -70,7 +70,7 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Redi
   }
 }
 
-/** Sentinels that see it in the same moment all vote for themselves, and wait for long. */
+/** Sentinels that notice a failure at the same moment all vote for themselves, and wait long. */
 const APART_MS = 150
 
 function fileOf(primary: RedisServer, index: number, options: SentinelOptions): string {
@@ -89,7 +89,7 @@ const majorityOf = (count: number) => Math.floor(count / 2) + 1
 
 /**
  * Sentinels find each other through the primary, every 2 s; with shorter periods at once. They
- * also stand still for 30 s after the machine did for 2, which a busy one may.
+ * also pause for 30 s after a stall of 2 s, which a busy machine may have.
  */
 async function meet(sentinels: readonly RedisServer[], replicas: number): Promise<void> {
   const periods = ['publish-period', '100', 'ask-period', '200', 'info-period', '500']
@@ -111,7 +111,7 @@ async function viewOf(sentinel: RedisServer): Promise<ReadonlyMap<string, string
   return fieldsOf(await sentinel.call('SENTINEL', 'MASTER', NAME))
 }
 
-/** Whether one can take over: a node that was just started again is none at first. */
+/** Whether a replica can take over: a node that was just restarted is no replica at first. */
 async function hasReplica(sentinel: RedisServer): Promise<boolean> {
   const reply = await sentinel.call('SENTINEL', 'REPLICAS', NAME)
   const replicas = Array.isArray(reply) ? reply.map(fieldsOf) : []
@@ -163,11 +163,11 @@ function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[])
     waitForNewPrimary: (old) => waitFor('A new primary', () => newPrimary(old)),
     async failOver() {
       const old = await primary()
-      // The others may have been started again, and without their short periods.
+      // The others may have been restarted, without their short periods.
       const sentinel = sentinels.at(-1)
       if (sentinel === undefined) throw new Error('No sentinels')
-      // A sentinel gives up where the replica takes too long, and nobody but us tells it again. Or
-      // the old one takes over once more, because the new one is kept waiting by a busy machine.
+      // A sentinel gives up if the replica takes too long, and retries only on request. Or the old
+      // primary takes over again, because a busy machine delays the new one.
       return waitFor('A failover', async () => {
         const node = await newPrimary(old)
         if (node !== undefined) return node

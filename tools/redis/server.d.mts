@@ -1,22 +1,22 @@
 /** The types of `server.mjs`. */
 
 export interface RedisOptions {
-  /** Fixed, instead of a free one. */
+  /** The port. @default a free one */
   readonly port?: number
-  /** More arguments of redis-server; they win over those that are given anyway. */
+  /** More arguments of redis-server; they take precedence over the defaults. */
   readonly config?: readonly string[]
-  /** Where it keeps its files, which then stay; a folder of its own otherwise. */
+  /** The folder of its files, which then stay. @default a temporary folder */
   readonly folder?: string
   readonly env?: Readonly<Record<string, string>>
-  /** A configuration file that it may rewrite, by its text; Sentinel needs one. */
+  /** The text of a configuration file that the server may rewrite; Sentinel needs one. */
   readonly file?: string
-  /** What clients must send; stands in `url`, and `cli` sends it. */
+  /** The password; part of `url`, and sent by `cli`. */
   readonly password?: string
-  /** Another program that takes the same arguments, `valkey-server` for one. */
+  /** Another program with the same arguments, such as `valkey-server`. */
   readonly command?: string
 }
 
-/** A reply of RESP2, its texts read as UTF-8. */
+/** A RESP2 reply; strings are UTF-8. */
 export type Reply = string | number | null | Error | readonly Reply[]
 
 export interface RedisMemory {
@@ -34,41 +34,41 @@ export interface RedisServer {
   /** `redis://...`. */
   readonly url: string
   readonly folder: string
-  /** Another after `restart`; throws while none runs. */
+  /** The process id, which changes with `restart`; throws while no process runs. */
   readonly pid: number
   readonly isRunning: boolean
   readonly isPaused: boolean
-  /** One command; its reply as redis-cli prints it into a pipe, its error thrown. */
+  /** Sends one command; returns its reply as redis-cli prints it to a pipe, or throws its error. */
   cli(...words: readonly string[]): Promise<string>
-  /** One command; its reply, its error thrown. */
+  /** Sends one command; returns its reply, or throws its error. */
   call(...words: readonly string[]): Promise<Reply>
-  /** All commands at once on one connection; their replies in order, errors in their places. */
+  /** Sends all commands at once on one connection; returns replies and errors in order. */
   pipeline(commands: readonly (readonly string[])[]): Promise<readonly Reply[]>
   /** The fields of INFO. */
   info(section?: string): Promise<Readonly<Record<string, string>>>
   memory(): Promise<RedisMemory>
-  /** What the process has spent, user and system together; in steps of 10 ms. */
+  /** The CPU time of the process, user plus system, in steps of 10 ms. */
   cpuMs(): number
-  /** Ends it as a crash would, also while paused; settles when it is gone. */
+  /** Kills it like a crash, even while it is paused; resolves when it is gone. */
   kill(): Promise<void>
-  /** After `kill`, or after its own end: on the same port, in the same folder. */
+  /** Starts it after `kill` or a crash, on the same port and in the same folder. */
   start(): Promise<void>
-  /** `kill` and `start`: empty, unless `config` asks for persistence. */
+  /** `kill` and `start`: empty, unless `config` enables persistence. */
   restart(): Promise<void>
-  /** Stops it in its tracks: connections stay, nothing is answered. */
+  /** Stops the process: connections stay open, nothing is answered. */
   pause(): void
   resume(): void
   signal(name: NodeJS.Signals): void
-  /** `kill`, and removes its own folder. */
+  /** Kills it and removes its temporary folder. */
   stop(): Promise<void>
-  /** What it has written to its log so far. */
+  /** The content of its log. */
   output(): string
 }
 
-/** Starts one on the loopback; settles once it answers. */
+/** Starts a server on the loopback; resolves once it answers. */
 export function startRedis(options?: RedisOptions): Promise<RedisServer>
 
-/** The keys that would stay for ever. */
+/** The keys without expiry. */
 export function scanWithoutTtl(
   server: Pick<RedisServer, 'call' | 'pipeline'>,
 ): Promise<readonly string[]>

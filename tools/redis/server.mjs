@@ -1,6 +1,6 @@
 /**
- * Real redis-server processes for tests and benchmarks: each with its port and folder, on the
- * loopback only, without persistence unless asked, ended by its id. Plain JavaScript, because the
+ * Real redis-server processes for tests and benchmarks: each with its own port and folder, on the
+ * loopback only, without persistence by default, killed by its id. Plain JavaScript, because the
  * benchmarks run without a build; `server.d.mts` has the types.
  */
 import { spawn } from 'node:child_process'
@@ -67,7 +67,7 @@ class Server {
     return this.#child !== undefined
   }
 
-  /** Settles once it answers. */
+  /** Resolves once the server answers. */
   async start() {
     if (this.isRunning) throw new Error(`Redis on ${this.address} runs already`)
     this.spawn()
@@ -115,7 +115,7 @@ class Server {
     const port = ['--port', String(this.port), '--bind', HOST, '--protected-mode', 'yes']
     const place = ['--dir', this.folder, '--save', '', '--appendonly', 'no']
     const secret = password === undefined ? [] : ['--requirepass', password]
-    // The caller's come last and win.
+    // Arguments of the caller come last and take precedence.
     return [...written, ...port, ...place, ...secret, ...config]
   }
 
@@ -127,7 +127,7 @@ class Server {
     return join(this.folder, 'redis.conf')
   }
 
-  /** Whether it does, and not another that has the port. */
+  /** Whether this server answers, not another on the port. */
   async answers() {
     try {
       const [pong, info] = await this.pipeline([['PING'], ['INFO', 'server']])
@@ -137,7 +137,7 @@ class Server {
     }
   }
 
-  /** All commands on one connection, errors in their places. */
+  /** Sends all commands on one connection; errors are in their places. */
   async pipeline(commands) {
     const { password } = this.#options
     if (password === undefined) return exchange(this.port, commands)
@@ -156,9 +156,9 @@ class Server {
   }
 
   async kill() {
-    // This process must not end before it has seen that end.
+    // This process must not exit before the server has ended.
     this.#child?.ref()
-    // A stopped process is ended by this signal alone.
+    // Only this signal ends a stopped process.
     this.signal('SIGKILL')
     await this.#ended
   }
@@ -198,7 +198,7 @@ class Server {
   }
 
   cpuMs() {
-    // The name in parentheses may have spaces; the fields after it are counted from the third.
+    // The name in parentheses may contain spaces; the fields after it start with the third.
     const stat = readFileSync(`/proc/${this.pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     return (Number(fields[11]) + Number(fields[12])) * TICK_MS

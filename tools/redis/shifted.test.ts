@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** How far its clock is ahead of this process', as a range: the answer takes a while. */
+/** How far its clock is ahead of ours, as a range: the answer takes a while. */
 async function aheadMs(ask: () => Promise<string>): Promise<readonly [number, number]> {
   const before = Date.now()
   const [seconds, microseconds] = (await ask()).split('\n')

@@ -1,4 +1,4 @@
-/** A real redis-server whose clock can be set, forth and back, while it runs. */
+/** A real redis-server whose clock can be set forward and back while it runs. */
 import { execFile } from 'node:child_process'
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
 import { makeFolder } from './sweeper.mjs'
 
 export interface ShiftedRedis extends RedisServer {
-  /** How far its clock is ahead of the machine's from now on, also after `restart`. */
+  /** Sets how far its clock is ahead of the machine's, also after `restart`. */
   shiftClock(ms: number): void
 }
 
@@ -19,7 +19,7 @@ export async function startShiftedRedis(options: RedisOptions = {}): Promise<Shi
   return Object.assign(server, { shiftClock: (ms: number) => setClock(file, ms) })
 }
 
-/** The environment of a program whose clock is so far ahead of the machine's. */
+/** The environment of a program whose clock is this far ahead of the machine's. */
 export async function shiftedClockEnv(ms: number): Promise<Readonly<Record<string, string>>> {
   return (await makeClock(ms)).env
 }
@@ -44,7 +44,7 @@ async function compileShim(): Promise<string> {
   return library
 }
 
-/** In place: the server has the file mapped, and would end where its bytes are gone. */
+/** Written in place: the server has the file mapped, and would crash if it were truncated. */
 function setClock(file: string, ms: number): void {
   const mapped = openSync(file, 'r+')
   writeSync(mapped, bytesOf(ms), 0, 8, 0)

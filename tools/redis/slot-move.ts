@@ -8,13 +8,13 @@ export interface SlotMove {
   readonly slot: number
   readonly from: RedisServer
   readonly to: RedisServer
-  /** Moves some keys, by default all; returns how many there were to move. */
+  /** Moves some keys, by default all; returns how many were moved. */
   moveKeys(count?: number): Promise<number>
-  /** Moves the keys that are left, and gives the slot to its new primary. */
+  /** Moves the remaining keys, and assigns the slot to its new primary. */
   finish(): Promise<void>
 }
 
-/** From now on the old primary answers ASK for keys that it does not have. */
+/** Starts the move: from now on the old primary answers ASK for keys that it does not have. */
 export async function startSlotMove(
   slot: number,
   from: RedisServer,
@@ -24,7 +24,7 @@ export async function startSlotMove(
   const [fromId, toId] = await Promise.all([from, to].map((node) => node.cli('CLUSTER', 'MYID')))
   const setSlot = (node: RedisServer, ...how: readonly string[]) =>
     node.call('CLUSTER', 'SETSLOT', String(slot), ...how)
-  // The new one first: the old one sends clients there at once.
+  // The new primary first: the old one redirects clients to it at once.
   await setSlot(to, 'IMPORTING', fromId ?? '')
   await setSlot(from, 'MIGRATING', toId ?? '')
 
@@ -49,7 +49,7 @@ export async function startSlotMove(
     moveKeys,
     async finish() {
       await moveKeys()
-      // The new one first again, so that the slot always has an owner.
+      // The new primary first again, so that the slot always has an owner.
       const others = primaries.filter((node) => node !== from && node !== to)
       for (const node of [to, from, ...others]) await setSlot(node, 'NODE', toId ?? '')
     },

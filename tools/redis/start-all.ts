@@ -1,7 +1,7 @@
 import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
 import { waitFor } from './wait-for.js'
 
-/** Starts them side by side; if one fails, none stays. */
+/** Starts all in parallel; if one fails, all are stopped. */
 export async function startAll(
   options: readonly RedisOptions[],
   startOne: (one: RedisOptions) => Promise<RedisServer> = startRedis,
@@ -18,7 +18,7 @@ export async function stopAll(servers: readonly RedisServer[]): Promise<void> {
   await Promise.all(servers.map((server) => server.stop()))
 }
 
-/** Waits until replicas have got all that their primary had. */
+/** Waits until replicas have received all data of their primary. */
 export async function waitForData(replicas: readonly RedisServer[]): Promise<void> {
   await waitFor('Replicas that have their data', async () => {
     const infos = await Promise.all(replicas.map((replica) => replica.info('replication')))

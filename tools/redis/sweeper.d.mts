@@ -1,8 +1,8 @@
-/** A folder of its own, removed with this process at the latest. */
+/** Creates a folder that is removed with this process at the latest. */
 export function makeFolder(prefix?: string): string
 
-/** Ends the server with this process at the latest. */
+/** Kills the server with this process at the latest. */
 export function sweepServer(pid: number): void
 
-/** Its id may be somebody else's soon. */
+/** Unregisters a process: its id may soon belong to another one. */
 export function serverEnded(pid: number): void

@@ -1,14 +1,14 @@
 /**
- * Ends what a process leaves behind, however it ends: a handler of its own would not run where it
- * is killed. A shell waits for the end of its input, which comes with the end of this process, and
- * then kills the servers and removes the folders it was told of.
+ * Removes what this process leaves behind, however it ends: an exit handler would not run after a
+ * kill. A shell waits for the end of its input, which closes with this process, and then kills the
+ * registered servers and removes the registered folders.
  */
 import { spawn } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Nothing but its input ends it: a terminal's Ctrl-C reaches every process that it started. */
+/** Only the end of its input ends it: Ctrl-C reaches every process of a terminal. */
 const SCRIPT = `trap '' INT TERM HUP
 servers=' ' folders=''
 while read -r what value; do
@@ -33,7 +33,7 @@ function send(what, value) {
     })
     shell.unref()
     shell.stdin.unref()
-    // Without its shell the process still works; it only is not swept after.
+    // Without the shell this process still works, but nothing cleans up after it.
     shell.on('error', () => {})
     shell.stdin.on('error', () => {})
   }
@@ -44,12 +44,12 @@ export function sweepServer(pid) {
   send('server', pid)
 }
 
-/** Its id may soon belong to another process. */
+/** Unregisters a process: its id may soon belong to another one. */
 export function serverEnded(pid) {
   send('ended', pid)
 }
 
-/** A folder of its own, removed with this process at the latest. */
+/** Creates a folder that is removed with this process at the latest. */
 export function makeFolder(prefix = 'sluice-redis-') {
   const folder = mkdtempSync(join(tmpdir(), prefix))
   send('folder', folder)

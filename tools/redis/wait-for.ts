@@ -4,8 +4,8 @@ const WAIT_MS_MAX = 45_000
 const POLL_EVERY_MS = 20
 
 /**
- * Waits until something is there and returns it. What is looked at may be down for a moment: an
- * error is a no, told if it never becomes a yes.
+ * Polls until a value is defined and returns it. The server may be down for a moment: an error
+ * counts as undefined, and is reported if the wait times out.
  */
 export async function waitFor<Found>(
   what: string,

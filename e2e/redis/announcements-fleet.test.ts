@@ -66,7 +66,7 @@ async function expectRemembered({ limiter }: Node, call: typeof ann): Promise<vo
   expect(await limiter.check(call)).toMatchObject({ allowed: false, source: 'deny-cache' })
 }
 
-/** Until then every refusal is a remembered one, which nothing else could end. */
+/** Waits for the announcement; until then every refusal comes from the deny cache. */
 const admits = ({ limiter }: Node, call: typeof ann) =>
   waitFor('an admission', async () => {
     const { allowed, source } = await limiter.check(call)

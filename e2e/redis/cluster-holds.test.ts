@@ -9,7 +9,7 @@ import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 
 /** `npm run test:long` runs the number of rounds that the published guarantee is based on. */
 const ROUNDS = Number(process.env['SLUICE_RUNS'] ?? '1') > 1 ? 1000 : 40
-/** Units are held for less than this; every window here is a year. */
+/** Units are held for less than this; every window of these tests is a year. */
 const HOLD_MS = 5000
 const SOON = { timeout: 20_000 }
 
@@ -50,7 +50,7 @@ async function startNodes(count: number, rules: readonly unknown[], denyCacheMs?
   return nodes
 }
 
-/** So many calls at once, spread over the nodes in turn. */
+/** Makes this many calls at once, spread over the nodes in turn. */
 function burst(
   nodes: readonly Limiter[],
   calls: number,
@@ -77,7 +77,7 @@ describe('a caller within its limit', () => {
       const decisions = await burst(nodes, 200, { user, ip: `203.0.113.${round}` })
       expect(admitted(decisions)).toBe(30)
       const byUser = decisions.filter(({ allowed, rule }) => !allowed && rule === 'users')
-      // The user has 20 left, so whatever refuses it is held, and over in a moment.
+      // The user has 20 left, so only held units refuse it, for a moment.
       for (const { retryAfterMs } of byUser) expect(retryAfterMs).toBeLessThanOrEqual(HOLD_MS)
       const next = await Promise.all(
         nodes.map((node, n) =>

@@ -21,7 +21,7 @@ export interface NodeResult {
   readonly perSecond: number
 }
 
-/** Starts them, lets them begin together, and waits for all. */
+/** Starts the nodes, lets them begin together, and waits for all. */
 export async function runNodes(count: number, task: NodeTask): Promise<readonly NodeResult[]> {
   const nodes = Array.from({ length: count }, () => startNode(task))
   try {

@@ -46,7 +46,7 @@ afterEach(() => Promise.all([nodeA.close(), nodeB.close()]))
 
 type CallWithCost = typeof call & { readonly cost?: number }
 
-/** Refused by the store, and then from memory, unless the memory was over by then. */
+/** Refused by the store, and then by the deny cache, unless its entry expired before. */
 async function expectRefusedByA(first: CallWithCost, then = first): Promise<void> {
   let storeMs = performance.now()
   const { allowed, source } = await nodeA.check(first)
@@ -61,8 +61,8 @@ async function expectRefusedByA(first: CallWithCost, then = first): Promise<void
 }
 
 /**
- * How long after `change` began the last remembered refusal was requested. A slow machine asks
- * later, but an entry never answers when it has expired.
+ * How long after `change` began the last remembered refusal was requested. A slow machine requests
+ * later, but an expired entry never answers.
  */
 async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
   const startedMs = performance.now()

@@ -114,7 +114,7 @@ async function openAll(
   return all
 }
 
-/** The clock of all contestants. It stands still while they answer. */
+/** The clock of all limiters. It stands still while they answer. */
 class TimeKeeper {
   readonly #clock: ManualClock
   #retryMs = 0

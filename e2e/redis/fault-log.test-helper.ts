@@ -25,7 +25,7 @@ export interface Row extends CallKey {
   readonly allowed: boolean
   /** Whether `postures` match the rules of the call. */
   readonly isRight: boolean
-  /** The timestamp of its first counter; -1 if the store was not asked. */
+  /** The partition of its first counter; -1 if the store received no request. */
   readonly partition: number
 }
 

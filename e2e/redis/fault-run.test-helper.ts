@@ -24,7 +24,7 @@ import { DecisionLog } from './fault-log.test-helper.js'
 import { DEADLINE_MS, type Nodes, openNodes } from './fault-nodes.test-helper.js'
 import { compareStored, type StoredComparison } from './fault-stored.test-helper.js'
 
-/** `npm run test:faults -- <times>` makes faults last so many times longer, with more seeds. */
+/** `npm run test:faults -- <times>` makes faults last this many times longer, with more seeds. */
 export const TIMES = Number(process.env['SLUICE_FAULTS'] ?? '1')
 export const TEST_MS_MAX = 180_000 * Math.max(1, TIMES)
 
@@ -34,7 +34,7 @@ const AFTER_MS = 1000
 /** The sample that shows whether decisions are exact again. */
 const WINDOW_MS = 200
 const POLL_EVERY_MS = 25
-/** Longer than any fault here and the noise after it, times the rate. */
+/** Longer than any fault and the noise after it, times the rate. */
 const LOG_CAPACITY = Math.ceil(200_000 * Math.max(1, TIMES))
 
 export interface FaultOptions {
@@ -53,7 +53,7 @@ export interface FaultOptions {
   readonly fault: (run: FaultRun) => Promise<void>
   /** How many times data may be lost: each time callers may get their limits again. @default 0 */
   readonly losses?: number
-  /** Exact again within so many milliseconds after the fault. @default 1000 */
+  /** Exact again within this many milliseconds after the fault. @default 1000 */
   readonly recoveryMs?: number
   /** Whether decisions by posture are expected; otherwise there must be none. @default true */
   readonly degrades?: boolean
@@ -73,7 +73,7 @@ export interface FaultFigures extends Latency, Recovery, StoredComparison {
   readonly heapGrowth: number
   /** The longest queue of any node. */
   readonly queuedTakes: number
-  /** The smallest fleet that each node saw: a node without heartbeats is not part of it. */
+  /** The smallest fleet that each node knew: a node without heartbeats is not part of it. */
   readonly fleetSizes: readonly number[]
   readonly log: DecisionLog
   readonly nodes: Nodes

@@ -133,8 +133,8 @@ describe.each([
       const { longestMs, mostWithin } = afterSteps(admissions, name, stepsMs)
       figures.push(`${name} after ${Math.round(longestMs)} ms, ${mostWithin} of ${most} + ${MAX}`)
       expect(mostWithin, name).toBeLessThanOrEqual(most + MAX)
-      // A refusal may be remembered for a second before the store is asked. A busy machine may be
-      // late in addition; a caller that is locked out would wait for an hour.
+      // A refusal may be remembered for a second before the store decides again. A busy machine may
+      // be late in addition; a caller that is locked out would wait for an hour.
       expect(longestMs, name).toBeLessThanOrEqual(waitMs + 1000 + SLACK_MS + stalledMs)
     }
     process.stdout.write(

@@ -49,7 +49,7 @@ export async function startRespShim(port: number): Promise<RespShim> {
   return shim
 }
 
-/** Replies keep the order of the commands, whoever sends them. */
+/** Replies keep the order of the commands, from Redis or from the shim. */
 function serve(client: Socket, server: Socket, interject: Interject): void {
   const replies: (Buffer | undefined)[] = []
   const waiting: number[] = []

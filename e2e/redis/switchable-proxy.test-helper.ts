@@ -72,7 +72,7 @@ function forward(pair: Pair, from: Socket, to: Socket): void {
   from.on('error', () => {})
   from.on('close', () => {
     if (!pair.isFrozen) to.resetAndDestroy()
-    // A client that gives up a dead connection is gone, whatever the server thinks.
+    // A client that gives up a dead connection has gone, even if the server has not noticed.
     else if (from === pair.client) pair.server.destroy()
   })
 }

@@ -33,7 +33,7 @@ export async function openSession(): Promise<void> {
   }
 }
 
-/** 429: someone at this address guesses tokens. A valid token is still accepted, so ask for one. */
+/** 429: a client at this address guesses tokens; a valid token from the login still works. */
 const LOGGED_OUT_STATUSES: readonly number[] = [401, 429]
 
 export async function signIn(token: string): Promise<void> {

@@ -474,7 +474,7 @@ function remainingMs(deadlineMs: number, waitedMs: number): number {
   return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }
 
-/** The store's time is not finite before its first answer; the wall clock stands in. */
+/** The store's time is not finite before its first answer; then the wall clock is used. */
 function finiteOr(time: number, wallUs: () => number): number {
   return Number.isFinite(time) ? Math.floor(time) : wallUs()
 }

@@ -11,7 +11,7 @@ import { type ManualClock, manualClock } from './testing/index.js'
 
 /**
  * The fate of one take. `ran`: charged, but not answered in time. `lost`: not charged and not
- * answered. The late answer tells both apart.
+ * answered. The late answer distinguishes both.
  */
 export type Fate = 'answer' | 'not-run' | 'ran' | 'lost'
 

@@ -1,4 +1,4 @@
-/** A whole server in the test's process, before an upstream that the test writes. */
+/** A whole server in the process of the test, in front of an upstream of the test. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,7 +13,7 @@ export interface TestServer extends RunningServer {
   readonly gatewayPort: number
   readonly apiPort: number
   readonly adminPort: number
-  /** What reached the upstream. */
+  /** Requests that reached the upstream. */
   readonly calls: UpstreamCall[]
   readonly lines: MemoryLog['lines']
   readonly folder: string

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type Drainable, drain } from './shutdown.js'
 
-/** A part with so many calls under way at each moment, and a log of what was done to it. */
+/** A drainable part with the given number of calls over time, and a log of its operations. */
 function world(underWay: (nowMs: number) => number) {
   const done: string[] = []
   let nowMs = 0

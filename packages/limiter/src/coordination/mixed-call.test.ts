@@ -27,7 +27,7 @@ const stored = { ...OUTCOME, granted: 1, remaining: 3 }
 
 const WAIT_MS = 20
 
-/** A draw that was not answered in time, and whether its call was let pass. */
+/** A draw that was not answered in time, and whether its call was admitted. */
 function silentDraw(silence: Silence) {
   const draw = { silence, isAdmitted: false, onAdmitted: () => void (draw.isAdmitted = true) }
   return draw

@@ -1,4 +1,4 @@
-/** The result of one algorithm as stacked columns, told apart by colour and by pattern. */
+/** The result of one algorithm as stacked columns, distinguished by colour and by pattern. */
 import { count } from '../../format.js'
 import { Loading } from '../../ui/index.js'
 import type { Algorithm, Span, SimulatedLimit } from './calls.js'

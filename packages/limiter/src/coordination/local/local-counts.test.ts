@@ -127,7 +127,7 @@ describe('LocalCounts', () => {
     expect(take().staleMs).toBe(40)
     store.delayMs = 10
     await time.advance(25)
-    // The round of 50 is under way.
+    // The round of 50 is in flight.
     expect(take().staleMs).toBe(65)
     await time.advance(15)
     expect(take().staleMs).toBe(30)

@@ -26,7 +26,7 @@ interface Decided extends Call {
   readonly isCrossing: boolean
 }
 
-/** How these calls were decided, in that order; `before` each, a test may change the world. */
+/** How these calls were decided, in that order; `before` runs before each. */
 async function decide(
   fleet: Fleet,
   of: CompiledLimit,
@@ -56,7 +56,7 @@ async function decide(
   return decided.toSorted((a, b) => a.atMs - b.atMs)
 }
 
-/** What was admitted of these calls. */
+/** The admitted ones of these calls. */
 async function admit(...world: Parameters<typeof decide>): Promise<readonly Decided[]> {
   return (await decide(...world)).filter(({ outcome }) => outcome.granted > 0)
 }
@@ -76,7 +76,7 @@ function mostWithin(calls: readonly Call[], spanMs: number): number {
   return most
 }
 
-/** What a bucket that counts everything at once would have owed at worst. */
+/** The largest debt of a bucket that counts everything at once. */
 function excessOf(admitted: readonly Call[], { limit }: CompiledLimit): number {
   let used = 0
   let lastMs = 0
@@ -90,8 +90,8 @@ function excessOf(admitted: readonly Call[], { limit }: CompiledLimit): number {
 }
 
 /**
- * (n - 1) * max, and what nodes had under way to the store when its first answer for the caller let
- * them decide by themselves.
+ * (n - 1) * max, plus what nodes had in flight to the store when its first answer for the caller
+ * let them decide by themselves.
  */
 function mostOf(admitted: readonly Decided[], nodes: number, max: number): number {
   return (nodes - 1) * max + sum(admitted.filter(({ isCrossing }) => isCrossing))
@@ -126,7 +126,7 @@ describe('fleets that merge counts', () => {
       expect(admitted.length - 100).toBe(tooMuch)
       expect(tooMuch).toBeLessThanOrEqual(most)
       expect(Math.max(...admitted.map(({ atMs }) => atMs))).toBeLessThan(300)
-      // Measured by the nodes themselves, against the store's truth.
+      // Measured by the nodes themselves, against the counts of the store.
       expect(overAdmitted(fleet)).toBe(tooMuch)
       expect(fleet.state(takeOf(of))).toMatchObject({ count: admitted.length })
     },
@@ -214,7 +214,7 @@ describe('partitions', () => {
       const times = admitted.flatMap(({ atMs }) => (atMs >= 15_000 ? atMs : []))
       const gaps = [15_000, ...times].map((atMs, i) => (times[i] ?? 25_000) - atMs)
       expect(Math.max(...gaps)).toBeLessThanOrEqual((debt / 100) * 1000 + 200)
-      // And then it is the rate again: no more than that, the debt and what one interval brings.
+      // Then at most the rate, the debt and the calls of one interval.
       expect(times.length).toBeLessThanOrEqual(1000 + 200 + 5 * 100)
     },
   )

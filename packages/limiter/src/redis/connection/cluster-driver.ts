@@ -25,7 +25,7 @@ const CLUSTER_SLOTS = wordsCommand(['CLUSTER', 'SLOTS'])
 
 /** Redis recommends at most 1,000 nodes for a Cluster. */
 const CONNECTIONS_MAX = 1024
-/** After this time without an answer the next node is asked too. */
+/** After this time without an answer the next node is queried too. */
 const NEXT_AFTER_MS = 150
 /** A node without slots is dropped after this many consecutive answers that do not name it. */
 const ABSENCES_MAX = 3
@@ -36,7 +36,7 @@ interface ClusterNode {
   readonly connection: NodeConnection
   /** Consecutive answers that did not name it as a primary, since it was last used. */
   absences: number
-  /** Whether it owes an answer about the slots; it is not asked again until then. */
+  /** Whether it owes an answer about the slots; it is not queried again until then. */
   isPolled: boolean
 }
 
@@ -125,7 +125,7 @@ export class ClusterDriver implements RedisDriver {
     const connection = new NodeConnection(endpoint, this.#handshake, this.#deps, {
       ready: (ready) => {
         if (this.#primaries.has(ready)) this.#listeners.ready(ready)
-        // It may be the first node that can be asked.
+        // It may be the first node that can be queried.
         if (!this.#isWhole) this.#topologyPoll.pollSoon()
       },
       lost: () => this.#topologyPoll.pollSoon(),
@@ -137,7 +137,7 @@ export class ClusterDriver implements RedisDriver {
   }
 
   /**
-   * Asks one node after the other until one answers; all of them at once would be too much load.
+   * Queries one node after the other until one answers; all of them at once would be too much load.
    */
   private pollTopology(done: () => void): void {
     const nodes = this.pollable()
@@ -231,7 +231,7 @@ export class ClusterDriver implements RedisDriver {
 
   /**
    * Closes connections to replicas and to nodes that left. A node that gave its slots away still
-   * owes replies, and a node that will receive slots is asked before it has them, so both stay a
+   * owes replies, and a node that will receive slots is queried before it has them, so both stay a
    * while.
    */
   private closeAbsent(): void {

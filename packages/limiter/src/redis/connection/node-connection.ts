@@ -29,7 +29,7 @@ export interface ConnectionDeps {
 
 /** The most writes with outstanding replies; senders have smaller bounds of their own. */
 const PENDING_MAX = 1024
-/** The pause before a node that cannot be used yet is asked again. */
+/** The pause before a node that cannot be used yet is tried again. */
 const HANDSHAKE_RETRY_MS = 100
 /** How many different problems are reported until the node is ready again, each once. */
 const PROBLEMS_MAX = 8

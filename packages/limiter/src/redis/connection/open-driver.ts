@@ -106,7 +106,7 @@ export function requireIoredis(version: string | undefined): void {
     .exec(version ?? '')
     ?.slice(1)
     .map(Number)
-  // The version cannot be read in a bundle, which is no mistake.
+  // The version cannot be read in a bundle, which is not an error.
   if (numbers === undefined) return
   const differing = IOREDIS_MIN.findIndex((least, place) => numbers[place] !== least)
   if (differing === -1 || (numbers[differing] ?? 0) > (IOREDIS_MIN[differing] ?? 0)) return

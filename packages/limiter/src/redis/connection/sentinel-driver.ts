@@ -134,7 +134,7 @@ export class SentinelDriver implements RedisDriver {
     await waitForSockets()
   }
 
-  /** Asks all sentinels, and believes the one that knows of the latest failover. */
+  /** Queries all sentinels, and uses the answer with the latest failover. */
   private pollSentinels(done: () => void): void {
     const reports: PrimaryReport[] = []
     let open = 0
@@ -166,7 +166,7 @@ export class SentinelDriver implements RedisDriver {
     else this.#timer = setTimeout(finish, ANSWER_MS)
   }
 
-  /** A sentinel that owes an answer is not asked again, but reconnected after a while. */
+  /** A sentinel that owes an answer is not queried again, but reconnected after a while. */
   private pollable(): readonly Sentinel[] {
     return this.#sentinels.filter((sentinel) => {
       const { connection } = sentinel

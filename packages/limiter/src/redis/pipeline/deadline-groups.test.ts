@@ -4,7 +4,7 @@ import { PartitionOp } from '../request/partition-op.js'
 
 const NOW_MS = 1000
 
-/** Operations with so many milliseconds left. */
+/** Operations with this many milliseconds left. */
 function opsLeft(...leftMs: readonly number[]): readonly PartitionOp[] {
   return leftMs.map((left) => {
     const deadlineAtMs = NOW_MS + left

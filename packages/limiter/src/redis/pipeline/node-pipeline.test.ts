@@ -183,7 +183,7 @@ describe('an idle node', () => {
 })
 
 describe('a silent connection', () => {
-  /** Sends takes for so long without an answer. */
+  /** Sends takes for this long without an answer. */
   async function ask({ add }: ReturnType<typeof open>, ms: number): Promise<void> {
     for (let i = 0; i < ms; i += 10) {
       const op = add()

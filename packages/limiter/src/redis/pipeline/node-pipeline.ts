@@ -14,11 +14,11 @@ import { StoreClock } from '../server/store-clock.js'
 
 /** A connection that has been silent this long although it owes a reply is considered dead. */
 const DEAD_AFTER_MS = 2000
-/** An idle node is asked for its time this often, because clocks drift. */
+/** How often an idle node receives TIME, because clocks drift. */
 const TIME_EVERY_MS = 1000
 /** How often the pipeline checks whether that is due. */
 const IDLE_CHECK_MS = TIME_EVERY_MS / 4
-/** The pause before a node whose time is not known is asked for it again. */
+/** The pause before TIME is sent again to a node whose time is not known. */
 const TIME_RETRY_MS = 250
 
 export interface NodePipelineDeps {

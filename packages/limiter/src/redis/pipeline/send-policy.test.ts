@@ -11,13 +11,13 @@ function opened(wayMs = WAY_MS): SendPolicy {
   return policy
 }
 
-/** Answers a sent batch after so long. */
+/** Answers a sent batch after this time. */
 function answer(policy: SendPolicy, batch: SentBatch, afterMs: number, storeUs?: number): void {
   policy.onAnswered(batch, batch.sentMs + afterMs, storeUs)
   policy.onCompleted(batch)
 }
 
-/** Sends so many batches of one take in turn, each answered after so long. */
+/** Sends this many batches of one take in turn, each answered after this time. */
 function exchange(policy: SendPolicy, count: number, roundTripMs: number, fromMs = 0): void {
   for (let i = 0; i < count; i++) {
     answer(policy, policy.onSent(1, 1, fromMs + i * roundTripMs), roundTripMs)
@@ -200,7 +200,7 @@ describe('while other clients keep Redis busy', () => {
 })
 
 describe('the measured time of a take', () => {
-  /** Pairs of batches of 100 takes in flight together, of which the first took so long. */
+  /** Pairs of batches of 100 takes in flight together, of which the first took this time. */
   function exchangePairs(policy: SendPolicy, pairs: number, firstUs: number): void {
     for (let i = 0; i < pairs; i++) {
       const atMs = i * 10

@@ -25,7 +25,7 @@ beforeAll(async () => {
 beforeEach(() => redis.client.flushall())
 afterAll(() => redis.stop())
 
-/** One take per batch, so many microseconds apart. */
+/** One take per batch, this many microseconds apart. */
 function takes(from: number, count: number, everyUs: number): readonly Batch[] {
   return Array.from({ length: count }, (_, n) => ({
     ops: [takeOf(key, limit)],

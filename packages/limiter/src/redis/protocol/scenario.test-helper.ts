@@ -31,7 +31,7 @@ export interface ScenarioOptions {
   readonly batches: number
   readonly dice: Dice
   /**
-   * Pauses of at most so many microseconds and small amounts, mostly takes, so that a log grows
+   * Pauses of at most this many microseconds and small amounts, mostly takes, so that a log grows
    * long. Otherwise everything happens often.
    */
   readonly paceUs?: number

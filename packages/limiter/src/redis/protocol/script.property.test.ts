@@ -35,7 +35,7 @@ import {
 
 /**
  * The memory store drops an expired state when it finds it, and Redis when its key expires; both
- * are allowed to. Here the memory store drops nothing.
+ * are allowed to. In this test the memory store drops nothing.
  */
 vi.mock('../../memory/counters.js', () => {
   interface Kept {

@@ -1,7 +1,7 @@
 /**
  * Decides one call on a Redis Cluster, where a script sees one slot only.
  *
- * All slots are asked at once, so most calls need one round trip. If one refuses, the units that
+ * All slots decide in parallel, so most calls need one round trip. If one refuses, the units that
  * the others took are given back. A refusal caused by units that another call only holds (see
  * hold-marks.ts) is not final: the call tries again, slot by slot in a fixed order, and keeps what
  * it has while it waits for the next. Because all calls wait in the same order, and a first attempt

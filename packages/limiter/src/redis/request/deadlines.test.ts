@@ -115,7 +115,7 @@ describe('deadlines', () => {
       deadlines.add(call, deadlineMs)
       return call
     }
-    /** Reads the sockets, which takes so long and answers these calls. */
+    /** Reads the sockets, which takes this long and answers these calls. */
     const read = (tookMs: number, answered: readonly Waiting[] = []) => {
       for (const call of answered) {
         call.isAnswered = true

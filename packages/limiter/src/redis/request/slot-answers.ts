@@ -32,7 +32,7 @@ export class SlotAnswers {
   readonly #groups: Groups<Take>
   /** How long a call may hold the units it took. */
   readonly #holdMs: number
-  /** The last answer to each take; undefined if it was not asked for yet. */
+  /** The last answer to each take; undefined if it was not sent yet. */
   readonly #rows: Row[]
   /** For each enforced take, the marks at its last attempt. */
   readonly #marks: (Outcome | undefined)[]

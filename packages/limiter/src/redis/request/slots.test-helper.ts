@@ -20,7 +20,7 @@ export class Slots {
   readonly store = memoryStore({ clock: this.clock })
   /** The messages in flight; each entry runs and replies when it is called. */
   readonly underWay: (() => void)[] = []
-  /** Whether calls that were answered with silence are refused. */
+  /** Whether unanswered calls are refused. */
   refusesSilence = false
   nowMs = 0
   attempts = 0
@@ -79,7 +79,7 @@ export class Slots {
     return this.store.sync.peek([[{ ...take, amount: 0 }]])[0]?.[0]?.remaining ?? Number.NaN
   }
 
-  /** The caller of the store refuses silent calls, and gives back their units. */
+  /** The limiter refuses unanswered calls, and gives back their units. */
   private giveBack(
     groups: Groups<Take>,
     answers: Groups<Answer>,

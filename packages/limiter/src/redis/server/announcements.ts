@@ -92,7 +92,7 @@ export class Announcements {
   }
 
   /**
-   * Asks all nodes that hold the secret to write it again. Resolves to how many received it;
+   * Makes all nodes that hold the secret write it again. Resolves to how many received the request;
    * rejects if that is not known.
    */
   async requestSecret(): Promise<number> {

@@ -1,6 +1,6 @@
 /**
  * Counts the live nodes: each sends heartbeats to the store and is gone 1.5 s after its last one. A
- * node that loses the store splits limits by the last number it saw, so the number errs upwards: a
+ * node that loses the store splits limits by the last known number, so the number errs upwards: a
  * share that is too small refuses early, one that is too large admits too much.
  */
 import { randomBytes } from 'node:crypto'

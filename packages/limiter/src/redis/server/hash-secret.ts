@@ -27,7 +27,7 @@ const PURPOSE = 'sluice: fingerprint of the key secret\n'
 /** The slot of the keys of every prefix that are no counters. */
 export const HOME_SLOT = slotOf(HOME_TAG)
 
-/** 16 hex digits that tell two secrets apart and reveal nothing of either. */
+/** 16 hex digits that distinguish two secrets and reveal nothing of either. */
 export function fingerprintOf(secret: Uint8Array): string {
   const hash = createHash('sha256').update(PURPOSE).update(secret).digest()
   return hash.toString('hex', 0, FINGERPRINT_BYTES)
@@ -40,8 +40,8 @@ export interface AgreeOptions {
   /** The secret that Redis kept when this node last read it, which is restored if Redis lost it. */
   readonly lastKnown?: Uint8Array | undefined
   /**
-   * Asks the nodes that hold the secret to write it again, and resolves to how many received it.
-   * Rejects if that is not known. @default there are none
+   * Makes the nodes that hold the secret write it again, and resolves to how many received the
+   * request. Rejects if that is not known. @default there are none
    */
   readonly requestSecret?: (() => Promise<number>) | undefined
 }

@@ -1,7 +1,7 @@
 /**
  * Reads one counter as it is stored in Redis, for the admin API. It does not use the pipelines,
  * because no decision waits for it, and needs no rights beyond STORE_ACL; the memory of a key is
- * left out if the user may not ask for it.
+ * left out if the user lacks the right to it.
  */
 import { type CounterKey, layoutOf, type Limit, SluiceError } from '@sluice/core'
 import type { Inspector, StoredCounter } from '../../store.js'

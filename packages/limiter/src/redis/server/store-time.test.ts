@@ -5,7 +5,7 @@ import { StoreTime } from './store-time.js'
 
 const AHEAD_US = 1_760_000_000_000_000
 
-/** Clocks of nodes that answer after 2 ms, and are so far ahead of the first. */
+/** Clocks of nodes that answer after 2 ms, each this far ahead of the first. */
 function start(...aheadUs: readonly (number | undefined)[]) {
   let nowMs = 0
   const clocks = aheadUs.map(() => ({ clock: new StoreClock(() => nowMs) }))

@@ -86,7 +86,7 @@ describe('hedging', () => {
       ],
     ],
   ])(
-    'a hedged call with a log %s waits for the store, which is not asked for states',
+    'a hedged call with a log %s waits for the store, which returns no states',
     async (_, rules) => {
       const { limiter, store } = await scripted(rules)
       await limiter.check(user('u1'))

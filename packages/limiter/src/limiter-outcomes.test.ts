@@ -99,7 +99,7 @@ describe('WebSocket messages', () => {
   }
   const message = call({ user: 'u1', method: 'MESSAGE', path: '/chat' })
 
-  test('WebSocket messages meet only rules that name them', () => {
+  test('WebSocket messages match only rules that name them', () => {
     const { limiter } = limiterOf([requests, chat])
     expect(limiter.countsMessages).toBe(true)
     const allowed = [1, 2, 3].map(() => limiter.checkSync(message))
@@ -113,7 +113,7 @@ describe('WebSocket messages', () => {
     )
   })
 
-  test('WebSocket messages meet no rule where none names them, and explain says why', async () => {
+  test('WebSocket messages match no rule if none names them, and explain shows why', async () => {
     const { limiter } = limiterOf([requests])
     expect(limiter.countsMessages).toBe(false)
     expect(limiter.checkSync(message).reason).toBe('unmatched')
@@ -127,7 +127,7 @@ describe('WebSocket messages in other cases', () => {
   const chat = { id: 'chat', match: { method: 'MESSAGE' }, by: ['user'], limits: ['2/minute'] }
 
   test.each(['message', 'Message'])(
-    'a call of the method %s is a message and meets no other rule',
+    'a call of the method %s is a message and matches no other rule',
     async (method) => {
       const message = call({ user: 'u1', method })
       expect(outcomes(limiterOf([requests, chat]).limiter.checkSync(message))).toEqual([
@@ -226,7 +226,7 @@ describe('limits of rules that count by route', () => {
     ],
     ['another user', { where: { user: 'ann' } }, []],
   ])(
-    'limits of rules that count by route are listed for the routes that the rule can meet: for %s',
+    'limits of rules that count by route are listed for the routes that the rule can match: for %s',
     async (_name, match, expected) => {
       const found = await shownLimits([{ ...byRoute, match }], { ip })
       expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))

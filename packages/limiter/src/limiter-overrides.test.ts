@@ -144,7 +144,7 @@ describe('raising the limit of a refused caller', () => {
   const CACHED = { denyCacheMs: 1000 }
 
   test.each(['fixed-window', 'token-bucket', 'sliding-window-log', 'sliding-window-counter'])(
-    'a caller that was refused and then given more passes at once (%s), and no other caller goes to the store again',
+    'a refused caller with a raised limit passes at once (%s), and no other refusal is forgotten',
     async (algorithm) => {
       const limit = (max: number) => ({ algorithm, max, window: '1h', name: 'all' })
       const { limiter, store } = await scripted(perUser([limit(1)]), CACHED)
@@ -161,7 +161,7 @@ describe('raising the limit of a refused caller', () => {
     },
   )
 
-  test('a caller that was refused and then given more is not refused by an answer that was on its way', async () => {
+  test('a refused caller with a raised limit is not refused by an earlier answer in flight', async () => {
     const { limiter, store } = await scripted(perUser([hourly(1)]), CACHED)
     await limiter.check(user('u1'))
     store.isHeld = true
@@ -173,7 +173,7 @@ describe('raising the limit of a refused caller', () => {
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
   })
 
-  test('a caller that was refused and then given more passes at once as one of many', async () => {
+  test('many refused callers with raised limits all pass at once', async () => {
     const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
     const names = Array.from({ length: 150 }, (_, i) => `u${i}`)
     for (const name of names) for (let i = 0; i < 2; i++) await limiter.check(user(name))
@@ -181,7 +181,7 @@ describe('raising the limit of a refused caller', () => {
     for (const name of names) expect((await limiter.check(user(name))).allowed).toBe(true)
   })
 
-  test('a caller that was refused passes at once after all overrides were replaced', async () => {
+  test('a refused caller passes at once after all overrides were replaced', async () => {
     const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
     for (let i = 0; i < 2; i++) await limiter.check(user('u1'))
     limiter.replaceOverrides([own('u1', [hourly(5)])])

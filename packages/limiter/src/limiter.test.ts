@@ -107,7 +107,7 @@ describe('check', () => {
   })
 
   test.each([{ id: 1 }, ['a'], Symbol('a'), Number.NaN, () => 'a'])(
-    'check refuses an attribute that is no value, instead of counting nothing: %s',
+    'check rejects an attribute with an invalid value instead of ignoring it: %s',
     (value) => {
       const { limiter } = limiterOf(perUser(['2/hour']))
       const bad = { attributes: { user: value as never } }

@@ -46,7 +46,7 @@ describe('placeInWindow', () => {
   })
 
   test.each(['token-bucket', 'gcra', 'leaky-bucket', 'sliding-window-log'] as const)(
-    'a unit placed by a node belongs to the plain time where it is of a %s, which has no edges',
+    'a unit of a %s, which has no edges, is placed at the estimated time unchanged',
     (algorithm) => {
       expect(place(0, 500_000, limitOf(algorithm))).toBe(0)
     },

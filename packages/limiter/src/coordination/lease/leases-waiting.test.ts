@@ -108,7 +108,7 @@ describe('calls that waited for an unanswered draw', () => {
     ['ran', 'unknown'],
     ['lost', 'unknown'],
   ] as const)(
-    'calls that waited in vain for a draw learn its fate (%s), and the next call draws again',
+    'calls that waited for an unanswered draw learn its fate (%s), and the next call draws again',
     async (fate, silence) => {
       const node = new LeasingNode()
       node.spendByStore(perHour, 10)
@@ -125,7 +125,7 @@ describe('calls that waited for an unanswered draw', () => {
     },
   )
 
-  test('calls that waited in vain treat any failure of the store as a draw that may have run', async () => {
+  test('a failure of the store counts as a draw that may have run', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.script.error = new Error('misuse')
@@ -143,7 +143,7 @@ describe('calls that waited for an unanswered draw', () => {
     ['no take', [[]]],
     ['null for a take', [[null]]],
   ])(
-    'calls that waited in vain for a draw are decided without it if the answer cannot be read: %s',
+    'calls that waited for a draw are decided without it if the answer cannot be read: %s',
     async (_, answer) => {
       const node = new LeasingNode()
       node.spendByStore(perHour, 10)

@@ -291,7 +291,7 @@ describe('expiry of a lease', () => {
   })
 
   test.each(['fixed-window', 'sliding-window-counter'])(
-    'the end of a lease of a %s is that of its window, seen from the sending',
+    'a lease of a %s ends with its window, counted from the sending',
     async (algorithm) => {
       const take = takeOf({ algorithm, max: 1000, window: '10s' })
       const node = new LeasingNode()

@@ -18,7 +18,7 @@ describe('debt of buckets', () => {
     [{ max: 3, window: '1s', burst: 1 }, 1, 100, 1],
     ['5/second', 20, 100, 20],
   ])(
-    'a bucket whose counts are merged %j on %d nodes, merged every %d ms, owes at most %d',
+    'the bucket %j on %d nodes, merged every %d ms, owes at most %d',
     (limit, nodes, everyMs, debt) => {
       const owing = debtLimitOf(limit, nodes, everyMs)
       expect(owing.debt).toBe(debt)

@@ -48,7 +48,7 @@ describe('units put back', () => {
     ['certainly did not', 'not-run', 1, 0],
     ['may have', 'ran', 11, 0],
   ] as const)(
-    'a unit that is put back while it is reported is given back if that ran: it %s',
+    'a unit that is put back during its report is given back if the report ran: it %s',
     async (_, fault, counted, gives) => {
       const world = start()
       world.learn()
@@ -124,7 +124,7 @@ describe('dropped counters', () => {
     [100, 200],
     [500, 1000],
   ])(
-    'a counter is dropped merged every %d ms, when it was not used for %d ms',
+    'a counter that is merged every %d ms is dropped after %d ms without use',
     async (everyMs, idleMs) => {
       const world = start(window100, { everyMs })
       const { learn, take, time, stats, of } = world

@@ -114,14 +114,14 @@ describe('fleets that merge counts', () => {
     [2, 45, 108],
     [10, 63, 140],
   ])(
-    'a fleet of 10 that merges counts at 100 a minute, 1,000 calls a second and %d ms to the store admits %d too much, once, where %d may be',
+    'a fleet of 10 with a limit of 100 a minute, 1,000 calls a second and %d ms to the store admits %d too many, once, of %d allowed',
     async (delayMs, tooMuch, most) => {
       const fleet = new Fleet(10)
       for (const { store } of fleet.nodes) store.delayMs = delayMs
       const of = compiled({ algorithm: 'fixed-window', max: 100, window: '1m' })
       const calls = even(1000, 20, 10)
       const admitted = await admit(fleet, of, calls)
-      // All that is offered in T + D, but for the call itself that is decided at its end.
+      // All calls within T + D, except the one that is decided at its end.
       expect(most).toBe(mostWithin(calls, 100 + 4 * delayMs) - 1)
       expect(admitted.length - 100).toBe(tooMuch)
       expect(tooMuch).toBeLessThanOrEqual(most)
@@ -298,7 +298,7 @@ describe('for all sequences of calls', () => {
   )
 
   test.each<LimitSpec['algorithm']>(['fixed-window', 'sliding-window-counter'])(
-    'a %s admits at most min{(n - 1) * max and what crossed, offered in T + D} too much, and counts it',
+    'a %s over-admits at most (n - 1) * max plus calls in flight, or the calls of T + D if fewer, and counts it',
     async (algorithm) => {
       await fc.assert(
         fc.asyncProperty(world, async ({ nodes, calls, max, everyMs, delayMs }) => {
@@ -319,7 +319,7 @@ describe('for all sequences of calls', () => {
     },
   )
 
-  test('every window of many admits at most that much too', async () => {
+  test('each of many windows over-admits at most as much as a single one', async () => {
     await fc.assert(
       fc.asyncProperty(world, async ({ nodes, calls, max, everyMs, delayMs }) => {
         const fleet = open(nodes, delayMs)
@@ -338,7 +338,7 @@ describe('for all sequences of calls', () => {
   })
 
   test.each<LimitSpec['algorithm']>(['token-bucket', 'gcra'])(
-    'a %s owes at most what is offered in T + D',
+    'a %s owes at most the calls of T + D',
     async (algorithm) => {
       await fc.assert(
         fc.asyncProperty(world, async ({ nodes, calls, max, everyMs, delayMs }) => {

@@ -189,7 +189,7 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
     }
   })
 
-  test('counters that change their algorithm', async () => {
+  test('for counters that change their algorithm', async () => {
     const apart: readonly AlgorithmName[] = ALGORITHM_NAMES.filter(
       (name) => layout === 'plain' || name !== 'sliding-window-log',
     )

@@ -24,7 +24,7 @@ beforeEach(() => redis.client.flushall())
 afterAll(() => redis.stop())
 
 test.each(VALUES)(
-  'a %s beside a sliding window counter in another group, and give-backs to both',
+  'takes of a %s and a sliding window counter in another group, with give-backs, match the memory store',
   async (algorithm) => {
     const first = defineLimit({ algorithm, max: 4, windowMs: 60_000 })
     const second = defineLimit({ algorithm: 'sliding-window-counter', max: 3, windowMs: 5000 })

@@ -66,8 +66,8 @@ describe('TLS', () => {
   })
 
   test.each([
-    ['that nobody vouches for', '?sslmode=require', {}, /self-signed certificate/],
-    ['that others vouch for', '?sslmode=verify-ca', { ca: otherCa }, /certificate/],
+    ['of an unknown authority', '?sslmode=require', {}, /self-signed certificate/],
+    ['of another authority', '?sslmode=verify-ca', { ca: otherCa }, /certificate/],
     [
       'of another name',
       '?sslmode=verify-full',

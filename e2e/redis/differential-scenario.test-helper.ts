@@ -17,7 +17,7 @@ export type Step =
   | { readonly act: 'refund-call'; readonly call: Call }
   | { readonly act: 'reset'; readonly call: Call; readonly rule: string | undefined }
   | { readonly act: 'pass'; readonly us: number }
-  /** Until the last refusal said that there is room again, less so many milliseconds. */
+  /** Waits as long as the last refusal stated, less this many milliseconds. */
   | { readonly act: 'pass-retry'; readonly lessMs: number }
   | { readonly act: 'rules'; readonly rules: Rules }
   /** Sets overrides apart from the rules; limits of undefined take one away. */

@@ -7,7 +7,7 @@ const TICK_MS = 5
 /** After a stall of this process, overdue calls are not sent all at once. */
 const AT_ONCE_MAX = 100
 const FREE_USERS = 100
-/** Tight callers come anew all the time: whenever a fault comes, some are just being used up. */
+/** New tight callers start all the time, so that every fault meets some near their limit. */
 const TIGHT_USERS = 3
 const TIGHT_LIFE_MS = 500
 /** Each n-th call is one of a tight caller, the others of a free one. */

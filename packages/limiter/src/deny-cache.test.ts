@@ -198,7 +198,7 @@ describe('invalidation of the deny cache', () => {
     expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
   })
 
-  test('a refusal that was on its way when units were returned is not remembered', async () => {
+  test('a refusal in flight while units were returned is not remembered', async () => {
     const { limiter, store, clock, receipt } = await blocked()
     clock.advance(1000)
     store.isHeld = true

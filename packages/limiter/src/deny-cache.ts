@@ -124,7 +124,7 @@ export class DenyCache {
     }
   }
 
-  /** Invalidates a counter to which units were returned, including answers on their way. */
+  /** Invalidates a counter to which units were returned, including answers in flight. */
   forget(key: CounterKey, nowMs: number): void {
     this.#generation += 1
     this.#forgottenAt[setOf(key)] = this.#generation

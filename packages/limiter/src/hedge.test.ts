@@ -99,7 +99,7 @@ describe('hedging', () => {
     },
   )
 
-  test('a hedged call goes by its rule’s own deadline', async () => {
+  test('a hedged call uses the deadline of its rule', async () => {
     const { limiter, store } = await scripted(hedged(3, { deadline: '400ms' }))
     await limiter.check(user('u1'))
     store.isHeld = true

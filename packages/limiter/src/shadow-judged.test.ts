@@ -101,7 +101,7 @@ describe('calls without a shadow verdict', () => {
   afterEach(() => void vi.useRealTimers())
 })
 
-test('a shadow group that the store answered is judged though another one was not', async () => {
+test('a shadow group that the store answered is judged even if another one was not', async () => {
   const { limiter, store } = await scripted([
     ...perUser([window(9)]),
     shadow('lost', 5),

@@ -103,7 +103,7 @@ export async function openObservability(
     fleet,
     alerts,
     onDecision(decision, call) {
-      // The decision stands already: an error here must not reach the caller that waits for it.
+      // The decision is already made: an error in statistics must not reach the waiting caller.
       try {
         stats.onDecision(decision, call)
         decisionLog?.onDecision(decision, call)

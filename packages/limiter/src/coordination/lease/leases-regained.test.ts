@@ -21,7 +21,7 @@ describe('unspent units of a bucket', () => {
   })
 
   test('unspent units of a bucket are not returned once it may have been full: they would be spent twice', async () => {
-    // 8 + 6 units are regained within 140 ms, and the lease is in use for so long.
+    // 8 + 6 units are regained within 140 ms, and the lease is in use for that long.
     const { node } = await leased(8)
     for (let i = 0; i < 3; i++) {
       await node.pass(45)

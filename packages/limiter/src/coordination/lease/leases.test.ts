@@ -83,7 +83,7 @@ describe('size of a draw', () => {
     await node.pass(1000)
     node.spendByStore(perHour, 4)
     await node.pass(1500)
-    // Of the first two seconds a quarter has gone by since, and nothing was spent.
+    // A quarter of the next period has passed, so three quarters of the 24 units still count.
     void node.take(perHour)
     expect(node.draws()).toMatchObject([{ amount: 1 + 18 }])
   })

@@ -4,7 +4,7 @@
  * and the second if it comes after the next round.
  *
  * The fleet over-admits at most min{(nodes - 1) * max, what is offered until all nodes know}:
- * within `syncEvery` and two round trips. Calls of a new caller that are on their way to the store
+ * within `syncEvery` and two round trips. Calls of a new caller that are in flight to the store
  * while others are already decided here may add to the former. During a partition each side admits
  * the whole limit.
  */

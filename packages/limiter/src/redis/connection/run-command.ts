@@ -22,7 +22,7 @@ export type CommandWord = string | Buffer | number
 /** Sends one command to a node that is already chosen. */
 export type RunCommand = (words: readonly CommandWord[]) => Promise<RedisReply>
 
-/** A command of its words, encoded when a driver wants its bytes. */
+/** A command of these words, encoded when a driver needs its bytes. */
 export function wordsCommand(words: readonly CommandWord[]): RedisCommand {
   const texts = words.map((word) => (typeof word === 'number' ? String(word) : word))
   let encoded: Buffer | undefined

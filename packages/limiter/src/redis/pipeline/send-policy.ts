@@ -35,7 +35,7 @@ const PATIENCE_MS = 2
 
 /** Redis is behind if replies take this much longer than twice the network round trip. */
 const BEHIND_MS = 1
-/** So many recent replies have to agree on that, because a single one may have been delayed. */
+/** This many recent replies have to agree, because a single one may have been delayed. */
 const RECENT_REPLIES = 8
 /** The round trip is the shortest of these periods, because Redis may be busy for minutes. */
 const PERIODS = 10

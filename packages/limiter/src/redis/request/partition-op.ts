@@ -1,5 +1,5 @@
 /**
- * An operation of the store on its way to Redis. One script decides it whole: it is a whole call,
+ * An operation of the store, sent to Redis. One script decides it as a whole: it is a whole call,
  * or on a Cluster the takes of a call that lie in one partition.
  */
 import type { CounterKey, Take } from '@sluice/core'

@@ -83,7 +83,7 @@ describe('a node of the fleet', () => {
     expect([fleet.size(), fleet.ageMs()]).toEqual([2, 60_000])
   })
 
-  test('believes a smaller number only the second time if it had been forgotten', async () => {
+  test('accepts a smaller number only the second time if it had been forgotten', async () => {
     const answers = [answer(5), answer(1, false), answer(4), answer(6, false), answer(2)]
     const { fleet, scheduler } = makeFleet(answers)
     const sizes: number[] = []

@@ -28,7 +28,7 @@ export interface HeartbeatReply {
   readonly place: number
 }
 
-/** Sends one heartbeat: this node lives for so many milliseconds more; 0 to leave. */
+/** Sends one heartbeat, which keeps this node alive for this many milliseconds; 0 to leave. */
 export type SendHeartbeat = (lifeMs: number) => Promise<HeartbeatReply>
 
 /** 64 random bits, which are unique and reveal nothing. */

@@ -13,7 +13,7 @@ const DRIFT_US = 1000
 const DRIFT_US_PER_MS = DRIFT_US / (2 * ROUND_MS)
 
 interface Bounds {
-  /** The store's clock is ahead of ours by at least and at most so many microseconds. */
+  /** The least and the most that the store's clock is ahead of ours, in microseconds. */
   low: number
   high: number
   /** When the oldest measurement in the bounds was sent. */

@@ -177,7 +177,7 @@ test('memory is bounded: rules beyond it are not counted until there is room', (
   expect(last.estimate()).toBe(10)
 })
 
-test('a rule without memory stays uncounted as long as there is none', () => {
+test('a rule stays uncounted as long as no memory is free', () => {
   const { distinct, pass } = setUp({ bytesMax: 20_000 })
   const [one, other] = [ruleOf(distinct, 'one'), ruleOf(distinct, 'other')]
   const hashes = seededHashes(9)

@@ -155,7 +155,7 @@ function tooLarge(rule: string | undefined, field: string, size: number, most: n
   })
 }
 
-/** What is filed anew is checked against the rule as it shall be. */
+/** Checks every override that the draft writes against the new version of its rule. */
 function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
   const touched = draft.touchedOverrides()
   if (touched.size === 0) return

@@ -48,10 +48,10 @@ export interface FollowOptions {
 
 /** How long the start waits for the store. */
 const START_MS_MAX = 5000
-/** A store that sends nothing for so long during a read counts as unreachable. */
+/** A store that sends nothing for this long during a read counts as unreachable. */
 const SILENCE_MS_MAX = 30_000
 const DIVERGED_EVERY_MS = 60_000
-/** Changes of a store that was reachable for so long were read as they were made. */
+/** After a store was reachable for this long, its changes were read as they were made. */
 const STEADY_MS = 15_000
 /** No change from the store, but rules have to be parsed again: a timed shadow ended. */
 const REREAD_RULES: CatalogUpdate = {

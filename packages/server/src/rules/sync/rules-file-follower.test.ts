@@ -99,7 +99,7 @@ describe('a rules file', () => {
     expect(() => follow('rules: [{ id: a }]')).toThrow(RulesError)
   })
 
-  test('a file that cannot be listed is active all the same, with a warning', async () => {
+  test('a file that cannot be listed is active anyway, with a warning', async () => {
     const { follower, lines, limitOf } = follow(
       'rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]',
     )

@@ -15,7 +15,7 @@ import {
   SHADOW_MS_MIN,
 } from '../store/records.js'
 
-/** A fresh change was made at most so long ago. */
+/** The maximum age of a fresh change. */
 const FRESH_MS_MAX = 15_000
 /** Bounds a store that was edited by hand. A set has up to 10,000 rules. */
 const RULES_MAX = 10_000

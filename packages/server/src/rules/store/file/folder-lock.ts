@@ -20,7 +20,7 @@ import type { LockOwner, Liveness, ProcessContext } from './lock-owner.js'
 
 /** How often an owner touches its file, for processes that cannot see its pid. */
 const TOUCH_EVERY_MS = 3000
-/** An owner whose pid cannot be seen counts as dead after so long without a touch. */
+/** An owner whose pid cannot be seen counts as dead after this long without a touch. */
 const SILENT_MS_MAX = 15_000
 const POLL_EVERY_MS = 500
 const TRIES_MAX = 20

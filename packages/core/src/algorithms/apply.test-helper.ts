@@ -4,7 +4,7 @@ import type { Outcome, Step } from './algorithm.js'
 import { algorithmOf } from './index.js'
 
 export interface Counter {
-  /** The limit changes from now on; what was counted stays. */
+  /** Changes the limit from now on and keeps what was counted. */
   change(limit: Limit): void
   take(amount: number, now: number, atLeast?: number): Outcome
   peek(amount: number, now: number): Outcome
@@ -18,16 +18,16 @@ export interface Act {
   readonly now: number
   readonly amount: number
   readonly atLeast?: number | undefined
-  /** When the units were taken that a give returns, or spent that a charge takes. */
+  /** When the units of a give were taken, or those of a charge were spent. */
   readonly at?: number | undefined
   readonly debt?: number | undefined
-  /** Whether the call that a give is of was never admitted. */
+  /** For a give: whether its call was never admitted. */
   readonly undone?: boolean | undefined
   /** The limit from this act on. */
   readonly limit?: Limit | undefined
 }
 
-/** What a counter says to an act; to a give or a charge, what a peek of 1 says right after it. */
+/** Returns the outcome of an act; for a give or a charge, the outcome of a peek of 1 after it. */
 export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act): Outcome {
   if (more.limit !== undefined) counter.change(more.limit)
   if (verb === 'take') return counter.take(amount, now, more.atLeast)
@@ -37,11 +37,11 @@ export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act):
 }
 
 export interface StoredCounter extends Counter {
-  /** What is stored, undefined at first. */
+  /** The stored state, undefined at first. */
   state(): unknown
-  /** The same counter again, to try something on. */
+  /** Copies the counter, to try an act without changing the original. */
   copy(): StoredCounter
-  /** The time from which what is stored means nothing. */
+  /** The time from which the stored state no longer has an effect. */
   expiresAt(): number | undefined
 }
 
@@ -76,13 +76,13 @@ export function createStoredCounter(first: Limit, from?: unknown): StoredCounter
   }
 }
 
-/** The outcome alone; a step also carries what to store. */
+/** Drops the states of a step and keeps its outcome. */
 function outcomeOf(step: Outcome | Step<unknown>): Outcome {
   const { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at } = step
   return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at }
 }
 
-/** A state is whole numbers that JSON and a double both keep, or a list of such. */
+/** Checks that a state holds only whole numbers that JSON and a double represent exactly. */
 function requireWholeNumbers(state: unknown): void {
   if (Array.isArray(state)) {
     for (const entry of state) requireWholeNumbers(entry)

@@ -1,4 +1,4 @@
-/** The bound that most algorithms promise, checked over every interval of what passed. */
+/** Checks the bound that most algorithms promise, over every interval of admissions. */
 import type { Limit } from '../limit.js'
 
 interface Admission {
@@ -7,8 +7,9 @@ interface Admission {
 }
 
 /**
- * Fails if in some interval t more passed than `atOnce + max * t / window`. A bucket whose rate is
- * too fine for microseconds cuts time to milliseconds, so its interval may seem so much longer.
+ * Fails if some interval t admitted more than `atOnce + max * t / window`. A bucket whose rate is
+ * too fine for microseconds truncates time to milliseconds, so its intervals may appear up to that
+ * much longer.
  */
 export function expectAtMost(admissions: readonly Admission[], atOnce: number, limit: Limit): void {
   const [max, window] = [BigInt(limit.max), BigInt(limit.windowUs)]

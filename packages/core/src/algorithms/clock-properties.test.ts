@@ -1,6 +1,7 @@
 /**
- * Clocks that step back and limits that change while in use. `SLUICE_RUNS` multiplies the number of
- * traces. Real time goes on where the store's clock does not: every bound here is in real time.
+ * Properties under clocks that step back and limits that change while in use. `SLUICE_RUNS`
+ * multiplies the number of traces. Every bound is in real time, which advances even when the
+ * store's clock does not.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -17,21 +18,21 @@ function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: G
 }
 
 interface Admission {
-  /** In real time: when the call was admitted, and when it was let go on. */
+  /** In real time: when the call was admitted, and when its delay ended. */
   readonly at: number
   readonly leftAt: number
-  /** The time of the store to which it was counted. */
+  /** The store time at which it was counted. */
   readonly countedAt: number
   readonly units: number
 }
 
-/** Plays a trace on a clock that is set back by so much at so many of its calls. */
+/** Plays a trace on a clock that `backUs` sets back before each call. */
 function admissionsWith(trace: Trace, backUs: (index: number) => number): readonly Admission[] {
   const limit = defineLimit(trace.spec)
   const counter = createStoredCounter(limit)
   const admissions: Admission[] = []
   let index = 0
-  // So far ahead at first that it never falls behind 1970.
+  // Starts far enough ahead that it never falls before 1970.
   let offset = 100 * limit.windowUs
   play(trace, {}, (act) => {
     offset -= backUs(index++)
@@ -78,7 +79,7 @@ function expectBound(admissions: readonly Admission[], limit: Limit): void {
   }
 }
 
-/** The longest that a call may be refused on a steady clock, in microseconds. */
+/** The longest time a call may be refused on a steady clock, in microseconds. */
 function longestWaitUs(limit: Limit, amount: number): number {
   const unitUs = limit.windowUs / limit.max
   switch (limit.algorithm) {
@@ -108,7 +109,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('a clock that steps back by more adds at most one limit per step', () => {
+  test('a clock that steps back by more than a window adds at most one limit per step', () => {
     const steps = fc.array(fc.nat({ max: 2000 }), { minLength: 30, maxLength: 30 })
     holds(300, fc.tuple(traces(algorithm), steps), ([trace, shares]) => {
       const limit = defineLimit(trace.spec)
@@ -119,7 +120,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
       const count = isBack.slice(0, trace.moments.length).filter(Boolean).length
       const lengthUs = (admissions.at(-1)?.at ?? 0) - (admissions[0]?.at ?? 0) + limit.tickUs - 1
       const window = BigInt(limit.windowUs)
-      // A queue holds its places and the one that leaves at once; a window may begin just now.
+      // A queue admits its places plus the call that leaves at once; a window may begin now.
       const own = BigInt(limit.capacity) + (algorithm === 'leaky-bucket' ? 1n : 0n)
       const edges = algorithm === 'fixed-window' ? 1n : 0n
       const limits = own * (BigInt(count) + 1n + edges)
@@ -128,7 +129,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('a step back makes nobody wait more than a window longer than the limit itself can', () => {
+  test('a step back lengthens the wait of a caller by at most one window', () => {
     const steps = fc.record({ share: fc.nat({ max: 5000 }), spent: fc.nat({ max: 1000 }) })
     holds(400, fc.tuple(specs(algorithm), steps), ([spec, { share, spent }]) => {
       const limit = defineLimit(spec)
@@ -146,7 +147,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
   })
 })
 
-/** A limit, and the same with another max or burst, or a leaky bucket's with another queue. */
+/** A limit, and the same limit with another max, burst or queue. */
 function changes(algorithm: AlgorithmName) {
   return fc
     .tuple(traces(algorithm), specs(algorithm))
@@ -168,7 +169,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
         now = act.now
         return applyAct(counter, act)
       })
-      // Brings what is stored to now, as a call would that takes something.
+      // Updates the stored state to now, as a call that takes units would.
       counter.give(0, now)
       const used = before.capacity - counter.peek(0, now).remaining
       counter.change(after)
@@ -180,7 +181,10 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
   })
 })
 
-/** Less than a unit that another rate cannot keep, and less than a millisecond of it. */
+/**
+ * The loss allowed when the limit changes: a fraction of a unit that another rate cannot represent,
+ * and a fraction of a millisecond of it.
+ */
 function sliver(before: Limit, after: Limit): number {
   if (before.algorithm === 'sliding-window-counter') return 1 + Math.ceil(before.max / 2 ** 20)
   if (before.algorithm === 'fixed-window' || before.algorithm === 'sliding-window-log') return 0
@@ -189,7 +193,7 @@ function sliver(before: Limit, after: Limit): number {
 }
 
 test.each(['token-bucket', 'gcra'] as const)(
-  '%s: a lowered limit locks nobody out for longer than its own burst takes to refill',
+  '%s: a lowered limit locks no caller out for longer than its own burst takes to refill',
   (algorithm) => {
     holds(300, changes(algorithm), ({ trace, changed }) => {
       const limit = defineLimit(changed)

@@ -1,4 +1,4 @@
-/** The truth tables of conformance/, which every other implementation reads as well. */
+/** Runs the truth tables of conformance/, which every other implementation runs as well. */
 import { describe, expect, test } from 'vitest'
 import fixedWindow from '../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../conformance/gcra.json' with { type: 'json' }
@@ -20,15 +20,15 @@ interface TableStep {
   readonly verb: 'take' | 'peek' | 'give' | 'charge'
   readonly amount: number
   readonly atLeast?: number
-  /** The `at` of the units given back; absent: the present window. */
+  /** The `at` of the units given back; absent for the present window. */
   readonly takenAtUs?: number
   readonly spentAtUs?: number
-  /** Whether the call of a give was never admitted. */
+  /** For a give: whether its call was never admitted. */
   readonly undone?: boolean
   readonly debt?: number
   /** The limit from this step on. */
   readonly limit?: LimitSpec
-  /** Of a give or a charge: what a peek of 1 says right after it. */
+  /** For a give or a charge: the outcome of a peek of 1 right after it. */
   readonly expect: Omit<Outcome, 'at'> & { readonly atUs: number }
   readonly comment?: string
 }
@@ -69,12 +69,12 @@ function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
   return { ...numbers, atUs }
 }
 
-test('every algorithm has its table', () => {
+test('every algorithm has a truth table', () => {
   expect(tables.map((table) => table.algorithm)).toEqual([...ALGORITHM_NAMES])
 })
 
 describe.each(tables)('$algorithm', ({ algorithm, groups }) => {
-  test('has at least 30 steps, numbered without gaps, of its own algorithm', () => {
+  test('the table has at least 30 steps of its own algorithm, numbered without gaps', () => {
     const steps = groups.flatMap((group) => group.steps)
     expect(steps.length).toBeGreaterThanOrEqual(30)
     expect(steps.map((step) => step.n)).toEqual(steps.map((_, index) => index + 1))

@@ -19,7 +19,7 @@ export interface FixedWindow {
 }
 
 interface View extends FixedWindow {
-  /** The time taken as now: the state's own where it is ahead. */
+  /** The time used as now: the state's own if it is ahead. */
   readonly at: number
   readonly rebased: boolean
 }
@@ -34,7 +34,7 @@ function view(window: FixedWindow | undefined, limit: Limit, now: number): View 
   const rebased = isFromAnotherClock(window.start, limit, now)
   const at = rebased ? now : Math.max(now, window.start)
   const start = windowStart(at, limit)
-  // A window of another length under the same name goes on if it began within the present one.
+  // A window of another length under the same name continues if it began within this one.
   const count = rebased || window.start >= start ? window.count : 0
   return { at, start, count, rebased }
 }

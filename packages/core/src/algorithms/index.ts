@@ -21,7 +21,7 @@ export type AlgorithmName = keyof typeof algorithms
 
 export const ALGORITHM_NAMES = Object.keys(algorithms) as readonly AlgorithmName[]
 
-/** By format number: an array, because stores look it up several times for each call. */
+/** Algorithms by format number. An array, because stores look them up several times per call. */
 const BY_FORMAT: (Algorithm<unknown> | undefined)[] = []
 const LAYOUT_BY_FORMAT: (StateLayout<unknown> | undefined)[] = []
 for (const name of ALGORITHM_NAMES) {
@@ -30,17 +30,17 @@ for (const name of ALGORITHM_NAMES) {
   LAYOUT_BY_FORMAT[algorithm.format] = algorithm.layout
 }
 
-/** The algorithm of a limit. Its states are opaque here, as they are to stores. */
+/** Returns the algorithm of a limit. Its states are opaque, here and in stores. */
 export function algorithmOf(limit: Limit): Algorithm<unknown> {
   return BY_FORMAT[limit.format] ?? unknownFormat(limit)
 }
 
-/** How the states of a limit are stored; undefined: as lists of numbers. */
+/** How the states of a limit are stored; undefined if as lists of numbers. */
 export function layoutOf(limit: Limit): StateLayout<unknown> | undefined {
   return LAYOUT_BY_FORMAT[limit.format]
 }
 
-/** Whether counters of an algorithm can be shared in this way; the store itself shares any. */
+/** Whether an algorithm supports a coordination mode; `exact` supports all of them. */
 export function canCoordinate(name: AlgorithmName, coordination: Coordination): boolean {
   if (coordination === 'leased') return algorithms[name].leasable
   return coordination !== 'local' || algorithms[name].mergeable

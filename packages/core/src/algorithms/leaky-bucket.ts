@@ -7,10 +7,10 @@
  * free.
  *
  * A caller that leaves the queue frees its place, so another may join at the end. Its slot is
- * reused only if it was the last; otherwise it passes empty, or two calls would leave at one
- * instant. `vacated` counts the places so freed and `oldest` how many slots before `next` the first
- * of them lies; a slot that may have passed counts as passed, so the queue is never longer than it
- * should be.
+ * reused only if it was the last; otherwise the slot passes empty, so that two calls never leave at
+ * one instant. `vacated` counts the places freed this way and `oldest` how many slots before `next`
+ * the first of them lies; a slot that may have passed counts as passed, so the queue is never
+ * longer than it should be.
  */
 import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
 import { ceilDiv, floorDiv, MAX_UNITS, usToMsUp } from '../numbers.js'
@@ -37,8 +37,8 @@ function view(bucket: LeakyBucket | undefined, limit: Limit, now: number): View 
   if (bucket === undefined || limit.capacity === 0) return idleView(now)
   const { p, q, tickUs } = limit
   const part = Math.min(bucket.part, p - 1)
-  // Full, and as long again for the places of those that left: no queue of this clock reaches
-  // further.
+  // A full queue, twice, to include the places of calls that left: no queue written by this clock
+  // is longer.
   const longestTicks = ceilDiv(2 * (limit.capacity + 1) * q, p)
   const gap = bucket.next - now
   if (gap <= 0 && gap * p + part * tickUs <= 0) return idleView(now)
@@ -57,7 +57,7 @@ function idleView(now: number): View {
   return { next: now, ...empty, idle: true, rebased: false }
 }
 
-/** The queue of another clock: as many wait as places are, from now on. */
+/** Replaces the queue of another clock with a full queue that starts now. */
 function rebasedView(limit: Limit, now: number): View {
   return { ...join(idleView(now), limit, limit.capacity + 1), rebased: true }
 }
@@ -66,13 +66,13 @@ function stateOf({ next, part, vacated, oldest }: View): LeakyBucket {
   return { next, part, vacated, oldest }
 }
 
-/** Microseconds until a call that joins now would leave. */
+/** Returns the microseconds until a call that joins now would leave. */
 function delayOf(current: View, limit: Limit): number {
   if (current.idle) return 0
   return Math.max(0, current.gap + ceilDiv(current.part * limit.tickUs, limit.p))
 }
 
-/** Microseconds until at most `most` units are ahead; -1 is an idle bucket. */
+/** Returns the microseconds until at most `most` units are ahead; -1 waits for an idle bucket. */
 function timeUntilAhead(most: number, current: View, limit: Limit): number {
   const untilIdle = delayOf(current, limit)
   if (most < 0) return untilIdle
@@ -80,7 +80,7 @@ function timeUntilAhead(most: number, current: View, limit: Limit): number {
   return Math.max(0, Math.min(untilIdle, current.gap - ticks * limit.tickUs))
 }
 
-/** Microseconds until the amount finds places and a slot that is near enough. */
+/** Returns the microseconds until there are places for the amount and a slot near enough. */
 function waitFor(current: View, limit: Limit, amount: number): number {
   if (current.idle) return 0
   const free = limit.capacity - amount
@@ -143,7 +143,7 @@ function take(
   return step(current, limit, now, amount, delayOf(current, limit), 0)
 }
 
-/** The first unit of a call leaves at once when nobody waits; only the others need places. */
+/** With an empty queue the first unit of a call leaves at once; only the others need places. */
 function everFits(limit: Limit, amount: number): boolean {
   return limit.capacity > 0 && amount <= limit.capacity + 1
 }
@@ -157,8 +157,8 @@ function peek(bucket: LeakyBucket | undefined, limit: Limit, amount: number, now
 }
 
 /**
- * `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
- * slot that has begun is used, unless the call was `undone`: then nothing left the bucket in it.
+ * Frees the slot `at`. Without `at` the slot is unknown, so only a place in the queue is freed. A
+ * slot that has begun counts as used, unless the call was `undone`: then no call left in it.
  */
 function give(
   bucket: LeakyBucket | undefined,
@@ -182,7 +182,7 @@ function give(
   return vacate(current, limit, Math.min(amount, slots), Math.max(current.oldest, slots))
 }
 
-/** The same with the next free slot `slots` slots earlier. */
+/** Moves the next free slot `slots` slots earlier. */
 function rewind(bucket: LeakyBucket, limit: Limit, slots: number): LeakyBucket {
   const parts = bucket.part - slots * limit.q
   const ticks = floorDiv(parts, limit.p)
@@ -192,7 +192,7 @@ function rewind(bucket: LeakyBucket, limit: Limit, slots: number): LeakyBucket {
   return { next, part: parts - ticks * limit.p, vacated, oldest }
 }
 
-/** No more places are freed than the queue has, or its end would move away for ever. */
+/** Frees at most as many places as the queue has; otherwise its end would move away for ever. */
 function vacate(current: View, limit: Limit, amount: number, oldest: number): LeakyBucket {
   const vacated = Math.min(current.ahead, limit.capacity, current.vacated + amount)
   return { ...stateOf(current), vacated, oldest: Math.min(current.ahead, oldest) }
@@ -215,7 +215,7 @@ function expiresAt(bucket: LeakyBucket, limit: Limit): number {
 }
 
 const QUEUE_MAX = 2 ** 24 - 1
-/** Both counts of a state stay below this, so that one double holds them. */
+/** The bound of both counts of a state, so that one double holds them. */
 const COUNT_SPAN = 2 ** 26
 
 const layout: StateLayout<LeakyBucket> = {

@@ -1,6 +1,6 @@
 /**
- * The six algorithms once more, written from the specification alone and sharing no code with them:
- * exact (BigInt), slow and plain.
+ * Reference models of the six algorithms, written from the specification alone and sharing no code
+ * with them: exact (BigInt), slow and simple.
  */
 import type { AlgorithmName } from './index.js'
 import type { Limit } from '../limit.js'
@@ -37,25 +37,25 @@ const floorOf = (a: bigint, b: bigint): bigint => (a >= 0n ? a / b : -ceilOf(-a,
 export const ceilOf = (a: bigint, b: bigint): bigint =>
   a > 0n ? (a + b - 1n) / b : -floorOf(-a, b)
 
-/** A state as of now, and whether another clock had written it. */
+/** A state as of now, and whether another clock wrote it. */
 export interface CurrentState<State> {
   readonly state: State | undefined
   readonly rebased: boolean
 }
 
-/** What an algorithm says of a state brought to now; undefined is an empty counter. */
+/** The functions of an algorithm on a state as of now; undefined is an empty counter. */
 export interface Model<State> {
-  /** The state as of now, by the rules for refilling and for clocks that step back. */
+  /** Updates a state to now, by the rules for refilling and for clocks that step back. */
   stateAt(state: State, limit: ExactLimit, now: bigint): CurrentState<State>
-  /** Whole units that may be taken at once; below 0 where more is used than the limit holds. */
+  /** Whole units that may be taken at once; below 0 if more is used than the limit holds. */
   free(state: State | undefined, limit: ExactLimit, now: bigint): bigint
   admits(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): boolean
   delayUs(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): bigint
-  /** Whether it is full again, or the queue empty, or the window over that it was `asOf` then. */
+  /** Whether the bucket is full, the queue empty, or the window of `asOf` over. */
   isReset(state: State | undefined, limit: ExactLimit, now: bigint, asOf: bigint): boolean
   at(state: State | undefined, now: bigint): bigint
   spend(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): State
-  /** Undefined: nothing changes. */
+  /** Returns undefined if nothing changes. */
   give(
     state: State,
     limit: ExactLimit,
@@ -130,7 +130,7 @@ const bucket: Model<ExactBucket> = {
   },
 }
 
-/** Whether a whole bucket has come back since `at`, and with it whatever was taken then. */
+/** Whether a whole bucket has refilled since `at`, and with it whatever was taken then. */
 function isRefilled(limit: ExactLimit, now: bigint, at: bigint): boolean {
   return now - at >= ceilOf(limit.capacity * limit.q, limit.p) * limit.tickUs
 }
@@ -139,7 +139,7 @@ interface ExactQueue {
   /** The next free slot: microseconds, and p-ths of a tick. */
   readonly next: bigint
   readonly part: bigint
-  /** Slots of callers that left, each by how many slots it lies before `next`. */
+  /** Slots of calls that left the queue, each as its distance before `next` in slots. */
   readonly vacated: readonly bigint[]
 }
 
@@ -212,7 +212,7 @@ function aheadOf(state: ExactQueue, limit: ExactLimit, now: bigint): bigint {
   return ceilOf(parts, limit.q) - 1n
 }
 
-/** The same queue with the next free slot so many slots later, or earlier. */
+/** Moves the next free slot by `slots`; a negative number moves it earlier. */
 function advance(state: ExactQueue, limit: ExactLimit, slots: bigint): ExactQueue {
   const parts = state.part + slots * limit.q
   const ticks = floorOf(parts, limit.p)
@@ -230,7 +230,7 @@ const startOf = (at: bigint, limit: ExactLimit): bigint => at - (at % limit.wind
 const windowAt = (state: ExactWindow | undefined, now: bigint): bigint =>
   most(state?.start ?? now, now)
 
-/** Both windows by counts; a fixed window never looks at the last one. */
+/** Both window algorithms; a fixed window never reads the previous count. */
 const windows: Model<ExactWindow> = {
   stateAt(state, limit, now) {
     if (state.start - now > limit.windowUs) {
@@ -283,7 +283,7 @@ interface ExactEntry {
 
 type ExactLog = readonly ExactEntry[]
 
-/** A log owes at most so much, however much a charge allows. */
+/** The largest debt of a log, whatever a charge allows. */
 const LOG_DEBT_MAX = 10_000n
 
 const countOf = (log: ExactLog | undefined): bigint =>
@@ -328,7 +328,7 @@ const entries: Model<ExactLog> = {
   },
 }
 
-/** The first whole number for which it holds, given that it holds ever after. */
+/** Returns the first whole number for which `holds` is true, given that it then stays true. */
 export function firstFrom(from: bigint, holds: (n: bigint) => boolean): bigint {
   if (holds(from)) return from
   let step = 1n
@@ -352,7 +352,7 @@ const MODELS: Readonly<Record<AlgorithmName, unknown>> = {
   'sliding-window-log': entries,
 }
 
-/** The model of an algorithm, whose states are carried about unseen. */
+/** Returns the model of an algorithm with an opaque state type. */
 export function modelOf(algorithm: AlgorithmName): Model<unknown> {
   return MODELS[algorithm] as Model<unknown>
 }

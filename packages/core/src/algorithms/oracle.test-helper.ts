@@ -1,6 +1,6 @@
 /**
- * A counter on the exact models. It finds a waiting time by trying whether the call would pass
- * then, never by a formula.
+ * A counter that uses the exact models. It finds a wait by trying whether the call would pass then,
+ * never by a formula.
  */
 import type { Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
@@ -17,7 +17,7 @@ import {
 
 interface Demand {
   readonly wanted: bigint
-  /** Less than wanted where `atLeast` is. */
+  /** The least amount that passes: below the requested amount if `atLeast` is set. */
   readonly enough: bigint
 }
 
@@ -29,7 +29,7 @@ export function createOracle(first: Limit): Counter {
   const stateAt = (from: unknown, now: bigint): CurrentState<unknown> =>
     from === undefined ? { state: undefined, rebased: false } : model.stateAt(from, limit, now)
 
-  /** `after` is the state that the answer leaves behind. */
+  /** `after` is the state that the outcome leaves behind. */
   function answer(
     after: unknown,
     now: bigint,
@@ -91,7 +91,7 @@ export function createOracle(first: Limit): Counter {
     take: (amount, now, atLeast = amount) => decide(amount, now, atLeast, true),
     peek: (amount, now) => decide(amount, now, amount, false),
     give(amount, now, at, undone = false) {
-      // What is given back is taken from all that was used, however little the limit holds now.
+      // A give subtracts from all that was used, even if the limit now holds less.
       const boundless = { ...limit, borrowable: limit.borrowable + 10n ** 30n }
       const current =
         state === undefined ? undefined : model.stateAt(state, boundless, BigInt(now)).state
@@ -107,7 +107,7 @@ export function createOracle(first: Limit): Counter {
   }
 }
 
-/** A bucket that holds more than the arithmetic of this limit can: nothing is given back to it. */
+/** Whether a bucket exceeds the arithmetic of this limit; a give then changes nothing. */
 function isBeyondCounting(state: unknown, limit: { readonly q: bigint }): boolean {
   const { inUse, q } = state as { readonly inUse?: bigint; readonly q?: bigint }
   if (inUse === undefined || q === undefined) return false

@@ -1,6 +1,6 @@
 /**
  * Keeps limits exact: every product that an algorithm computes must stay at or below 2^53 - 1. A
- * limit for which that cannot be had is refused when its rule loads, never rounded in silence.
+ * limit that cannot satisfy this is refused when its rule loads, never rounded silently.
  */
 import { formatDuration } from '../text/duration.js'
 import type { LimitProblem, LimitSpec } from '../limit.js'
@@ -13,19 +13,19 @@ export interface Rate {
   readonly tickUs: number
 }
 
-/** What decides how much a limit holds: one of the algorithms. */
+/** The part of an algorithm that determines the capacity of a limit. */
 interface Sizing {
   readonly largestCapacity: number
   capacityOf(spec: LimitSpec): number
 }
 
 const TICKS_US = [1, 1000] as const
-/** A sliding counter rounds by at most two steps of a window, so it errs by at most prev / 2^20. */
+/** A sliding counter rounds by at most two steps of a window: an error of at most prev / 2^20. */
 const WINDOW_STEPS_MIN = 2 ** 21
 
 /**
- * The rate in microseconds, else in milliseconds, else undefined: 4 * burst * q must stay exact,
- * and so must the microseconds in which that is regained.
+ * Returns the rate in microseconds, else in milliseconds, else undefined: 4 * burst * q must stay
+ * exact, and so must the microseconds in which it refills.
  */
 export function rateOf(spec: LimitSpec, sizing: Sizing): Rate | undefined {
   if (spec.max === 0) return undefined
@@ -44,13 +44,15 @@ function rateIn({ max, windowMs }: LimitSpec, tickUs: number): Rate {
   return { p: max / divisor, q: window / divisor, tickUs }
 }
 
-/** Rounded up: a fraction of a unit that was lent and forgotten would be admitted repeatedly. */
+/**
+ * Rounded up, because a borrowed fraction of a unit that was dropped would be admitted repeatedly.
+ */
 export function borrowableUnits(spec: LimitSpec, { p, q, tickUs }: Rate): number {
   const waitTicks = floorDiv((spec.waitMs ?? 0) * 1000, tickUs)
   return ceilDiv(waitTicks * p, q) + (spec.debt ?? 0)
 }
 
-/** Why the rate of a limit cannot be counted exactly, with the nearest limit that can. */
+/** Returns why the rate of a limit cannot be counted exactly, with the nearest limit that can. */
 export function findRateProblem(spec: LimitSpec, sizing: Sizing): LimitProblem | undefined {
   if (rateOf(spec, sizing) !== undefined) return undefined
   const window = formatDuration(spec.windowMs)
@@ -61,7 +63,7 @@ export function findRateProblem(spec: LimitSpec, sizing: Sizing): LimitProblem |
   }
 }
 
-/** Another max if one near by is exact; else the rate will do, but not so large a burst with it. */
+/** Suggests a nearby max if one is exact; otherwise a smaller burst for the same rate. */
 function nearestLimit(spec: LimitSpec, sizing: Sizing): Pick<LimitProblem, 'field' | 'accepted'> {
   const max = nearestMax(spec, sizing)
   if (max !== undefined) {
@@ -74,8 +76,8 @@ function nearestLimit(spec: LimitSpec, sizing: Sizing): Pick<LimitProblem, 'fiel
 }
 
 /**
- * The max nearest to the one asked for that shares a large enough divisor with its window, fills
- * its burst soon enough, and as its own burst is not too large.
+ * Returns the max nearest to the requested one that shares a large enough divisor with its window,
+ * refills its burst soon enough, and is not too large as its own burst.
  */
 function nearestMax(spec: LimitSpec, sizing: Sizing): number | undefined {
   const { max, windowMs } = spec
@@ -114,7 +116,7 @@ export function scaleOf(max: number, windowUs: number): number {
   return scale
 }
 
-/** Why a sliding counter of this max cannot divide its window finely enough. */
+/** Returns why a sliding counter of this max cannot divide its window finely enough. */
 export function findScaleProblem({ max, windowMs }: LimitSpec): LimitProblem | undefined {
   const windowUs = windowMs * 1000
   const scale = scaleOf(max, windowUs)

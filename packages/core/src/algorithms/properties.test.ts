@@ -1,6 +1,6 @@
 /**
- * What the design promises of every algorithm, on generated limits and calls. `SLUICE_RUNS`
- * multiplies the number of traces.
+ * The promises of every algorithm, tested on generated limits and calls. `SLUICE_RUNS` multiplies
+ * the number of traces.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -20,7 +20,7 @@ function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: G
 
 const EVERYTHING = { stepsBack: true, changes: true, gives: true, charges: true } as const
 
-/** Units that passed, by the time at which they did. */
+/** Units that passed, and when. */
 interface Admission {
   readonly at: number
   readonly units: number
@@ -37,7 +37,7 @@ function admissionsIn(trace: Trace, may: Mishaps = {}): readonly Admission[] {
   return admissions
 }
 
-/** The most that passed in any interval of at most `lengthUs`. */
+/** The most units that passed in any interval of at most `lengthUs`. */
 function mostWithin(admissions: readonly Admission[], lengthUs: number): bigint {
   return admissions.reduce((most, first, from) => {
     const near = admissions.slice(from).filter((one) => one.at - first.at <= lengthUs)
@@ -46,7 +46,7 @@ function mostWithin(admissions: readonly Admission[], lengthUs: number): bigint 
   }, 0n)
 }
 
-describe('no more passes in any interval than the algorithm allows', () => {
+describe('every interval admits at most what the algorithm allows', () => {
   test.each(['token-bucket', 'gcra'] as const)('%s: burst + rate * t', (algorithm) => {
     holds(200, traces(algorithm), (trace) => {
       const limit = defineLimit(trace.spec)
@@ -54,7 +54,7 @@ describe('no more passes in any interval than the algorithm allows', () => {
     })
   })
 
-  test('token-bucket with wait: burst + rate * t, by the time at which calls may go on', () => {
+  test('token-bucket with wait: burst + rate * t, counted when the delay of a call ends', () => {
     holds(200, traces('token-bucket', { lends: true }), (trace) => {
       const limit = defineLimit(trace.spec)
       const counter = createStoredCounter(limit)
@@ -66,13 +66,13 @@ describe('no more passes in any interval than the algorithm allows', () => {
         return outcome
       })
       const inOrder = admissions.toSorted((a, b) => a.at - b.at)
-      // A delay is rounded up to a millisecond, so the last of an interval may go 1 ms late.
+      // A delay is rounded up to a millisecond, so the last call of an interval may go 1 ms late.
       const slack = Math.ceil((limit.max / limit.windowUs) * 1000)
       expectAtMost(inOrder, limit.capacity + slack, limit)
     })
   })
 
-  test('leaky-bucket: one slot apart, whoever leaves the queue', () => {
+  test('leaky-bucket: calls leave one slot apart, even when others leave the queue', () => {
     holds(400, traces('leaky-bucket', { slow: true }), (trace) => {
       const limit = defineLimit(trace.spec)
       expectSpaced(admissionsKept(trace, limit), limit)
@@ -96,7 +96,7 @@ describe('no more passes in any interval than the algorithm allows', () => {
     })
   })
 
-  test('sliding-window-counter: admits never late, and early by at most prev / 2^20', () => {
+  test('sliding-window-counter: never over-admits, and refuses early by at most prev / 2^20', () => {
     const shares = fc.record({ prev: fc.nat({ max: 1000 }), curr: fc.nat({ max: 1000 }) })
     const given = fc.tuple(specs('sliding-window-counter'), shares, fc.nat({ max: 999_999 }))
     holds(500, given, ([spec, share, admissions]) => {
@@ -124,7 +124,7 @@ describe('no more passes in any interval than the algorithm allows', () => {
   })
 })
 
-/** The calls of a leaky bucket that did not leave it, by slot; fails if too many ever wait. */
+/** Returns the calls that stayed in a leaky bucket, by slot; fails if too many ever wait. */
 function admissionsKept(trace: Trace, limit: Limit): readonly Admission[] {
   const counter = createStoredCounter(limit)
   let stayed: Admission[] = []
@@ -159,7 +159,7 @@ function expectSpaced(calls: readonly Admission[], { p, q, tickUs }: Limit): voi
   })
 }
 
-/** Fails unless waiting as long as a refusal said helps, and waiting 1 ms less does not. */
+/** Fails unless a call passes after the wait of its refusal, and is refused 1 ms earlier. */
 function expectRetry(counter: StoredCounter, act: Act, limit: Limit, outcome: Outcome): void {
   const { retryAfterMs } = outcome
   if (retryAfterMs === null) {
@@ -188,7 +188,7 @@ function expectPeekTellsTake(counter: StoredCounter, act: Act): void {
   expect(taken.remaining).toBeLessThanOrEqual(peeked.remaining)
 }
 
-/** Whether units taken at `at` count for nothing any more, so that nothing can be given back. */
+/** Whether units taken at `at` no longer count, so that nothing can be given back. */
 function isOver(at: number, now: number, limit: Limit): boolean {
   const windowsAgo = Math.floor(now / limit.windowUs) - Math.floor(at / limit.windowUs)
   switch (limit.algorithm) {
@@ -206,10 +206,10 @@ function isOver(at: number, now: number, limit: Limit): boolean {
   }
 }
 
-/** What left a queue cannot come back to it. */
+/** Algorithms that refund units; a call that left a queue cannot return to it. */
 const REFUNDED = ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket')
 
-test.each(REFUNDED)('%s: given back at once, everything is there again', (algorithm) => {
+test.each(REFUNDED)('%s: units given back at once are all available again', (algorithm) => {
   holds(100, traces(algorithm), (trace) => {
     const limit = defineLimit(trace.spec)
     const counter = createStoredCounter(limit)
@@ -224,7 +224,7 @@ test.each(REFUNDED)('%s: given back at once, everything is there again', (algori
   })
 })
 
-test('leaky-bucket: undone in reverse order, calls leave the queue as it was', () => {
+test('leaky-bucket: calls undone in reverse order restore the queue', () => {
   holds(200, fc.tuple(traces('leaky-bucket'), fc.nat({ max: 5000 })), ([trace, laterUs]) => {
     const limit = defineLimit(trace.spec)
     const counter = createStoredCounter(limit)
@@ -244,7 +244,7 @@ test('leaky-bucket: undone in reverse order, calls leave the queue as it was', (
 describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
   const every = traces(algorithm, { lends: true })
 
-  test('decides and says exactly what the exact model does: no false refusal', () => {
+  test('every outcome equals that of the exact model, so there is no false refusal', () => {
     // A queue that several callers left may count an empty slot as passed before it is.
     const gives = algorithm !== 'leaky-bucket'
     holds(400, every, (trace) => {
@@ -258,7 +258,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('who waits exactly retryAfterMs passes; who waits 1 ms less does not', () => {
+  test('a call that waits exactly retryAfterMs passes; one that waits 1 ms less does not', () => {
     holds(300, every, (trace) => {
       const counter = createStoredCounter(defineLimit(trace.spec))
       play(trace, EVERYTHING, (act, limit) => {
@@ -270,7 +270,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('peek changes nothing and tells what take would say', () => {
+  test('peek changes nothing and returns what take would return', () => {
     holds(150, every, (trace) => {
       const counter = createStoredCounter(defineLimit(trace.spec))
       play(trace, EVERYTHING, (act, limit) => {
@@ -293,7 +293,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('no more is given back than was taken, never above full or into another window', () => {
+  test('a give returns at most what was taken, never above full or into another window', () => {
     holds(200, every, (trace) => {
       const counter = createStoredCounter(defineLimit(trace.spec))
       play(trace, { gives: true, charges: true }, (act, limit) => {
@@ -311,7 +311,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('every number is whole and within its bounds, whatever happens', () => {
+  test('every number stays whole and within its bounds', () => {
     holds(200, every, (trace) => {
       const counter = createStoredCounter(defineLimit(trace.spec))
       play(trace, { ...EVERYTHING, windowChanges: true }, (act, { capacity }) => {
@@ -327,7 +327,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     })
   })
 
-  test('from expiresAt on, a counter behaves as an empty one', () => {
+  test('from expiresAt on, a counter behaves like an empty one', () => {
     holds(150, fc.tuple(every, fc.nat({ max: 1000 })), ([trace, later]) => {
       const counter = createStoredCounter(defineLimit(trace.spec))
       play(trace, { ...EVERYTHING, stepsBack: false }, (act, limit) => {

@@ -1,4 +1,4 @@
-/** Holds that every algorithm defines all that stores, rules and coordination look up in it. */
+/** Checks that every algorithm defines all that stores, rules and coordination read from it. */
 import { describe, expect, test } from 'vitest'
 import { defineLimit, findLimitProblem, resizeLimit } from '../limit.js'
 import type { Algorithm } from './algorithm.js'
@@ -14,18 +14,18 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
   const algorithm = algorithms[name] as Algorithm<unknown>
   const limit = defineLimit({ algorithm: name, max: 10, windowMs: 1000 })
 
-  test('is registered under its own name and format', () => {
+  test('the algorithm is registered under its own name and format', () => {
     expect(algorithm.name).toBe(name)
     expect(algorithmOf(limit)).toBe(algorithm)
     expect(layoutOf(limit)).toBe(algorithm.layout)
   })
 
-  test('defines the same members as every other, in the same order', () => {
-    // One hidden class for all keeps calls of their functions fast.
+  test('the algorithm defines the same members as every other, in the same order', () => {
+    // One hidden class for all algorithms keeps calls of their functions fast.
     expect(Object.keys(algorithm)).toEqual(Object.keys(algorithms['token-bucket']))
   })
 
-  test('defines every trait', () => {
+  test('the algorithm defines every trait', () => {
     expect(['bucket', 'queue', 'window', 'log']).toContain(algorithm.family)
     expect([0, 1, 2]).toContain(algorithm.windowsCounted)
     expect([0, 1]).toContain(algorithm.unitsBeyondCapacity)
@@ -42,11 +42,11 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
     expect(algorithm.alignedToClock).toBe(algorithm.family === 'window')
   })
 
-  test('shares its Lua only with algorithms of the same states', () => {
+  test('the algorithm shares its Lua only with algorithms of the same state layout', () => {
     expect(algorithms[algorithm.lua].layout).toBe(algorithm.layout)
   })
 
-  test('accepts exactly the optional fields that it names', () => {
+  test('the algorithm accepts exactly the optional fields that it names', () => {
     for (const field of ['burst', 'waitMs', 'queue', 'maxWaitMs'] as const) {
       const spec = { algorithm: name, max: 10, windowMs: 1000, [field]: 5 }
       const problem = findLimitProblem(spec)
@@ -54,14 +54,14 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
     }
   })
 
-  test('resizes a limit to another max and keeps the rest', () => {
+  test('resize changes the max of a limit and keeps the rest', () => {
     const resized = resizeLimit(limit, 5, 3)
     expect(resized).toMatchObject({ algorithm: name, name: limit.name, max: 5, windowMs: 1000 })
     expect(resized?.capacity).toBe(algorithm.fields.length > 0 ? 3 : 5)
     expect(resized?.maxWaitUs).toBe(limit.maxWaitUs)
   })
 
-  test('reads from memory and from a reply what it stored', () => {
+  test('a stored state reads back from memory and from a reply', () => {
     const { layout } = algorithm
     const { state } = algorithm.take(undefined, limit, 1, 5_000_000)
     if (layout === undefined) {
@@ -79,7 +79,7 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
     expect(numbers).toEqual([])
   })
 
-  test('has a layout as value.lua packs it', () => {
+  test('the layout of a state equals the format that value.lua packs', () => {
     const bytes = algorithm.layout?.fields.map((field) => field.bytes) ?? [7, 4]
     expect([2, 3, 4]).toContain(bytes.length)
     expect(bytes.slice(0, 2)).toEqual([7, 4])

@@ -1,10 +1,10 @@
 /**
- * Sliding window counter: the count of this window, and of the last one by the share of it still in
- * sight.
+ * Sliding window counter: the count of this window, plus the count of the previous one weighted by
+ * the share of it that still lies within one window of now.
  *
  * Compares prev * left + (curr + amount) * window with max * window, in units of `scale`
- * microseconds where that would leave 2^53; `left` is then rounded up and the window down, which
- * may refuse early by at most prev / 2^20 units and never admits late.
+ * microseconds where a product would exceed 2^53. `left` is then rounded up and the window down,
+ * which may refuse up to prev / 2^20 units too many and never over-admits.
  */
 import type { Limit } from '../limit.js'
 import { ceilDiv, floorDiv, MAX_UNITS, usToMsUp } from '../numbers.js'
@@ -25,7 +25,7 @@ export interface SlidingCounter {
 }
 
 interface View extends SlidingCounter {
-  /** The time taken as now: the state's own where it is ahead. */
+  /** The time used as now: the state's own if it is ahead. */
   readonly at: number
   readonly rebased: boolean
 }
@@ -48,7 +48,7 @@ function stateOf({ start, curr, prev }: View): SlidingCounter {
   return { start, curr, prev }
 }
 
-/** Units free now, rounded down; a share of a unit is no unit. */
+/** Returns the whole units free now. */
 function free(current: View, limit: Limit): number {
   const steps = ceilDiv(current.start + limit.windowUs - current.at, limit.scale)
   const left = Math.min(steps, limit.scaledWindow)
@@ -57,8 +57,7 @@ function free(current: View, limit: Limit): number {
 }
 
 /**
- * Microseconds from now until the amount fits: within this window, else the next, else the one
- * after.
+ * Returns the microseconds until the amount fits: within this window, the next, or the one after.
  */
 function waitFor(current: View, limit: Limit, amount: number, now: number): number {
   if (free(current, limit) >= amount) return 0
@@ -69,7 +68,7 @@ function waitFor(current: View, limit: Limit, amount: number, now: number): numb
   return end + limit.windowUs - Math.min(leftInNextWindow, limit.windowUs) - now
 }
 
-/** The most that may be left of a window for `room` units to be free while `before` fade. */
+/** Returns the longest rest of a window at which `room` units are free while `before` fade out. */
 function leftWhenItFits(before: number, room: number, limit: Limit): number {
   if (room < 0) return 0
   if (before <= room) return limit.windowUs
@@ -136,7 +135,7 @@ function peek(
   return refuse(current, limit, amount, now)
 }
 
-/** The last window still counts, so what came from it returns to it. */
+/** Returns units to the window they were taken in; the previous window still counts. */
 function give(
   counter: SlidingCounter | undefined,
   limit: Limit,

@@ -1,5 +1,5 @@
 /**
- * Sliding window log: the time of every unit admitted. Exact in any interval, at the price of
+ * Sliding window log: the time of every unit admitted. It is exact in any interval, at the price of
  * memory; an entry made at t no longer counts at t + window.
  */
 import type { Limit } from '../limit.js'
@@ -7,8 +7,8 @@ import { usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
 
 /**
- * Pairs of a time and the units admitted then, oldest first, one pair per instant. Numbers side by
- * side, because an engine keeps them in 16 bytes a pair and objects in 70.
+ * Pairs of a time and the units admitted then, oldest first, one pair per instant. A flat list,
+ * because a pair of numbers takes 16 bytes and an object 70.
  */
 export type Log = readonly number[]
 
@@ -22,7 +22,7 @@ interface View {
 const EMPTY: Log = []
 /** The largest `max`: a log takes memory for each unit. */
 const ENTRIES_MAX = 10_000
-/** The most instants of a log that are shown one by one. */
+/** The most instants of a log that are shown individually. */
 export const LOG_INSTANTS_SHOWN = 64
 
 /**
@@ -47,14 +47,16 @@ function view(log: Log | undefined, limit: Limit, now: number): View {
   return { at, log: counted, count, rebased }
 }
 
-/** What was admitted after `edge`. */
+/** Returns the entries after `edge`. */
 function withinWindow(log: Log, edge: number): Log {
   let first = 0
   while (first < log.length && timeOf(log, first) <= edge) first += 2
   return first === 0 ? log : log.slice(first)
 }
 
-/** What lies ahead of now becomes one entry at now, or a give would find it several times. */
+/**
+ * Merges entries ahead of now into one at now; otherwise a give would find several for one instant.
+ */
 function rebaseLog(log: Log, now: number): Log {
   const rebased: number[] = []
   let ahead = 0
@@ -66,7 +68,7 @@ function rebaseLog(log: Log, now: number): Log {
   return rebased
 }
 
-/** Microseconds from now until enough entries have left for the amount to fit. */
+/** Returns the microseconds until enough entries have expired for the amount to fit. */
 function waitFor(current: View, limit: Limit, amount: number, now: number): number {
   let excess = current.count + amount - limit.max
   for (let pair = 0; pair < current.log.length; pair += 2) {
@@ -76,7 +78,7 @@ function waitFor(current: View, limit: Limit, amount: number, now: number): numb
   return 0
 }
 
-/** Adds units in their place in time; two at one instant count as two. */
+/** Inserts units in time order; units at an existing instant are added to it. */
 function insert(log: Log, at: number, units: number): Log {
   let pair = log.length
   while (pair > 0 && timeOf(log, pair - 2) >= at) pair -= 2
@@ -180,9 +182,9 @@ function expiresAt(log: Log, limit: Limit): number {
 }
 
 /**
- * A log that is short enough to be shown: the oldest entries are added up into one at the time of
- * the first, so that the units, the oldest and the newest instant are those of the whole log. Its
- * twin is `sayLog` in lua/sliding-window-log/records.lua.
+ * Shortens a log for display: the oldest entries are merged into one at the time of the first, so
+ * that the units, the oldest and the newest instant stay the same. Its Lua twin is `sayLog` in
+ * lua/sliding-window-log/records.lua.
  */
 export function shortenLog(log: Log): Log {
   const excess = log.length / 2 - LOG_INSTANTS_SHOWN

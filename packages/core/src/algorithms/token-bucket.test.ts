@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { defineLimit } from '../limit.js'
 import { tokenBucket } from './token-bucket.js'
 
-test('a full bucket that counts in milliseconds starts its millisecond at the call', () => {
+test('a full bucket that counts in milliseconds starts a new millisecond at the call', () => {
   const limit = defineLimit({
     algorithm: 'token-bucket',
     max: 300_000,
@@ -11,7 +11,7 @@ test('a full bucket that counts in milliseconds starts its millisecond at the ca
   })
   expect(limit.tickUs).toBe(1000)
   const first = tokenBucket.take(undefined, limit, 1, 0)
-  // Full again since 1,000 us; the call comes 999 us into the next millisecond of the first one.
+  // The bucket is full again after 1,000 us; the call comes 999 us into the next millisecond.
   const all = tokenBucket.take(first.state, limit, limit.capacity, 1999)
   expect(all.granted).toBe(limit.capacity)
   expect(tokenBucket.take(all.state, limit, 1, 2998).granted).toBe(0)

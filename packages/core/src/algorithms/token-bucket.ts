@@ -1,9 +1,9 @@
 /**
- * Token bucket and gcra: one function, which differ only in the default of `burst`.
+ * Token bucket and gcra: one implementation; they differ only in the default of `burst`.
  *
- * A bucket holds `capacity` units and regains p units every q ticks. What is in use is kept in
- * whole units and q-ths of a unit, so that a changed max or burst keeps it and no rate is rounded.
- * `at` is when that was true.
+ * A bucket holds `capacity` units and regains p units every q ticks. Usage is stored in whole units
+ * and q-ths of a unit, so that a changed max or burst keeps it and no rate is rounded. `at` is the
+ * time of that usage.
  */
 import type { Limit, LimitSpec } from '../limit.js'
 import { ceilDiv, floorDiv, MAX_INTEGER, MAX_UNITS, usToMsUp } from '../numbers.js'
@@ -20,13 +20,13 @@ export interface Bucket {
   readonly at: number
   /** Whole units in use. */
   readonly used: number
-  /** The rest in use, in q-ths of a unit. */
+  /** The rest of the usage, in q-ths of a unit. */
   readonly part: number
 }
 
 /**
- * What is in use when the bucket was last touched, in q-ths of a unit. Cut to what the limit can
- * hold or lend, so that a lowered limit locks nobody out for longer than its own burst takes to
+ * Returns the usage at the last update, in q-ths of a unit. It is capped at what the limit can hold
+ * or lend, so that a lowered limit locks no caller out for longer than its own burst takes to
  * refill; a `part` of another q counts as less than one unit.
  */
 function inUseThen(bucket: Bucket, { capacity, borrowable, q }: Limit): number {
@@ -34,7 +34,7 @@ function inUseThen(bucket: Bucket, { capacity, borrowable, q }: Limit): number {
   return bucket.used >= most ? most * q : bucket.used * q + Math.min(bucket.part, q - 1)
 }
 
-/** What is in use now, in q-ths of a unit. */
+/** Returns the usage now, in q-ths of a unit. */
 function inUseNow(bucket: Bucket | undefined, limit: Limit, now: number): number {
   if (bucket === undefined || limit.capacity === 0) return 0
   const inUseBefore = inUseThen(bucket, limit)
@@ -43,8 +43,8 @@ function inUseNow(bucket: Bucket | undefined, limit: Limit, now: number): number
 }
 
 /**
- * The whole ticks since the bucket was touched give back p each; more than is in use is not worth a
- * product.
+ * Returns what the whole ticks since the last update gave back, p each; the product is skipped if
+ * it would exceed the usage.
  */
 function regained(bucket: Bucket, limit: Limit, now: number): number {
   const ticks = floorDiv(now - bucket.at, limit.tickUs)
@@ -52,8 +52,9 @@ function regained(bucket: Bucket, limit: Limit, now: number): number {
 }
 
 /**
- * The instant for which `inUse` is true: a whole number of ticks after the last, so that no share
- * of one is lost. A bucket that is full gains nothing by the share of a tick before the call.
+ * Returns the instant to which `inUse` applies: a whole number of ticks after the last one, so that
+ * no fraction of a tick is lost. A full bucket starts at the call, because it gains nothing from
+ * the fraction before it.
  */
 function timeOf(bucket: Bucket | undefined, limit: Limit, now: number, inUse: number): number {
   if (bucket === undefined || limit.capacity === 0) return now
@@ -71,17 +72,17 @@ function toBucket(at: number, inUse: number, limit: Limit): Bucket {
   return { at, used, part: inUse - used * limit.q }
 }
 
-/** Whole units that are not in use, not even in part. */
+/** Returns the whole units that are entirely unused. */
 function remaining(inUse: number, { capacity, q }: Limit): number {
   return Math.max(0, capacity - ceilDiv(inUse, q))
 }
 
-/** Microseconds from now until `excess` q-ths less are in use, of what is at `at`. */
+/** Returns the microseconds from now until the usage of `at` has dropped by `excess` q-ths. */
 function timeToRegain(excess: number, at: number, limit: Limit, now: number): number {
   return excess <= 0 ? 0 : at - now + ceilDiv(excess, limit.p) * limit.tickUs
 }
 
-/** Microseconds until the amount is there; a bucket that may make calls wait admits before that. */
+/** Returns the microseconds until the amount is available; a bucket with `wait` admits earlier. */
 function waitFor(amount: number, inUse: number, at: number, limit: Limit, now: number): number {
   return timeToRegain(inUse - (limit.capacity - amount) * limit.q, at, limit, now)
 }
@@ -137,7 +138,7 @@ function take(
 ): Step<Bucket> {
   const inUse = inUseNow(bucket, limit, now)
   const at = timeOf(bucket, limit, now, inUse)
-  // Asks for nothing and writes nothing, not even what another clock left.
+  // Amount 0 writes nothing, not even a rebased state.
   if (amount === 0) return { ...admit(bucket, limit, now, inUse, at, 0, 0), rebased: undefined }
   if (atLeast > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
 
@@ -145,7 +146,7 @@ function take(
   if (waitUs <= limit.maxWaitUs) return admit(bucket, limit, now, inUse, at, amount, waitUs)
   const available = remaining(inUse, limit)
   if (available >= atLeast) return admit(bucket, limit, now, inUse, at, available, 0)
-  // Whichever comes first: the least is there, or the whole amount is near enough to wait for.
+  // Whichever comes first: `atLeast` is available, or the whole amount is near enough to wait for.
   const leastUs = waitFor(atLeast, inUse, at, limit, now)
   const retryUs = Math.min(leastUs, waitUs - limit.maxWaitUs)
   return refuse(bucket, limit, now, inUse, at, retryUs)
@@ -162,14 +163,14 @@ function peek(bucket: Bucket | undefined, limit: Limit, amount: number, now: num
   return admit(bucket, limit, now, inUse, at, 0, waitUs)
 }
 
-/** Whether what was taken then has come back by itself: the whole bucket has refilled since. */
+/** Whether the whole bucket has refilled since `at`, and with it what was taken then. */
 function isRegained(at: number, limit: Limit, now: number): boolean {
   return now - at >= ceilDiv(limit.capacity * limit.q, limit.p) * limit.tickUs
 }
 
 /**
- * From what was stored, not from what the limit can hold: a limit that was lowered, or is of
- * another tier, must not cut what was used by the way.
+ * Subtracts from the stored usage, not from what the limit can hold: a give under a lowered limit,
+ * or one of another tier, must not cut what was used.
  */
 function give(
   bucket: Bucket | undefined,
@@ -181,7 +182,7 @@ function give(
   if (bucket === undefined || limit.capacity === 0 || isRegained(at, limit, now)) return undefined
   const { p, q, tickUs } = limit
   const inUseBefore = bucket.used * q + Math.min(bucket.part, q - 1)
-  // So much is only in use under a far larger limit, whose units this one cannot count.
+  // Only a far larger limit can have so much in use, and this one cannot count its units.
   if (inUseBefore > MAX_INTEGER) return undefined
   const ticks = Math.max(0, floorDiv(now - bucket.at, tickUs))
   const before = Math.max(0, inUseBefore - Math.min(ticks, ceilDiv(inUseBefore, p)) * p)
@@ -233,7 +234,7 @@ const layout: StateLayout<Bucket> = {
   },
 }
 
-/** `defaultBurst`: of a limit that says nothing of it. */
+/** `defaultBurst` is the burst of a limit that does not set one. */
 function define(
   name: 'token-bucket' | 'gcra',
   format: number,

@@ -1,13 +1,13 @@
-/** Generated limits of every size that is accepted, and generated calls to them. */
+/** Generates limits of every accepted size, and calls to them. */
 import fc from 'fast-check'
 import { type AlgorithmName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import type { Act } from './apply.test-helper.js'
 
-/** The most units that a limit may have. */
+/** The largest number of units of a limit. */
 const MAX_UNITS = 999_999_999_999_999
-/** Where a trace ends, so that what is still to come stays below 2^53. */
+/** The end of a trace, so that later times stay below 2^53. */
 const LATEST_US = 3e15
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
@@ -18,7 +18,7 @@ const windows = fc.oneof(
   fc.integer({ min: 250, max: YEAR_MS }),
 )
 
-/** As often small as large: 1 to 10^15. */
+/** Evenly distributed magnitudes from 1 to 10^15. */
 const magnitudes = fc
   .integer({ min: 0, max: 15 })
   .chain((digits) => fc.integer({ min: 1, max: Math.min(MAX_UNITS, 10 ** digits) }))
@@ -33,7 +33,7 @@ export interface Choices {
   readonly slow?: boolean
 }
 
-/** Limits that load, up to the edge of what does. */
+/** Generates valid limits, up to the bounds of what is accepted. */
 export function specs(
   algorithm: AlgorithmName,
   { lends = false, slow = false }: Choices = {},
@@ -94,7 +94,7 @@ const starts = fc.oneof(
   fc.integer({ min: 1_700_000_000_000_000, max: 1_700_100_000_000_000 }),
 )
 
-/** One call: how long after the last, for how much; `dice` decides what else may happen. */
+/** One call: the pause before it and its amount; `dice` selects what else happens. */
 interface Moment {
   readonly pause: { readonly kind: 'us' | 'share' | 'retry'; readonly n: number }
   readonly amount: { readonly kind: 'units' | 'share' | 'over'; readonly n: number }
@@ -127,7 +127,7 @@ const moments = fc.array(
 
 export interface Trace {
   readonly spec: LimitSpec
-  /** What the limit changes to, where it may. */
+  /** The limits to change to, if changes are enabled. */
   readonly others: readonly LimitSpec[]
   readonly start: number
   readonly moments: readonly Moment[]
@@ -138,11 +138,11 @@ export function traces(algorithm: AlgorithmName, choices: Choices = {}): fc.Arbi
   return fc.record({ spec: specs(algorithm, choices), others, start: starts, moments })
 }
 
-/** What may happen besides takes on a steady clock. */
+/** Events that a trace may include besides takes on a steady clock. */
 export interface Mishaps {
   readonly stepsBack?: boolean
   readonly changes?: boolean
-  /** Also a change of the window, as under a given name. */
+  /** Changes the window as well, as under an explicit limit name. */
   readonly windowChanges?: boolean
   readonly gives?: boolean
   readonly charges?: boolean
@@ -153,7 +153,7 @@ interface Receipt {
   readonly at: number
 }
 
-/** Plays a trace: `apply` is asked for the outcome of each act, on which the next may depend. */
+/** Plays a trace: `apply` returns the outcome of each act, on which the next may depend. */
 export function play(trace: Trace, may: Mishaps, apply: (act: Act, limit: Limit) => Outcome): void {
   let limit = defineLimit(trace.spec)
   let now = trace.start
@@ -211,7 +211,10 @@ function actOf(
   return { verb: 'take', now, amount, atLeast: takesLess ? 1 + (rest % amount) : undefined }
 }
 
-/** Microseconds of a pause; `retry` waits as long as the last refusal said, or 1 ms less. */
+/**
+ * Returns a pause in microseconds; `retry` waits as long as the last refusal required, or 1 ms
+ * less.
+ */
 function pauseUs({ pause }: Moment, limit: Limit, retryAfterMs: number): number {
   if (pause.kind === 'us') return pause.n
   if (pause.kind === 'share') return Math.floor((limit.windowUs / 1000) * pause.n)

@@ -1,7 +1,7 @@
 /** A call: one thing that wants to happen, with its attributes and a cost. */
 import { SluiceError } from './errors.js'
 
-/** Marks attributes whose `path` is canonical already, so that it is not computed again. */
+/** Marks attributes whose `path` is already canonical, so that it is not computed again. */
 export const CANONICAL_PATH: unique symbol = Symbol('canonical path')
 
 /** Named facts of a call. Numbers and booleans count as their decimal text; empty is absent. */
@@ -28,17 +28,20 @@ export function isMessage(attributes: Attributes): boolean {
   return method === MESSAGE || method.toUpperCase() === MESSAGE
 }
 
-/** A longer value is no identity but an attack on whoever stores it. */
+/** The longest attribute value; a longer one would only exhaust the memory of stores. */
 export const ATTRIBUTE_LENGTH_MAX = 8192
 
-/** One attribute as text, or undefined where it is absent or empty. */
+/** Returns one attribute as text, or undefined if it is absent or empty. */
 export function readAttribute(attributes: Attributes, name: string): string | undefined {
   const value = attributes[name]
   if (typeof value === 'string') return value === '' ? undefined : value
   return value === undefined || value === null ? undefined : readOther(attributes, name, value)
 }
 
-/** What is neither text nor absent; a thing that is no value would otherwise mean no limit. */
+/**
+ * Reads a value that is neither text nor absent. An unsupported type throws, because it would
+ * otherwise bypass the limit.
+ */
 function readOther(attributes: Attributes, name: string, value: unknown): string | undefined {
   if (!Object.hasOwn(attributes, name)) return undefined
   if (typeof value === 'boolean' || typeof value === 'bigint') return String(value)

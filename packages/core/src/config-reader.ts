@@ -1,6 +1,6 @@
 /**
- * The kit that rules are read with, for other files of settings: text to a tree, a tree to values,
- * every problem told at once with its place.
+ * The reader of rules, exported for other configuration files: it turns text into a tree and a tree
+ * into values, and reports every problem at once with its position.
  */
 export { parseDuration } from './text/duration.js'
 export {

@@ -1,7 +1,7 @@
 /**
- * Every failure of Sluice, in one table: its code, its HTTP status, what it means. A refusal is not
- * among them: that is an answer. docs/reference/errors.md has a section for each, and a test keeps
- * the two equal.
+ * Every error of Sluice in one table: its code, its HTTP status and its meaning. A refusal is a
+ * decision, not an error. docs/reference/errors.md has a section for each, and a test keeps the two
+ * equal.
  */
 
 export const ERROR_CODES = {
@@ -46,20 +46,20 @@ export class SluiceError extends Error {
 }
 
 export const SHOWN_MAX = 64
-// Controls, line and paragraph separators, and the marks that turn the direction of text: each can
-// make a line of a log or a terminal say what nobody wrote. Half surrogates cannot be encoded.
+// Control characters, line and paragraph separators, and text direction marks can forge a line of a
+// log or a terminal. Lone surrogates cannot be encoded.
 const UNPRINTABLE =
   /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/** What somebody else wrote, as a message may show it: on one line, at most 64 characters. */
+/** Escapes untrusted text for a log line or an error message; at most 64 characters by default. */
 export function show(value: unknown, most = SHOWN_MAX): string {
   const text = typeof value === 'string' ? value : textOf(value)
-  // Cut first as well: escaping ten megabytes to show a line of them is work for nothing.
+  // Cut before escaping as well, so that ten megabytes are not escaped to show one line.
   const plain = text.slice(0, most + 1).replace(UNPRINTABLE, escape)
   return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
 }
 
-/** Objects need not be able to say what they are. */
+/** Returns a value as text. Converting an object may throw. */
 function textOf(value: unknown): string {
   return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }

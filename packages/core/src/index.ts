@@ -1,4 +1,4 @@
-/** The only door of the pure part of Sluice. */
+/** The public API of `@sluice/core`, the pure part of Sluice. */
 export {
   ALGORITHM_NAMES,
   type AlgorithmName,

@@ -23,7 +23,7 @@ describe('a counter’s key', () => {
     expect(new Set(keys.map(text)).size).toBe(keys.length)
   })
 
-  test('collides for none of 200,000 adversarial callers', () => {
+  test('does not collide for 200,000 adversarial callers', () => {
     const keys = new Set<string>()
     const limit = seed('r', 'l')
     for (let i = 0; i < 50_000; i++) {
@@ -34,7 +34,7 @@ describe('a counter’s key', () => {
     expect(keys.size).toBe(200_000)
   })
 
-  test('lies in a partition that the caller alone chooses, and callers spread over all evenly', () => {
+  test('is in a partition chosen by the caller alone, and callers spread evenly over all partitions', () => {
     const counts = Array.from({ length: PARTITIONS }, () => 0)
     for (let i = 0; i < 128_000; i++) {
       const caller = callerHash(secret, [`{x}${i}`])

@@ -1,11 +1,10 @@
 /**
  * Keys of counters. A counter is (rule id, limit name, caller) and nothing else: neither the rule's
- * version nor the limit's numbers are part of its key, so that a changed limit goes on with what
- * was used.
+ * version nor the limit's numbers are part of its key, so that a changed limit keeps what was used.
  *
  * The caller's values are hashed once; each limit then XORs a seed of its own. Two counters share a
- * key with the same chance as two random 64-bit numbers, and the caller's own hash chooses the
- * partition, so that all limits of one caller lie together.
+ * key with the probability of two equal random 64-bit numbers. The caller's own hash selects the
+ * partition, so that all limits of one caller are stored together.
  */
 import { type Hash64, hashTexts, type SipKey } from './sip-hash.js'
 
@@ -18,8 +17,8 @@ export interface CounterKey {
 export const PARTITIONS = 128
 
 /**
- * A key of its own for another purpose. Callers have at most eight values, so no caller's hash is
- * ever one of these, whatever it calls itself.
+ * Derives a key for another purpose. Callers have at most eight values, so no caller can produce
+ * one of these hashes.
  */
 export function deriveKey(secret: SipKey, purpose: string): SipKey {
   const texts = (half: string) => [purpose, half, ...Array.from({ length: 10 }, () => '')]
@@ -33,8 +32,9 @@ export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
 }
 
 /**
- * A candidate counts apart from the limits in force, under the same names. The attributes a rule
- * counts by are part of it, so that a user and an account of one name are not one caller.
+ * Returns the seed of a limit. A candidate counts separately from the active limits under the same
+ * names. The attributes a rule counts by are part of the seed, so that a user and an account of the
+ * same name are different callers.
  */
 export function limitSeed(
   limitKey: SipKey,
@@ -53,12 +53,12 @@ export function counterKey(caller: Hash64, seed: Hash64): CounterKey {
   return new Key(caller.hi ^ seed.hi, caller.lo ^ seed.lo, caller.hi >>> 25)
 }
 
-/** Whose counter it is, given the seed of its limit. */
+/** Returns the caller of a counter, given the seed of its limit. */
 export function callerOfKey(key: CounterKey, seed: Hash64): Hash64 {
   return { hi: key.hi ^ seed.hi, lo: key.lo ^ seed.lo }
 }
 
-/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+/** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
 class Key implements CounterKey {
   readonly hi: number
   readonly lo: number

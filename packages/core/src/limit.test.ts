@@ -14,7 +14,7 @@ const limit = (spec: Partial<LimitSpec>): LimitSpec => ({
 })
 const isAccepted = (spec: LimitSpec): boolean => findLimitProblem(spec) === undefined
 
-/** What a rule file may hold where a number belongs. */
+/** Invalid values that a rule file may have in place of a number. */
 const NO_COUNTS: readonly unknown[] = [
   -1,
   -5,
@@ -29,7 +29,7 @@ const NO_COUNTS: readonly unknown[] = [
   {},
 ]
 
-describe('numbers that are none', () => {
+describe('invalid numbers', () => {
   test.each(NO_COUNTS)('max: %s is refused', (max) => {
     expect(findLimitProblem(limit({ max: max as number }))).toEqual({
       code: 'limit-number',
@@ -67,7 +67,7 @@ describe('numbers that are none', () => {
     expect(findLimitProblem(leaky)).toMatchObject({ ...problem, field: 'maxWait' })
   })
 
-  test('the edges themselves are accepted', () => {
+  test('the bounds themselves are accepted', () => {
     for (const windowMs of [250, 2 ** 31 + 1, YEAR_MS]) {
       for (const algorithm of ALGORITHM_NAMES) {
         expect(findLimitProblem(limit({ algorithm, windowMs })), algorithm).toBeUndefined()
@@ -79,12 +79,12 @@ describe('numbers that are none', () => {
     expect(isAccepted(limit({ algorithm: 'sliding-window-log', max: 10_001 }))).toBe(false)
   })
 
-  test.each(ALGORITHM_NAMES)('%s: max 0 is a limit that holds nothing', (algorithm) => {
+  test.each(ALGORITHM_NAMES)('%s: max 0 is a limit of capacity 0', (algorithm) => {
     expect(defineLimit(limit({ algorithm, max: 0 }))).toMatchObject({ capacity: 0, borrowable: 0 })
   })
 })
 
-describe('fields that do not go together', () => {
+describe('conflicting fields are refused', () => {
   const fields = { burst: 5, wait: 5, queue: 5, maxWait: 5 }
   const takers: Record<keyof typeof fields, readonly AlgorithmName[]> = {
     burst: ['token-bucket', 'gcra'],
@@ -111,7 +111,7 @@ describe('fields that do not go together', () => {
 })
 
 describe('a prepared limit', () => {
-  test('has the defaults of its algorithm', () => {
+  test('uses the defaults of its algorithm', () => {
     const sizes = ALGORITHM_NAMES.map((algorithm) => defineLimit(limit({ algorithm })).capacity)
     expect(sizes).toEqual([10, 1, 10, 10, 10, 10])
     expect(defineLimit(limit({ algorithm: 'leaky-bucket' })).maxWaitUs).toBe(1_000_000)
@@ -131,21 +131,21 @@ describe('a prepared limit', () => {
     expect(defineLimit(limit({ max, windowMs }))).toMatchObject(rate)
   })
 
-  test('lends what a wait may lend, rounded up, and its debt', () => {
+  test('lends the units of its wait, rounded up, plus its debt', () => {
     const bucket = limit({ max: 2, windowMs: 3000, burst: 1 })
     expect(defineLimit({ ...bucket, waitMs: 1500 }).borrowable).toBe(1)
     expect(defineLimit({ ...bucket, waitMs: 2000 }).borrowable).toBe(2)
     expect(defineLimit({ ...bucket, waitMs: 2000, debt: 5 }).borrowable).toBe(7)
   })
 
-  test('without waiting is the same limit with no wait, and knows what was lent', () => {
+  test('without waiting has no wait and keeps its borrowable units', () => {
     const waiting = defineLimit(limit({ waitMs: 2000 }))
     expect(withoutWaiting(waiting)).toEqual({ ...waiting, maxWaitUs: 0 })
     const steady = defineLimit(limit({}))
     expect(withoutWaiting(steady)).toBe(steady)
   })
 
-  test('is not made of what has a problem', () => {
+  test('is refused for a limit that has a problem', () => {
     expect(() => defineLimit(limit({ max: -1 }))).toThrow(
       new RangeError('max: found -1; accepted: a whole number from 0 to 999999999999999'),
     )
@@ -180,8 +180,8 @@ const queues = fc.record(
   { requiredKeys: ['algorithm', 'max', 'windowMs'] },
 )
 
-describe('what does not fit into 2^53', () => {
-  test('no product of an accepted bucket or queue leaves it', () => {
+describe('numbers beyond 2^53', () => {
+  test('no product of an accepted bucket or queue exceeds 2^53', () => {
     const fits = fc.property(fc.oneof(buckets, queues), (spec) => {
       if (!isAccepted(spec)) return
       const { p, q, tickUs, capacity, borrowable, windowUs } = defineLimit(spec)
@@ -195,7 +195,7 @@ describe('what does not fit into 2^53', () => {
     fc.assert(fits, { numRuns: 1000 })
   })
 
-  test('a bucket or a queue is accepted just if 4 * burst * q is exact', () => {
+  test('a bucket or a queue is accepted exactly if 4 * burst * q is exact', () => {
     const agrees = fc.property(fc.oneof(buckets, queues), (spec) => {
       const plain = { ...spec, waitMs: undefined, debt: undefined }
       expect(isAccepted(plain)).toBe(isExact(plain))
@@ -212,7 +212,7 @@ describe('what does not fit into 2^53', () => {
     expect(isAccepted({ ...fast, max: 999_999, burst: MAX_UNITS })).toBe(false)
   })
 
-  test('a refused limit is offered another, which is accepted', () => {
+  test('the message of a refused limit suggests one that is accepted', () => {
     const offers = fc.property(fc.oneof(buckets, queues), (spec) => {
       const problem = findLimitProblem(spec)
       if (problem === undefined) return
@@ -235,7 +235,7 @@ describe('what does not fit into 2^53', () => {
     expect(nearer.filter((other) => other > 0 && isExact({ ...spec, max: other }))).toEqual([])
   })
 
-  test('a queue that is too long by default is offered a shorter one', () => {
+  test('the message of a queue that is too long by default suggests a shorter one', () => {
     const spec = limit({ algorithm: 'leaky-bucket', max: 2 ** 24, windowMs: 60_000 })
     expect(findLimitProblem(spec)).toMatchObject({ field: 'queue', code: 'limit-too-fine' })
     expect(isAccepted({ ...spec, queue: 2 ** 24 - 1 })).toBe(true)
@@ -256,7 +256,7 @@ describe('what does not fit into 2^53', () => {
   })
 })
 
-/** Whether 4 * burst * q, and the time that takes, fit in microseconds or in milliseconds. */
+/** Whether 4 * burst * q and its refill time are exact in microseconds or in milliseconds. */
 function isExact({ algorithm, max, windowMs, burst, queue }: LimitSpec): boolean {
   const held = burst ?? queue ?? (algorithm === 'gcra' ? 1 : max)
   if (max > MAX_UNITS || (algorithm === 'leaky-bucket' && held >= 2 ** 24)) return false
@@ -271,7 +271,7 @@ function isExact({ algorithm, max, windowMs, burst, queue }: LimitSpec): boolean
   })
 }
 
-/** The limit that a message offers instead. */
+/** Returns the limit that a message suggests instead. */
 function suggestedLimit(spec: LimitSpec, accepted: string): LimitSpec {
   const max =
     /^the nearest that is exact: (\d+)\//.exec(accepted) ?? /^max: 0 to (\d+)/.exec(accepted)

@@ -1,8 +1,8 @@
 /**
  * A limit: how much in how long, by which algorithm, and the integers the algorithms compute with.
  *
- * `LimitSpec` is what a person wrote; `Limit` is the same with its arithmetic prepared. A limit
- * whose products would leave 2^53 is refused when the rule loads, never rounded in silence.
+ * `LimitSpec` is the limit as written; `Limit` adds its prepared arithmetic. A limit whose products
+ * would exceed 2^53 is refused when the rule loads, never rounded silently.
  */
 import type { LimitField } from './algorithms/algorithm.js'
 import { ALGORITHM_NAMES, type AlgorithmName, algorithms } from './algorithms/index.js'
@@ -10,7 +10,7 @@ import { rateOf, scaleOf } from './algorithms/precision.js'
 import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './text/duration.js'
 import { floorDiv, isCount, MAX_UNITS } from './numbers.js'
 
-/** The algorithm of a limit that names none. */
+/** The algorithm of a limit that does not name one. */
 export const DEFAULT_ALGORITHM: AlgorithmName = 'token-bucket'
 
 export interface LimitSpec {
@@ -18,9 +18,9 @@ export interface LimitSpec {
   /** Units per window; 0 refuses every call. */
   readonly max: number
   readonly windowMs: number
-  /** Names the counter; made of algorithm and window if absent. */
+  /** The name of the counter; derived from algorithm and window if absent. */
   readonly name?: string | undefined
-  /** Buckets: the most that may be taken at once. Default `max`, for gcra 1. */
+  /** Buckets: the most units that may be taken at once. Default `max`; 1 for gcra. */
   readonly burst?: number | undefined
   /** Leaky bucket: places for waiting calls. Default `max`. */
   readonly queue?: number | undefined
@@ -35,13 +35,13 @@ export interface LimitSpec {
 
 export interface Limit {
   readonly algorithm: AlgorithmName
-  /** The algorithm's number, from 1 on: the format byte of what stores keep for it. */
+  /** The algorithm's number, from 1 on: the format byte of its stored states. */
   readonly format: number
   readonly name: string
   readonly max: number
   readonly windowMs: number
   readonly windowUs: number
-  /** What one counter holds when nothing is used: burst, queue or max. 0 refuses every call. */
+  /** The units of an unused counter: burst, queue or max. 0 refuses every call. */
   readonly capacity: number
   /** The rate in lowest terms: `p` units every `q` ticks of `tickUs` microseconds. */
   readonly p: number
@@ -57,7 +57,7 @@ export interface Limit {
   readonly onRefusal: 'none' | 'charge'
 }
 
-/** Why a limit cannot be computed with: which field, what it says, what would do. */
+/** Why a limit cannot be used: the field, its value, and an accepted value. */
 export interface LimitProblem {
   readonly code: 'limit-number' | 'limit-window' | 'limit-too-fine' | 'limit-conflict'
   readonly field: string
@@ -71,7 +71,7 @@ export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): st
   return `${algorithm}-${formatDuration(windowMs)}`
 }
 
-/** Prepares a limit; throws a RangeError naming the problem if it has one. */
+/** Prepares a limit; throws a RangeError that names the problem if it has one. */
 export function defineLimit(spec: LimitSpec): Limit {
   const problem = findLimitProblem(spec)
   if (problem !== undefined) {
@@ -100,15 +100,15 @@ export function defineLimit(spec: LimitSpec): Limit {
 }
 
 /**
- * The limit with another max and capacity, without its `onRefusal`; undefined where that cannot be
- * counted exactly.
+ * Returns the limit with another max and capacity, without its `onRefusal`; undefined if that
+ * cannot be counted exactly.
  */
 export function resizeLimit(limit: Limit, max: number, capacity: number): Limit | undefined {
   const spec = algorithms[limit.algorithm].resize(limit, max, capacity)
   return findLimitProblem(spec) === undefined ? defineLimit(spec) : undefined
 }
 
-/** The same limit for a way in that cannot hold a call: a delay is a refusal. */
+/** Returns the limit for an entry point that cannot delay a call: a delay becomes a refusal. */
 export function withoutWaiting(limit: Limit): Limit {
   return limit.maxWaitUs === 0 ? limit : { ...limit, maxWaitUs: 0 }
 }

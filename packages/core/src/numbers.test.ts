@@ -11,7 +11,7 @@ const counts = fc.oneof(
     .map(({ power, off }) => Math.min(MAX_INTEGER, Math.max(1, 2 ** power + off))),
 )
 
-/** Quotients next to a whole number, where a rounded division would go wrong. */
+/** Quotients close to a whole number, where a rounded division would be wrong. */
 const nearMultiples = fc
   .record({ a: counts, b: counts, off: fc.integer({ min: -1, max: 1 }) })
   .map(({ a, b, off }) => ({ a: Math.max(0, Math.floor(a / b) * b + off), b }))
@@ -33,7 +33,7 @@ describe('division of whole numbers up to 2^53 - 1', () => {
     expect(ceilDiv(a, b)).toBe(ceil)
   })
 
-  test('is exact, also next to a whole number', () => {
+  test('is exact, also close to a whole number', () => {
     const pairs = fc.oneof(fc.record({ a: counts, b: counts }), nearMultiples)
     const exact = fc.property(pairs, ({ a, b }) => {
       const floor = BigInt(a) / BigInt(b)
@@ -45,7 +45,7 @@ describe('division of whole numbers up to 2^53 - 1', () => {
   })
 })
 
-test('the greatest common divisor divides both, and what is left shares nothing', () => {
+test('the greatest common divisor divides both, and the quotients are coprime', () => {
   expect(gcd(300_000, 1_000_000)).toBe(100_000)
   expect(gcd(7, 60_000)).toBe(1)
   expect(gcd(MAX_INTEGER, 1)).toBe(1)
@@ -62,7 +62,7 @@ test('waits round up to a millisecond', () => {
   expect(usToMsUp(MAX_INTEGER)).toBe(9_007_199_254_741)
 })
 
-test('a count is a whole number from 0 to 2^53 - 1, and a number', () => {
+test('a count is a number, whole and from 0 to 2^53 - 1', () => {
   expect([0, 1, MAX_INTEGER].map(isCount)).toEqual([true, true, true])
   const others = [-1, 0.5, NaN, Infinity, MAX_INTEGER + 1, 1e21, '1', 1n, null, undefined, {}, []]
   expect(others.filter(isCount)).toEqual([])

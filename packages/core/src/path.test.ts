@@ -13,7 +13,7 @@ function problem(text: string): string {
   return 'problem' in parsed ? parsed.problem : 'none'
 }
 
-/** The path of a request target in the words of the tables: itself, or the reason after a `!`. */
+/** Returns the path of a request target as in the tables: the path, or `!` and the reason. */
 function canonical(raw: string): string {
   const result = canonicalPath(raw)
   return result.ok ? result.path : `!${result.reason}`
@@ -88,7 +88,7 @@ describe('a canonical path', () => {
     expect(canonical(raw)).toContain('; accepted: ')
   })
 
-  test('has at most 8192 characters, before and after it is spelled out', () => {
+  test('has at most 8192 characters, before and after encoding', () => {
     expect(canonical(`/${'a'.repeat(8191)}?${'x'.repeat(9000)}`)).toHaveLength(8192)
     expect(canonical(`/${'a'.repeat(8192)}`)).toContain('8193 characters')
     expect(canonical(`/${'%61'.repeat(3000)}`)).toContain('9001 characters')
@@ -96,7 +96,7 @@ describe('a canonical path', () => {
   })
 })
 
-/** Bits of paths that were used to get around limits, and harmless ones between them. */
+/** Pieces of paths that bypass naive limits, mixed with harmless ones. */
 const pieces = fc.constantFrom(
   ...'/ . .. %2e %2E %2f %5C \\ ; %3b %25 % 2 f 2e | login Login'.split(' '),
   ...'%6c %C3%A9 %c3 %a9 %c0%af %00 %20 ~ %7e :id *'.split(' '),
@@ -104,7 +104,7 @@ const pieces = fc.constantFrom(
 const nasty = fc.array(pieces, { maxLength: 10 }).map((parts) => `/${parts.join('')}`)
 
 describe('every accepted path', () => {
-  test('is its own canonical form, and what a server that decodes will serve', () => {
+  test('is its own canonical form, and the path that a decoding server serves', () => {
     let accepted = 0
     fc.assert(
       fc.property(nasty, (raw) => {
@@ -116,7 +116,7 @@ describe('every accepted path', () => {
         expect(served).toBe(decodeURIComponent(raw))
         expect(served.split('/')).toHaveLength(raw.split('/').length)
         expect(served).not.toMatch(/\/\/|\/\.{1,2}(\/|$)|[\\;]|\p{Control}/u)
-        // A second decoding, by whoever comes after, changes nothing or fails.
+        // A second decoding, by a later server, changes nothing or fails.
         expect(served).not.toMatch(/%[0-9a-f]{2}/i)
         expect(new URL(result.path, 'http://h').pathname).toBe(result.path)
       }),
@@ -125,7 +125,7 @@ describe('every accepted path', () => {
     expect(accepted).toBeGreaterThan(300)
   })
 
-  test('has one form, however its characters were spelled', () => {
+  test('has one form, however its characters were encoded', () => {
     const units = fc.string({
       unit: fc.constantFrom(
         ...Array.from('abZ09-._~!$&\'()*+,=:@ "<>[]^`{|}?#\u00e9\u20ac\u{1f600}'),
@@ -151,7 +151,7 @@ describe('every accepted path', () => {
     )
   })
 
-  test('or refusal is an answer: nothing throws', () => {
+  test('or refusal is returned, never thrown', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
         for (const raw of [text, `/${text}`, `http://${text}`]) {

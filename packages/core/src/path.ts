@@ -1,16 +1,15 @@
 /**
- * Paths: the one spelling in which a path is limited, and the patterns that rules match it with.
+ * Paths: the canonical form in which a path is limited, and the patterns that rules match it with.
  *
- * The path that is limited must be the path that is served, or a limit on `/login` is dodged by
- * asking for `/%6cogin`. So each path has one spelling, and one that servers read in two ways is
- * refused:
+ * The path that is limited must be the path that is served; otherwise `/%6cogin` bypasses a limit
+ * on `/login`. So each path has one form, and a path that servers read differently is refused:
  *
- * - What may stand plain in a path is decoded, `/%6cogin` to `/login` and `/%40me` to `/@me`: a
+ * - Characters that need no encoding are decoded, `/%6cogin` to `/login` and `/%40me` to `/@me`: a
  *   server that decodes serves the plain path, and one that does not is limited as if it did.
- *   Refusing instead would turn away honest clients, many of which send `%7E` or `%40`.
- * - What may not is encoded, with upper-case digits: browsers send `|` and `[` plain, others `%7c`.
- * - `;` is refused, plain and encoded: some servers drop it with all that follows in its segment,
- *   others serve it.
+ *   Refusing them would reject honest clients, many of which send `%7E` or `%40`.
+ * - All others are encoded, with upper-case digits: browsers send `|` and `[` plain, others `%7c`.
+ * - `;` is refused, plain and encoded: some servers drop it and the rest of its segment, others
+ *   serve it.
  */
 import { show } from './errors.js'
 
@@ -24,7 +23,7 @@ const SLASH = 47
 
 const PLAIN = 1
 const ENCODED = 2
-/** How each ASCII character is spelled. 0: it is refused when plain. */
+/** The canonical form of each ASCII character; 0 if it is refused when plain. */
 const SPELLING = spellings()
 
 interface PathRefusal {
@@ -33,8 +32,8 @@ interface PathRefusal {
 }
 
 /**
- * The canonical path of a request target, without its query; or what was found in it and what is
- * accepted. `http://host/path` is reduced to its path. Accepted paths are their own canonical form.
+ * Returns the canonical path of a request target, without its query, or the reason for a refusal.
+ * `http://host/path` is reduced to its path. Accepted paths are their own canonical form.
  */
 export function canonicalPath(
   raw: string,
@@ -45,13 +44,13 @@ export function canonicalPath(
   const path = isPlain(found) ? found : respell(found)
   if (typeof path !== 'string') return path
   if (path.length > PATH_LENGTH_MAX) return refuseLength(path)
-  // Looked for last: decoding is what brings some of them about.
+  // Checked last, because decoding may produce some of them.
   return findAmbiguity(path) ?? { ok: true, path }
 }
 
 type PathSegment = { readonly literal: string } | { readonly param: string }
 
-/** What stands between slashes. A trailing slash is a last, empty literal; `/` is that alone. */
+/** The segments between slashes. A trailing slash is a last, empty literal; `/` is only that. */
 export type PathPattern = {
   readonly text: string
   /** Without the `*`. */
@@ -61,7 +60,7 @@ export type PathPattern = {
 }
 
 /**
- * Literal segments, `:param` for exactly one segment, and a last `*` for all that lies below:
+ * Parses literal segments, `:param` for exactly one segment, and a last `*` for everything below:
  * `/a/*` is `/a/b` and `/a/b/c`, not `/a` or `/a/`, and `/*` is not `/`.
  */
 export function parsePattern(text: string): PathPattern | { readonly problem: string } {
@@ -99,11 +98,12 @@ export function foldPath(path: string): string {
   const end = path.length > 1 && path.endsWith('/') ? path.length - 1 : path.length
   const trimmed = end === path.length ? path : path.slice(0, end)
   if (!hasUpper) return trimmed
-  // Beyond ASCII, lower case would merge what servers tell apart: the Kelvin sign becomes a k.
+  // ASCII only: beyond it, lower case merges characters that servers distinguish (the Kelvin sign
+  // becomes a k).
   return isAscii ? trimmed.toLowerCase() : trimmed.replace(/[A-Z]+/g, (run) => run.toLowerCase())
 }
 
-/** Whether one pattern matches a canonical path, found the slow and obvious way. */
+/** Whether one pattern matches a canonical path; slow and simple. */
 export function matchPattern(pattern: PathPattern, path: string, strict: boolean): boolean {
   const parts = (strict ? path : foldPath(path)).slice(1).split('/')
   const expected = (strict ? pattern.text : foldPath(pattern.text)).slice(1).split('/')
@@ -125,7 +125,7 @@ function findTextProblem(text: string): string | undefined {
   if (text.includes('?')) return `found "?" in "${show(text)}"; accepted: a path without a query`
   const canonical = canonicalPath(text)
   if (!canonical.ok) return canonical.reason
-  // A rule must show what it matches, so its spelling is asked for, not put right in silence.
+  // A rule must show what it matches, so another form is refused instead of corrected silently.
   if (canonical.path !== text) {
     return `found "${show(text)}"; accepted: its canonical form "${show(canonical.path)}"`
   }
@@ -136,12 +136,12 @@ function isParamName(name: string): boolean {
   return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
 }
 
-/** The path in a request target as it was sent. */
+/** Returns the path of a request target, still encoded. */
 function pathOf(target: string): string | PathRefusal {
   const query = target.indexOf('?')
   const whole = query === -1 ? target : target.slice(0, query)
   if (whole.charCodeAt(0) === SLASH) return whole
-  // With `user@` or a backslash in it, two readers would end the host at two places.
+  // With `user@` or a backslash, parsers disagree on where the host ends.
   const absolute = /^https?:\/\/[A-Za-z0-9._:[\]-]+(?=\/|$)/i.exec(whole)
   if (absolute === null) {
     return refuse(`"${show(whole)}"`, 'a path that begins with "/", or http://host/path')
@@ -156,7 +156,7 @@ function isPlain(path: string): boolean {
   return true
 }
 
-/** The path with every character in its one spelling. */
+/** Rewrites every character of a path in its canonical form. */
 function respell(path: string): string | PathRefusal {
   let spelled = ''
   for (let at = 0; at < path.length; at++) {
@@ -176,7 +176,7 @@ function respell(path: string): string | PathRefusal {
   return findUtf8Problem(spelled) ?? spelled
 }
 
-/** Controls and separators: encoded or not, one server or another would act on them. */
+/** Control characters and separators, which some servers interpret even if encoded. */
 function isSeparator(code: number): boolean {
   return code < 32 || code === 127 || code === SLASH || code === 92 || code === 59
 }
@@ -185,13 +185,16 @@ function encode(byte: number): string {
   return `%${byte.toString(16).toUpperCase()}`
 }
 
-/** The byte that two hex digits spell; -1 if they are none, or the text ends. */
+/** Returns the byte of two hex digits; -1 if they are invalid or the text ends. */
 function readHexByte(text: string, at: number): number {
   const digits = text.slice(at, at + 2)
   return /^[0-9A-Fa-f]{2}$/.test(digits) ? Number.parseInt(digits, 16) : -1
 }
 
-/** Encoded bytes that are not UTF-8 (overlong forms too), or are controls beyond ASCII. */
+/**
+ * Finds encoded bytes that are not UTF-8 (overlong forms too) or are control characters beyond
+ * ASCII.
+ */
 function findUtf8Problem(path: string): PathRefusal | undefined {
   try {
     if (!/[\u0080-\u009f]/.test(decodeURIComponent(path))) return undefined

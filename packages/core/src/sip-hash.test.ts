@@ -6,7 +6,7 @@ const zeroKey = sipKey(new Uint8Array(16))
 const hex = ({ hi, lo }: { hi: number; lo: number }) =>
   [hi, lo].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('')
 
-/** The message as SipHash frames bytes: little-endian words, the last with the length on top. */
+/** Frames bytes as SipHash does: little-endian words, the last with the length in its top byte. */
 function frame(bytes: Uint8Array): { message: Int32Array; count: number } {
   const count = (bytes.length >> 3) + 1
   const padded = new Uint8Array(count * 8)
@@ -41,12 +41,12 @@ describe('SipHash-1-3', () => {
 })
 
 describe('hashTexts', () => {
-  test('keeps lists apart that read the same when joined', () => {
+  test('distinguishes lists that are equal when joined', () => {
     const lists = [['a_b', 'c'], ['a', 'b_c'], ['a_b_c'], ['', 'a_b_c'], ['a_b_c', ''], [], ['']]
     expect(new Set(lists.map((texts) => hex(hashTexts(zeroKey, texts)))).size).toBe(lists.length)
   })
 
-  test('keeps narrow and wide texts apart, and takes lone surrogates as they are', () => {
+  test('distinguishes narrow and wide texts, and accepts lone surrogates', () => {
     const texts = ['ab', 'a\u0100', '\u6261', '\ud800', '\udc00', '\ud800\udc00', 'a\u0000', 'a']
     expect(new Set(texts.map((text) => hex(hashTexts(zeroKey, [text])))).size).toBe(texts.length)
   })
@@ -61,7 +61,7 @@ describe('hashTexts', () => {
     )
   })
 
-  test('takes texts longer than its working memory', () => {
+  test('accepts texts longer than its buffer', () => {
     const long = 'x'.repeat(100_000)
     expect(hex(hashTexts(zeroKey, [long]))).not.toBe(hex(hashTexts(zeroKey, [`${long}x`])))
   })

@@ -1,8 +1,8 @@
 /**
- * SipHash-1-3: a keyed hash, so that nobody outside can choose values that collide.
+ * SipHash-1-3: a keyed hash, so that callers cannot choose values that collide.
  *
- * Words of 64 bits are kept as two 32-bit halves, because BigInt costs ten times as much. Measured:
- * about 0.1 us for a short caller.
+ * A 64-bit word is two 32-bit halves, because BigInt costs ten times as much. Measured: about 0.1
+ * us for a short caller.
  */
 
 export interface Hash64 {
@@ -35,9 +35,10 @@ export function sipKey(bytes: Uint8Array): SipKey {
 }
 
 /**
- * What lives while a call waits for its answer is made by a class, here and in other places on that
- * way. V8 watches where literals are written: those of many calls that wait seem to live long, so
- * it puts all later ones among the old, where collecting what is short-lived is dear.
+ * A class, not an object literal, here and in other places on the decision path, because the object
+ * lives while a call waits for the store. V8 tracks the allocation sites of literals: if many
+ * survive a scavenge, it allocates all later ones in the old generation, where collecting
+ * short-lived objects is expensive.
  */
 class Hash implements Hash64 {
   readonly hi: number
@@ -49,14 +50,14 @@ class Hash implements Hash64 {
   }
 }
 
-// Working memory of one call, never read by the next: the words of the message, low half first.
+// The buffer of one call, never read by the next: the words of the message, low half first.
 let words = new Int32Array(256)
 
 /**
- * Hashes a list of texts. One short text is hashed as its bytes, the way SipHash frames them. A
- * list has after its characters the length and width of each text and their number, so that ('ab',
- * 'c') and ('a', 'bc') differ; its last byte has the high bit, which no short text's has. Any
- * UTF-16 text has one encoding, lone surrogates included.
+ * Hashes a list of texts. One short text is hashed as its bytes, the way SipHash frames them. For a
+ * list, the characters are followed by the length and width of each text and the number of texts,
+ * so that ('ab', 'c') and ('a', 'bc') differ; its last byte has the high bit set, which that of a
+ * short text never has. Any UTF-16 text has one encoding, lone surrogates included.
  */
 export function hashTexts(key: SipKey, texts: readonly string[]): Hash64 {
   const only = texts[0]
@@ -97,7 +98,7 @@ function isWide(text: string): boolean {
   return false
 }
 
-/** Four characters to a half word; -1 if one does not fit into a byte. */
+/** Packs four characters into a half word; returns -1 if one does not fit into a byte. */
 function appendNarrow(text: string, from: number): number {
   const into = words
   const length = text.length
@@ -158,7 +159,7 @@ export function sipHash13(key: SipKey, message: Int32Array, count: number): Hash
   let v3h = key.k3 ^ 0x74656462
   let v3l = key.k2 ^ 0x79746573
 
-  // One round for each word, then three more: one loop, so that the round stands here once.
+  // One round per word, then three more; a single loop, so that the round is written once.
   for (let i = 0; i < count + 3; i++) {
     const ml = i < count ? (message[2 * i] ?? 0) : 0
     const mh = i < count ? (message[2 * i + 1] ?? 0) : 0
@@ -207,7 +208,10 @@ export function sipHash13(key: SipKey, message: Int32Array, count: number): Hash
   return new Hash(v0h ^ v1h ^ v2h ^ v3h, v0l ^ v1l ^ v2l ^ v3l)
 }
 
-/** The carry of a + b = sum in 32 bits, without a branch: a third of the time of a comparison. */
+/**
+ * Returns the carry of a + b = sum in 32 bits, without a branch: three times as fast as a
+ * comparison.
+ */
 function carry(a: number, b: number, sum: number): number {
   return ((a & b) | ((a | b) & ~sum)) >>> 31
 }

@@ -1,4 +1,4 @@
-/** What all limits of a call say together. */
+/** Combines the outcomes of all limits of a call into one decision. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../algorithms/index.js'
 import type { NormalizedCall } from '../matching/call-view.js'
@@ -18,12 +18,12 @@ import {
 } from './shadow-refusals.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
-/** What one rule that matched said, whatever became of the call. */
+/** The result of one matching rule, whatever the decision was. */
 export type RuleOutcome = 'allowed' | 'refused' | 'shadow_refused'
 export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
-/** What answered for a rule whose store was silent. */
+/** The posture that decided for a rule when the store did not answer. */
 export type PostureName = 'open' | 'closed' | 'local'
-/** The rules that answered by their posture. */
+/** The rules that were decided by their posture. */
 export type Postures = Readonly<Record<string, PostureName>>
 
 /** One enforced limit as headers and problem bodies show it. */
@@ -36,94 +36,99 @@ export interface Policy {
   readonly windowMs: number
   readonly remaining: number
   readonly resetAfterMs: number
-  /** 0: it had room. Null: it never will. */
+  /** 0 if the limit had room; null if it never will. */
   readonly retryAfterMs: number | null
-  /** Only of `limits`, and of a rule that counts by `route`: whose counter it is. */
+  /** The route of the counter; set only by `limits`, for a rule that counts by `route`. */
   readonly route?: string
 }
 
-/** Whom a decision is about: the caller that its binding rule counts. */
+/** The caller that the binding rule of a decision counts. */
 export interface BindingCaller {
   readonly rule: string
   readonly by: readonly string[]
-  /** The hash that stands for the caller in keys and logs. */
+  /** The hash that identifies the caller in keys and logs. */
   readonly caller: string
-  /** The call as the rule saw it. */
+  /** The normalized call that the rule matched. */
   readonly call: NormalizedCall
 }
 
-/** What was asked for beside the decision itself. */
+/** Data that callers request in addition to the decision. */
 export interface DecisionExtras {
   readonly receipt?: string | undefined
   readonly explain?: readonly RuleExplanation[] | undefined
-  /** The rules whose store was silent. */
+  /** The rules for which the store did not answer. */
   readonly postures?: Postures | undefined
-  /** Instead of the reason that follows from the outcomes. */
+  /** Replaces the reason that follows from the outcomes. */
   readonly reason?: Reason | undefined
-  /** How long ago the store said what the decision was made from. */
+  /** The age of the store state that the decision was made from. */
   readonly staleMs?: number | undefined
 }
 
 export interface Decision {
   readonly allowed: boolean
   readonly reason: Reason
-  /** The rule and limit that bind: the longest wait of a refusal, else the smallest share left. */
+  /** The binding rule and limit: the longest wait of a refusal, else the smallest share left. */
   readonly rule: string | null
   readonly limitName: string | null
   readonly limit: number | null
   readonly remaining: number | null
   readonly resetAfterMs: number | null
-  /** 0 when allowed; else the longest wait of the refusing limits. Null: waiting does not help. */
+  /** 0 if allowed; else the longest wait of the refusing limits; null if waiting does not help. */
   readonly retryAfterMs: number | null
-  /** Allowed, but to be held this long. */
+  /** How long to delay an allowed call. */
   readonly delayMs: number
   /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
   readonly shadow: readonly string[]
   readonly source: Source
-  /** Only where it was not the store: how old what it was made from is, in milliseconds. */
+  /** Only if the store did not decide: the age in milliseconds of the state that was used. */
   readonly staleMs?: number
-  /** On request: what the decision took, so that it can be given back. */
+  /** On request: what the decision charged, so that it can be refunded. */
   readonly receipt?: string
-  /** On request: every rule, with its limits or why it did not match. */
+  /** On request: every rule, with its limits or the reason it did not match. */
   readonly explain?: readonly RuleExplanation[]
-  /** Only where the store was silent: the rules that answered by their posture, and which. */
+  /** Only if the store did not answer: the rules decided by posture, and their postures. */
   readonly postures?: Postures
   /** Every enforced limit, for headers; not part of the JSON form. */
   policies(): readonly Policy[]
-  /** The value of `RateLimit-Policy`; empty where no enforced limit spoke. */
+  /** The value of `RateLimit-Policy`; empty if no enforced limit matched. */
   policyField(): string
   /**
-   * The value of `RateLimit`. `t` is the reset of an admission and the retry of a refusal. A limit
-   * that did not refuse a refused call tells no time: it would outlast `Retry-After`, which the
-   * draft forbids.
+   * The value of `RateLimit`. `t` is the reset of an admission and the retry of a refusal. For a
+   * refused call, limits that did not refuse have no `t`: it could be later than `Retry-After`,
+   * which the draft forbids.
    */
   leftField(jitterMs: number): string
   /**
-   * Every rule that matched, and `<id>:candidate`, with what it said; `''` where none did. Of rules
-   * in shadow and candidates only those that judged the call. For metrics.
+   * Visits every matching rule, and `<id>:candidate`, with its outcome; `''` if none matched.
+   * Includes only those shadow rules and candidates that judged the call. For metrics.
    */
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void
   /**
-   * Every rule that matched, without candidates, with the caller that it counts and the smallest
-   * share left of its limits; -1 where it is not known, as of rules in shadow, that answered by
-   * their posture, that were not asked, or with a limit that holds nothing. Of rules in shadow only
-   * those that judged the call. For statistics.
+   * Visits every matching rule, without candidates, with its caller and the smallest share left of
+   * its limits. The share is -1 if it is unknown: for rules in shadow, rules decided by posture,
+   * rules that were not evaluated, and rules with a limit of capacity 0. Includes only those shadow
+   * rules that judged the call. For statistics.
    */
   eachCaller(visit: CallerVisit): void
-  /** The caller of the rule that binds; undefined where none does. For logs. */
+  /** The caller of the binding rule; undefined if there is none. For logs. */
   bound(): BindingCaller | undefined
-  /** Each rule in shadow and candidate that would have refused, and whom. For logs, statistics. */
+  /**
+   * Each shadow rule and candidate that would have refused, with the caller. For logs and
+   * statistics.
+   */
   shadowRefusals(): readonly ShadowRefusal[]
   /** Ids of the shadow rules with `tag: true` that would have refused. */
   tags(): readonly string[]
-  /** Every rule that answered by its posture, because the store did not. For metrics and logs. */
+  /**
+   * Visits every rule decided by posture because the store did not answer. For metrics and logs.
+   */
   degraded(visit: (rule: string, posture: PostureName) => void): void
 }
 
 /**
  * `by` names the attributes that make the caller; `cost` is how the rule counts a call, see
- * `amountOf`. `call` is the call as the rule saw it, and `resetAfterMs` the time until all limits
- * with nothing left are whole again, 0 where none is at zero.
+ * `amountOf`. `call` is the normalized call, and `resetAfterMs` the time until all exhausted limits
+ * are full again, 0 if none is exhausted.
  */
 export type CallerVisit = (
   rule: string,
@@ -141,7 +146,7 @@ const NO_POLICY: readonly Policy[] = []
 const NO_EXTRAS: DecisionExtras = {}
 const LEFT_UNKNOWN = -1
 
-/** The decision of a call that no rule speaks of. */
+/** The decision of a call that no rule matches. */
 export const UNMATCHED: Decision = Object.freeze({
   allowed: true,
   reason: 'unmatched',
@@ -165,7 +170,7 @@ export const UNMATCHED: Decision = Object.freeze({
   degraded: () => {},
 } satisfies Decision)
 
-/** A limit and what its counter said. */
+/** Describes a limit and the outcome of its counter. */
 export function policyOf(
   { compiled: { rule, policy, limit } }: PlannedTake,
   outcome: Outcome,
@@ -202,7 +207,7 @@ class CombinedDecision implements Decision {
   readonly #matched: readonly MatchedRule[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
-  /** Of rules in shadow and candidates: those that judged the call, and that would have refused. */
+  /** The shadow rules and candidates that judged the call, and those that would have refused. */
   readonly #judged: readonly string[]
   readonly #refused: ShadowRefusals
 
@@ -275,7 +280,7 @@ class CombinedDecision implements Decision {
   }
 
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void {
-    // Takes stand in the order of the rules they are of.
+    // Takes are in the order of their rules.
     let take = 0
     for (let i = 0; i < this.#matched.length; i++) {
       const match = this.#matched[i]
@@ -311,22 +316,22 @@ class CombinedDecision implements Decision {
         continue
       }
       let hasRoom = true
-      // A refusal without the store lists only the limits that refuse: of others nothing is known.
+      // A refusal without the store lists only the limits that refuse; the others are unknown.
       const isKnown = match.limits.length === 0 || this.#takes[take]?.compiled.rule === id
       let left = isKnown ? 1 : LEFT_UNKNOWN
       let resetAfterMs = 0
       for (; this.#takes[take]?.compiled.rule === id; take++) {
         const outcome = this.#outcomes[take]
         if (outcome?.retryAfterMs !== 0) hasRoom = false
-        // Whoever is refused everything has not used anything up.
+        // A limit of capacity 0 refuses every call, so its caller has not exhausted it.
         const isClosed = this.#takes[take]?.limit.capacity === 0
         const share = isClosed ? LEFT_UNKNOWN : shareLeft(this.#takes[take], outcome)
         if (share < left) left = share
         const resetMs = isClosed || share > 0 ? 0 : (outcome?.resetAfterMs ?? 0)
         if (resetMs > resetAfterMs) resetAfterMs = resetMs
       }
-      // What a posture answered says nothing of what the counter has.
-      // Its own alone: a rule may be called `constructor`.
+      // A decision by posture does not show what the counter has left. Own properties only: a rule
+      // may be named `constructor`.
       const { postures } = this
       if (postures !== undefined && Object.hasOwn(postures, id)) left = LEFT_UNKNOWN
       const ruleOutcome = hasRoom ? 'allowed' : 'refused'
@@ -357,7 +362,7 @@ class CombinedDecision implements Decision {
   }
 }
 
-/** One decision from the outcomes of all groups; the first group alone can refuse. */
+/** Makes one decision from the outcomes of all groups; only the first group can refuse. */
 export function combine(
   plan: Plan,
   outcomes: readonly (readonly ShadowOutcome[])[],

@@ -1,6 +1,6 @@
 /**
- * The answer to "why was this call refused?": every rule of the set, with what each of its limits
- * says.
+ * Answers "why was this call refused?": lists every rule of the set with the outcome of each of its
+ * limits.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
@@ -17,30 +17,30 @@ export interface LimitExplanation {
   readonly limit: number
   readonly windowMs: number
   readonly candidate: boolean
-  /** What the call would take. */
+  /** The units that the call would take. */
   readonly amount: number
   readonly remaining: number
   readonly resetAfterMs: number
-  /** 0: it has room. Null: it never will. */
+  /** 0 if the limit has room; null if it never will. */
   readonly retryAfterMs: number | null
   readonly delayMs: number
   /**
-   * The counter's state as the algorithm keeps it, of a log at most 64 instants, the oldest added
-   * up; null: it is not in use.
+   * The counter's state in the form of its algorithm; a log has at most 64 instants, with the
+   * oldest merged. Null if the counter is not in use.
    */
   readonly state: unknown
-  /** How old the state was when it was read; 0 when the store itself answered. */
+  /** The age of the state when it was read; 0 if the store answered. */
   readonly staleMs: number
-  /** Only where the store was silent: what answered, and whose state and numbers these are. */
+  /** Only if the store did not answer: the posture that decided; state and numbers are its own. */
   readonly posture?: PostureName
 }
 
 export interface RuleExplanation extends MatchExplanation {
-  /** The hash that stands for the caller in keys and logs; null where the rule did not match. */
+  /** The hash that identifies the caller in keys and logs; null if the rule did not match. */
   readonly caller: string | null
   /**
-   * Whom the override is for whose limits hold, by attribute, for `ip` perhaps a network; null
-   * where none holds.
+   * The caller of the applied override, by attribute; `ip` may be a network. Null if no override
+   * applies.
    */
   readonly override: Readonly<Record<string, string>> | null
   readonly limits: readonly LimitExplanation[]

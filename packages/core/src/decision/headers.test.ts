@@ -22,7 +22,7 @@ const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
   ...more,
 })
 
-/** The decision of a call that meets these limits, made as every decision is. */
+/** Makes the decision of a call that matches these limits, by the production code. */
 function decision(policies: readonly Policy[]): Decision {
   const takes = policies.map((each) => {
     const limit = {
@@ -66,7 +66,7 @@ const headersOf = (subject: Decision, jitter = 0) =>
   Object.fromEntries(rateLimitHeaders(subject, { nowMs: NOW_MS, jitterMs: jitter }))
 
 describe('headers', () => {
-  test('of an admission name every limit, what is left, and when it resets', () => {
+  test('of an allowed call list every limit, what is left, and when it resets', () => {
     expect(
       headersOf(decision([policy('burst'), policy('hourly:log', { windowMs: 1500 })])),
     ).toEqual({
@@ -78,7 +78,7 @@ describe('headers', () => {
     })
   })
 
-  test('of a refusal tell when to come back, rounded up, and forbid storing', () => {
+  test('of a refusal give the retry time, rounded up, and forbid caching', () => {
     const spent = policy('burst', { remaining: 0, retryAfterMs: 1001, resetAfterMs: 60_000 })
     expect(headersOf(decision([spent, policy('day', { windowMs: 86_400_000 })]))).toEqual({
       'RateLimit-Policy': '"burst";q=100;w=60, "day";q=100;w=86400',
@@ -91,23 +91,23 @@ describe('headers', () => {
     })
   })
 
-  test('send nobody back before the end of `t`, and never before a second', () => {
+  test('never ask for a retry before the end of `t`, or before one second', () => {
     const headers = headersOf(decision([policy('r', { remaining: 0, retryAfterMs: 3 })]))
     expect(headers).toMatchObject({ 'Retry-After': '1', RateLimit: '"r";r=0;t=1' })
   })
 
-  test('promise nothing where waiting does not help', () => {
+  test('omit the retry time if waiting does not help', () => {
     const never = policy('r', { retryAfterMs: null })
     const headers = headersOf(decision([never]))
     expect(headers).not.toHaveProperty('Retry-After')
     expect(headers['RateLimit']).toBe('"r";r=40')
   })
 
-  test('are absent where no enforced limit speaks of the call', () => {
+  test('are absent if no enforced limit matches the call', () => {
     expect(rateLimitHeaders(decision([]), { nowMs: NOW_MS })).toEqual([])
   })
 
-  test('parse as structured fields, the largest limit included', () => {
+  test('parse as structured fields, including the largest limit', () => {
     const huge = policy('r', { limit: 999_999_999_999_999, remaining: 999_999_999_999_999 })
     const headers = headersOf(decision([huge, policy('s:t')]))
     const [[name, parameters] = []] = parseList(headers['RateLimit-Policy'] ?? '')
@@ -120,7 +120,7 @@ describe('jitter', () => {
   const spent = { remaining: 0, retryAfterMs: 30_000, resetAfterMs: 30_000 }
   const fixed = decision([policy('r', { algorithm: 'fixed-window', ...spent })])
 
-  test('spreads the end of a fixed window over a tenth of it, and no other algorithm', () => {
+  test('spreads retries over a tenth of a fixed window, and changes no other algorithm', () => {
     expect(jitterMs(fixed, 0)).toBe(0)
     expect(jitterMs(fixed, 0.5)).toBe(2500)
     expect(jitterMs(fixed, 0.9999)).toBeLessThanOrEqual(5000)
@@ -131,7 +131,7 @@ describe('jitter', () => {
     expect(jitterMs(short, 0.9999)).toBe(99)
   })
 
-  test('only lengthens, and moves all three times together', () => {
+  test('only lengthens times, and moves all three together', () => {
     const plain = headersOf(fixed)
     const later = headersOf(fixed, 3000)
     expect([plain['Retry-After'], later['Retry-After']]).toEqual(['30', '33'])
@@ -159,13 +159,13 @@ describe('the body of a refusal', () => {
     expect(body.detail).toBe('Too many requests. Retry after 1 second.')
   })
 
-  test('says that waiting does not help where it does not', () => {
+  test('states that waiting does not help if it does not', () => {
     const never = decision([policy('r', { retryAfterMs: null })])
     expect(problemBody(never).detail).toMatch(/costs more than the limit of 100 ever holds/)
     expect(problemBody(never)).not.toHaveProperty('retry_after_seconds')
   })
 
-  test('of a posture is reduced capacity, 429 unless 503 is asked for', () => {
+  test('by posture is `reduced capacity` with status 429, or 503 if configured', () => {
     const refused = decision([policy('r', { retryAfterMs: 1000 })])
     const posture = {
       ...refused,

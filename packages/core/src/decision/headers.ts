@@ -1,6 +1,6 @@
 /**
- * The HTTP face of a decision: draft-ietf-httpapi-ratelimit-headers-11, the `X-RateLimit-*` fields
- * everybody reads, and `Retry-After` of RFC 9110.
+ * The HTTP headers of a decision: draft-ietf-httpapi-ratelimit-headers-11, the widely used
+ * `X-RateLimit-*` fields, and `Retry-After` of RFC 9110.
  */
 import { algorithms } from '../algorithms/index.js'
 import type { Decision } from './decision.js'
@@ -8,13 +8,15 @@ import type { Decision } from './decision.js'
 export interface HeaderOptions {
   /** The wall clock, in ms since 1970: `X-RateLimit-Reset` is an instant. */
   readonly nowMs: number
-  /** Added to every time told, so that not all callers come back at once. See `jitterMs`. */
+  /**
+   * Added to every time in the headers, so that callers do not all retry at once. See `jitterMs`.
+   */
   readonly jitterMs?: number | undefined
 }
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
-/** Headers of a response, allowed or not. A call that no enforced limit speaks of has none. */
+/** Returns the headers of a response, allowed or refused; none if no enforced limit matches. */
 export function rateLimitHeaders(decision: Decision, options: HeaderOptions): Headers {
   const flat = flatRateLimitHeaders(decision, options)
   const headers: (readonly [string, string])[] = []
@@ -22,7 +24,7 @@ export function rateLimitHeaders(decision: Decision, options: HeaderOptions): He
   return headers
 }
 
-/** The same as names and values in turn, for servers that write them as they are. */
+/** The same headers as alternating names and values, for servers that write a flat list. */
 export function flatRateLimitHeaders(
   decision: Decision,
   { nowMs, jitterMs: jitter = 0 }: HeaderOptions,
@@ -48,7 +50,7 @@ export function flatRateLimitHeaders(
   return flat
 }
 
-/** Whole seconds, rounded up, at least 1; null where waiting does not help. */
+/** Returns whole seconds, rounded up, at least 1; null if waiting does not help. */
 export function retryAfterSeconds(decision: Decision, jitter = 0): number | null {
   if (decision.retryAfterMs === null) return null
   return Math.max(1, seconds(decision.retryAfterMs + jitter))
@@ -58,8 +60,9 @@ const JITTER_SHARE = 0.1
 const JITTER_MS_MAX = 5000
 
 /**
- * How much later to send callers back: a fixed window frees everybody at one instant. Only
- * lengthens. `fraction` is from 0 to 1, drawn by whoever may be random.
+ * Returns the time to add to a retry, because a fixed window frees all callers at one instant. It
+ * only lengthens waits. `fraction` is a random number from 0 to 1, passed in because this package
+ * is deterministic.
  */
 export function jitterMs(decision: Decision, fraction: number): number {
   const bound = decision

@@ -1,4 +1,4 @@
-/** What several outcomes of a call say together. */
+/** Combines several outcomes of a call. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { PlannedTake } from './plan.js'
 
@@ -17,7 +17,7 @@ export function longestDelay(outcomes: readonly Outcome[]): number {
   return longest
 }
 
-/** The refusal that takes longest to cure; one that waiting cannot cure before all. */
+/** Returns the index of the refusal with the longest wait; one that never ends ranks first. */
 export function longestWait(outcomes: readonly Outcome[]): number {
   let binding = 0
   let longest = 0
@@ -30,7 +30,7 @@ export function longestWait(outcomes: readonly Outcome[]): number {
   return binding
 }
 
-/** The smallest share left; of equal ones the first. */
+/** Returns the index of the smallest share left; the first of equal ones. */
 export function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): number {
   let binding = 0
   let smallest = Infinity

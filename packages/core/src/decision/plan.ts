@@ -1,4 +1,4 @@
-/** What a call asks of the store: takes in groups, each charged whole or not at all. */
+/** Plans the takes of a call: groups that the store charges whole or not at all. */
 import { type Call, readAttribute } from '../call.js'
 import { SluiceError, show } from '../errors.js'
 import { type CounterKey, counterKey } from '../key.js'
@@ -8,14 +8,14 @@ import type { MatchedRule } from '../matching/match.js'
 import { isCount, MAX_INTEGER } from '../numbers.js'
 import type { Cost } from '../rules/rule.js'
 
-/** One wish: `amount` units of one counter. */
+/** A request for `amount` units of one counter. */
 export interface Take {
   readonly key: CounterKey
   readonly limit: Limit
   readonly amount: number
-  /** A lease takes less if there is at least so much. */
+  /** The least amount that a lease accepts if the whole is not available. */
   readonly atLeast?: number | undefined
-  /** The counter is to outlive a restart, where the store can see to that. @default false */
+  /** Whether the counter survives a restart, if the store supports it. @default false */
   readonly durable?: boolean | undefined
 }
 
@@ -26,15 +26,17 @@ export interface PlannedTake extends Take {
 export interface Plan {
   /** The rules it was made from, in their order. */
   readonly matched: readonly MatchedRule[]
-  /** The first group holds all enforced limits, even where there are none; it opens the others. */
+  /**
+   * The first group holds all enforced limits and may be empty; the others run only if it passes.
+   */
   readonly groups: readonly (readonly PlannedTake[])[]
-  /** Beside each further group, from 1 on: the id under which its would-be refusal is reported. */
+  /** For each further group, from 1 on: the id under which its shadow refusal is reported. */
   readonly shadows: readonly string[]
 }
 
 export interface PlanOptions {
   /**
-   * Whether the way in can hold a call; where it cannot, a delay is a refusal that charges nothing.
+   * Whether the entry point can delay a call; if not, a delay is a refusal that charges nothing.
    */
   readonly canWait: boolean
 }
@@ -56,7 +58,7 @@ export function planCall(
     const { rule } = match
     const amount = amountOf(rule.cost, call, cost)
     if (typeof amount !== 'number') {
-      // A rule in shadow never makes a call fail: it does not count what it cannot read.
+      // A shadow rule never makes a call fail: it does not count a cost that it cannot read.
       if (rule.mode === 'shadow') continue
       throw amount
     }
@@ -72,7 +74,10 @@ export function planCall(
   return new GroupedPlan(matched, groups, names)
 }
 
-/** Made by a class as it lives while a call waits: see sip-hash.ts. So are its takes. */
+/**
+ * A class, not an object literal, because it lives while a call waits: see sip-hash.ts. The same
+ * holds for its takes.
+ */
 class GroupedPlan implements Plan {
   readonly matched: readonly MatchedRule[]
   readonly groups: readonly (readonly PlannedTake[])[]
@@ -107,12 +112,14 @@ class OrdinaryTake implements PlannedTake {
 const NO_TAKES: PlannedTake[] = []
 const NO_IDS: readonly string[] = []
 
-/** The name of a candidate where those of rules stand; ids have no colon. */
+/** Returns the id of a candidate among rule ids, which have no colon. */
 export function candidateId(rule: string): string {
   return `${rule}:candidate`
 }
 
-/** The takes of `before` and those of one rule; a list of one is made as such, because most are. */
+/**
+ * Appends the takes of one rule to `before`. A list of one has its own path, because most have one.
+ */
 function planTakes(
   before: PlannedTake[],
   match: MatchedRule,
@@ -126,7 +133,7 @@ function planTakes(
     if (compiled === undefined) continue
     const key = counterKey(match.caller, compiled)
     const limit = canWait ? compiled.limit : compiled.immediate
-    // Few are durable, and every field of every take has its price.
+    // Set only if durable: few are, and every field of every take costs memory.
     const take = compiled.durable
       ? { key, limit, amount, atLeast: undefined, compiled, durable: true }
       : new OrdinaryTake(key, limit, amount, compiled)
@@ -137,8 +144,8 @@ function planTakes(
 }
 
 /**
- * A rule's number multiplies the call's cost; its attribute, if there, replaces it. An error where
- * that is no amount.
+ * Returns the amount of a call. A number multiplies the call's cost; an attribute, if present,
+ * replaces it. Returns an error if the attribute is not a valid amount.
  */
 export function amountOf(cost: Cost, call: Call, callCost: number): number | SluiceError {
   if (cost === 1) return callCost

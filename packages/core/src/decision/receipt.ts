@@ -1,9 +1,8 @@
 /**
- * A receipt: what one decision took, as text that can be kept and handed back.
+ * A receipt: the text form of what one decision charged, to be stored and refunded later.
  *
- * It names rule and limit, not their numbers: a refund is computed with the limit in force, because
- * a counter goes on when its limit changes. A keyed checksum keeps damaged and invented receipts
- * out.
+ * It names rule and limit, not their numbers: a refund uses the active limit, because a counter
+ * continues when its limit changes. A keyed checksum rejects damaged and forged receipts.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { SluiceError } from '../errors.js'
@@ -30,15 +29,15 @@ const FORMAT = '1'
 const FIELDS = 11
 
 /**
- * The receipt of what was granted, shadow groups included; undefined where nothing was. The serial
- * number tells two calls apart that took the same at the same instant.
+ * Writes the receipt of all granted units, shadow groups included; undefined if nothing was
+ * granted. The serial number distinguishes calls that took the same at the same instant.
  */
 export function writeReceipt(
   plan: Plan,
   outcomes: readonly (readonly Outcome[])[],
   { secret, serial }: { readonly secret: SipKey; readonly serial: number },
 ): string | undefined {
-  // A refusal has none: what a limit charges for it is a penalty, not a purchase.
+  // A refusal has no receipt: what a limit charges for it is a penalty and is not refunded.
   if (!passes(outcomes[0] ?? [])) return undefined
   const entries = plan.groups.flatMap((takes, g) =>
     takes.flatMap(({ key, limit: { max, windowMs, capacity, name }, compiled: { rule } }, i) => {
@@ -65,7 +64,7 @@ export function writeReceipt(
   return `${body}~${checksum(body, secret)}`
 }
 
-/** What a receipt says was taken; throws RECEIPT_INVALID for one that this secret did not sign. */
+/** Returns what a receipt charged; throws RECEIPT_INVALID if this secret did not sign it. */
 export function readReceipt(receipt: string, secret: SipKey): readonly ReceiptEntry[] {
   const end = receipt.lastIndexOf('~')
   const body = receipt.slice(0, Math.max(0, end))

@@ -1,7 +1,4 @@
-/**
- * What rules in shadow and candidates said of a call: which of them judged it, and which would have
- * refused it.
- */
+/** Determines which shadow rules and candidates judged a call, and which would have refused it. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
@@ -9,22 +6,22 @@ import type { Hash64 } from '../sip-hash.js'
 import { longestWait, passes } from './outcomes.js'
 import type { Plan, PlannedTake } from './plan.js'
 
-/** A call that passed, and that a rule in shadow or a candidate would have refused. */
+/** A call that passed and that a shadow rule or a candidate would have refused. */
 export interface ShadowRefusal {
-  /** The rule; of a candidate the rule that it is tried beside. */
+  /** The rule; for a candidate, the rule it belongs to. */
   readonly rule: string
   readonly mode: 'shadow' | 'candidate'
   readonly by: readonly string[]
   readonly caller: Hash64
-  /** The call as the rule saw it. */
+  /** The normalized call that the rule matched. */
   readonly call: NormalizedCall
-  /** The limit with the longest wait; null: it is not known which of several. */
+  /** The limit with the longest wait; null if it is unknown which of several refused. */
   readonly limitName: string | null
-  /** The longest wait of the refusing limits. Null: waiting would not have helped. */
+  /** The longest wait of the refusing limits; null if waiting would not have helped. */
   readonly retryAfterMs: number | null
 }
 
-/** `posture`: the store was silent, and the outcome is made up. */
+/** `posture` is set if the store did not answer and the outcome is a fallback. */
 export type ShadowOutcome = Outcome & { readonly posture?: string | undefined }
 
 /** The shadow groups that would have refused a call. */
@@ -37,12 +34,13 @@ export interface ShadowRefusals {
 const NO_IDS: readonly string[] = []
 const NO_REFUSALS: readonly ShadowRefusal[] = []
 
-/** Shared by all calls that nothing in shadow would have refused: most calls make nothing. */
+/** Shared by all calls without a shadow refusal, so that most calls allocate nothing. */
 export const NO_SHADOW_REFUSALS: ShadowRefusals = { ids: NO_IDS, list: () => NO_REFUSALS }
 
 /**
- * Ids of the shadow rules, and `<id>:candidate`, that judged a call: the only place that says so.
- * None did where the enforced group, the first, refused it: shadow groups are not asked then.
+ * Returns the ids of the shadow rules, and `<id>:candidate`, that judged a call; the only place
+ * that decides this. None did if the first group, the enforced one, refused the call: shadow groups
+ * are then not evaluated.
  */
 export function judgedIds(
   plan: Plan,
@@ -57,7 +55,7 @@ export function judgedIds(
   return shadows
 }
 
-/** Those of `judged` that would have refused. */
+/** Returns those of `judged` that would have refused. */
 export function shadowRefusalsOf(
   plan: Plan,
   outcomes: readonly (readonly ShadowOutcome[])[],
@@ -82,7 +80,7 @@ class RefusingGroups implements ShadowRefusals {
     this.#outcomes = outcomes
   }
 
-  /** Made once, when first asked for: statistics and the log both ask. */
+  /** Built once, on first use: statistics and the log both read it. */
   list(): readonly ShadowRefusal[] {
     this.#list ??= this.makeList()
     return this.#list
@@ -122,8 +120,8 @@ function matchOf(
 }
 
 /**
- * A group refused the call, or each of its limits said that it has room. A group that answered in
- * part, or by posture because the store was silent, said nothing.
+ * Whether a group judged the call: it refused, or each of its limits had room. A group with some
+ * outcomes missing, or decided by posture because the store did not answer, did not judge it.
  */
 function isJudged(
   takes: readonly PlannedTake[] = [],
@@ -135,7 +133,9 @@ function isJudged(
   return true
 }
 
-/** A group that this node refused without the store has outcomes for some of its limits only. */
+/**
+ * Returns a limit's name. A group refused on this node, without the store, has only some outcomes.
+ */
 function nameAt(
   takes: readonly PlannedTake[],
   outcomes: readonly ShadowOutcome[],

@@ -57,9 +57,10 @@ const spellings = fc
   })
 
 /**
- * What ipaddr.js reads, as our words. It is laxer than we are with IPv4 (octal, hexadecimal, fewer
- * parts), hence the four-part test, and reads the deprecated `::1.2.3.4` as IPv4-mapped, which by
- * RFC 4291 it is not: undefined there, and for zones with marks, which it does not know.
+ * Converts the result of ipaddr.js to an Address. It accepts more IPv4 forms (octal, hexadecimal,
+ * fewer parts), hence the four-part test. The result is undefined where it cannot be compared: for
+ * the deprecated `::1.2.3.4`, which it reads as IPv4-mapped against RFC 4291, and for zones with
+ * punctuation, which it does not support.
  */
 function oracle(text: string): Address | 'refused' | undefined {
   if (/^::\d+\.\d+\.\d+\.\d+(%.*)?$/.test(text) || /%.*[-._~]/.test(text)) return undefined
@@ -98,7 +99,7 @@ describe('parsing', () => {
     )
   })
 
-  test('accepts no mutation that ipaddr.js refuses, nor with other bits', () => {
+  test('accepts no mutation that ipaddr.js refuses, and reads the same bits', () => {
     const characters = fc.constantFrom(
       ...'0123456789abcdefABFx:.%/[] \t\n\u0000-+g\uff11'.split(''),
     )
@@ -132,7 +133,7 @@ describe('parsing', () => {
     )
   })
 
-  test('takes a megabyte of digits for what it is', () => {
+  test('refuses a megabyte of digits', () => {
     expect(parseAddress('1'.repeat(1_000_000))).toBeUndefined()
     expect(parseAddress(`::${'f'.repeat(1_000_000)}`)).toBeUndefined()
   })
@@ -164,7 +165,7 @@ describe('formatting', () => {
 })
 
 describe('grouping', () => {
-  test('all addresses of one /64 are one caller', () => {
+  test('makes all addresses of one /64 one caller', () => {
     fc.assert(
       fc.property(v6, word, word, (address, c, d) => {
         fc.pre(address.a !== 0)
@@ -182,7 +183,7 @@ describe('grouping', () => {
     expect([...groups]).toEqual(['2001:db8:1:2::/64'])
   })
 
-  test('two addresses are one caller exactly when their first bits agree', () => {
+  test('makes two addresses one caller exactly if their first bits agree', () => {
     fc.assert(
       fc.property(v6, prefixes, fc.integer({ min: 32, max: 63 }), (address, prefix, bit) => {
         fc.pre(address.a !== 0)
@@ -193,7 +194,7 @@ describe('grouping', () => {
     )
   })
 
-  test('of what is grouped changes nothing', () => {
+  test('is idempotent', () => {
     fc.assert(
       fc.property(addresses, prefixes, prefixes, (address, one, two) => {
         const group = groupAddress(address, Math.min(one, two))

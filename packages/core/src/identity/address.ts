@@ -1,9 +1,9 @@
 /**
- * IP addresses as bits. Callers are told apart by what their address is, never by how it is
- * written: an address has dozens of spellings, and each with its own counter would be a budget.
+ * IP addresses as bits. Callers are identified by the bits of their address, never by its text: an
+ * address has dozens of spellings, and each would otherwise get its own budget.
  *
- * Parsing is strict. What two readers could read in two ways (`010.0.0.1`, `1.2.3`, white space) is
- * no address. The loops are written by hand because every call passes through them.
+ * Parsing is strict: text that two parsers could read differently (`010.0.0.1`, `1.2.3`, white
+ * space) is not an address. The loops are hand-written because they run on every call.
  */
 
 /** Four unsigned 32-bit words, highest first. IPv4 has its address in `d` and zeros before it. */
@@ -15,9 +15,9 @@ export interface Address {
   readonly d: number
 }
 
-/** A /64 is the least that one IPv6 subscriber holds: a longer prefix gives it many counters. */
+/** A /64 is the smallest network of one IPv6 subscriber: a longer prefix gives it many counters. */
 export const IPV6_PREFIX_DEFAULT = 64
-/** A shorter prefix than this throws a whole provider into one counter. */
+/** A shorter prefix would put a whole provider into one counter. */
 export const IPV6_PREFIX_MIN = 32
 export const IPV6_PREFIX_MAX = 64
 
@@ -26,7 +26,7 @@ const COLON = 58
 const GROUPS = 8
 
 /**
- * The address, or undefined if the text is not exactly one: no brackets, port or white space.
+ * Parses an address; undefined if the text is not exactly one (no brackets, port or white space).
  *
  * A zone (`fe80::1%eth0`) is dropped: it names a link of this host, and a caller could invent any.
  * IPv4-mapped IPv6 (`::ffff:0:0/96`) is IPv4 by its bits, whatever its notation. All else that
@@ -42,7 +42,7 @@ export function formatAddress({ version, a, b, c, d }: Address): string {
   return version === 4 ? formatV4(d) : formatV6(a, b, c, d)
 }
 
-/** Who an address counts as: IPv4 as itself, IPv6 as its network of `ipv6Prefix` bits. */
+/** Returns the caller of an address: IPv4 as itself, IPv6 as its network of `ipv6Prefix` bits. */
 export function groupAddress(address: Address, ipv6Prefix: number): string {
   requireGroupPrefix(ipv6Prefix)
   if (address.version === 4) return formatV4(address.d)
@@ -50,10 +50,10 @@ export function groupAddress(address: Address, ipv6Prefix: number): string {
 }
 
 /**
- * What an `ip` counts as, or undefined if the text is no address.
+ * Returns the caller of an `ip`, or undefined if the text is not an address.
  *
- * Text that is already grouped, by this prefix or a shorter one, stays what it is: an address that
- * was grouped on its way here must not change its counter, nor be taken for no address.
+ * Text that is already grouped, by this prefix or a shorter one, stays unchanged: an address that
+ * was grouped upstream must keep its counter and stay valid.
  */
 export function canonicalIp(text: string, ipv6Prefix: number): string | undefined {
   requireGroupPrefix(ipv6Prefix)
@@ -75,11 +75,11 @@ export function canonicalIp(text: string, ipv6Prefix: number): string | undefine
 /** The first `bits` bits of a 32-bit word, the rest cleared. */
 export function maskWord(word: number, bits: number): number {
   if (bits <= 0) return 0
-  // A shift by 32 is a shift by 0 in this language, so a whole word is a case of its own.
+  // In JavaScript a shift by 32 is a shift by 0, so a whole word is a special case.
   return bits >= 32 ? word : (word & (0xffffffff << (32 - bits))) >>> 0
 }
 
-/** The number after a `/`, from `start` to the end of the text; -1 if it is not 0 to 128. */
+/** Reads the number after a `/`, from `start` to the end of the text; -1 if it is not 0 to 128. */
 export function readPrefixLength(text: string, start: number): number {
   const digits = text.length - start
   if (digits < 1 || digits > 3) return -1
@@ -103,7 +103,7 @@ function isGroupPrefix(prefix: number, longest: number): boolean {
   return Number.isInteger(prefix) && prefix >= IPV6_PREFIX_MIN && prefix <= longest
 }
 
-/** Dotted decimal between two indexes, as an unsigned word; -1 if it is not exactly that. */
+/** Reads dotted decimal between two indexes as an unsigned word; -1 if it is anything else. */
 function readV4(text: string, start: number, end: number): number {
   let value = 0
   let octet = -1
@@ -118,7 +118,7 @@ function readV4(text: string, start: number, end: number): number {
       continue
     }
     const digit = code - 48
-    // A leading zero is octal to some readers: 010.0.0.1 is 8.0.0.1 to them.
+    // Some parsers read a leading zero as octal: 010.0.0.1 as 8.0.0.1.
     if (digit < 0 || digit > 9 || octet === 0) return -1
     octet = octet === -1 ? digit : octet * 10 + digit
     if (octet > 255) return -1
@@ -151,7 +151,7 @@ function parseV6(text: string): Address | undefined {
     }
     groups[count++] = readHex(text, at, stop)
     if (stop === end) break
-    // After a group comes `:` and another group, or `::` once.
+    // A group is followed by `:` and another group, or by `::` once.
     if (text.charCodeAt(stop) !== COLON || stop + 1 === end) return undefined
     at = stop + 1
     if (text.charCodeAt(at) !== COLON) continue
@@ -165,7 +165,7 @@ function parseV6(text: string): Address | undefined {
   return fromGroups(groups)
 }
 
-/** Where the address ends and its zone, if any, begins; -1 if what follows `%` is no zone. */
+/** Returns where the address ends and its zone, if any, begins; -1 if the zone is invalid. */
 function zoneStart(text: string): number {
   const percent = text.indexOf('%')
   if (percent === -1) return text.length
@@ -175,7 +175,7 @@ function zoneStart(text: string): number {
   return percent + 1 < text.length ? percent : -1
 }
 
-/** Names of interfaces: letters, digits and `-` `.` `_` `~`. */
+/** Interface names consist of letters, digits and `-` `.` `_` `~`. */
 function isZoneCharacter(code: number): boolean {
   const lower = code | 32
   if (lower >= 97 && lower <= 122 && code >= 65) return true
@@ -201,7 +201,7 @@ function hexDigit(code: number): number {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1
 }
 
-/** Moves the groups that were written after `::` to the end, and puts zeros where it stood. */
+/** Expands `::`: moves the groups after it to the end and fills the gap with zeros. */
 function openGap(groups: number[], gap: number, count: number): void {
   groups.copyWithin(GROUPS - (count - gap), gap, count)
   groups.fill(0, gap, GROUPS - (count - gap))

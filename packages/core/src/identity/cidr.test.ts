@@ -22,13 +22,13 @@ function network(text: string): Cidr {
 const word = fc.nat(0xffffffff)
 const addresses: fc.Arbitrary<Address> = fc.oneof(
   word.map((d) => ({ version: 4, a: 0, b: 0, c: 0, d }) as const),
-  // ::/3 is left out: IPv4-mapped addresses lie there.
+  // ::/3 is excluded because it contains the IPv4-mapped addresses.
   fc
     .tuple(fc.integer({ min: 0x20000000, max: 0xffffffff }), word, word, word)
     .map(([a, b, c, d]) => ({ version: 6, a, b, c, d }) as const),
 )
 
-/** The address with one bit turned over, counted from the left. */
+/** Flips one bit of an address, counted from the left. */
 function flip(address: Address, bit: number): Address {
   const words = [address.a, address.b, address.c, address.d]
   const at = address.version === 4 ? bit + 96 : bit
@@ -58,7 +58,7 @@ describe('the table of trusted proxies', () => {
 })
 
 describe('a network', () => {
-  test('holds what ipaddr.js says it holds', () => {
+  test('contains the same addresses as in ipaddr.js', () => {
     fc.assert(
       fc.property(addresses, addresses, fc.nat(128), fc.nat(127), (base, other, length, near) => {
         const size = base.version === 4 ? 32 : 128
@@ -75,7 +75,7 @@ describe('a network', () => {
     )
   })
 
-  test('is refused with host bits set, and named without them', () => {
+  test('is refused with host bits set, and suggested without them', () => {
     fc.assert(
       fc.property(addresses, fc.nat(127), (address, length) => {
         const bits = length % (address.version === 4 ? 32 : 128)
@@ -91,7 +91,7 @@ describe('a network', () => {
     )
   })
 
-  test('of a whole family holds none of the other', () => {
+  test('of a whole address family contains no address of the other', () => {
     const [one, two] = [parseAddress('1.2.3.4'), parseAddress('2001:db8::1')]
     if (one === undefined || two === undefined) throw new Error('these are addresses')
     expect(cidrContains(network('0.0.0.0/0'), one)).toBe(true)
@@ -100,7 +100,7 @@ describe('a network', () => {
     expect(cidrContains(network('::/0'), two)).toBe(true)
   })
 
-  test('problem shows little of a long text, and escapes it', () => {
+  test('problem truncates and escapes a long text', () => {
     const parsed = parseCidr(`\n${'x'.repeat(10_000)}`)
     const problem = 'problem' in parsed ? parsed.problem : ''
     expect(problem.length).toBeLessThan(200)

@@ -4,7 +4,7 @@ import { type Address, formatAddress, maskWord, parseAddress, readPrefixLength }
 
 export interface Cidr {
   readonly version: 4 | 6
-  /** The words of the network, laid out as in an Address, with the bits of the host cleared. */
+  /** The words of the network, laid out as in an Address, with the host bits cleared. */
   readonly a: number
   readonly b: number
   readonly c: number
@@ -15,13 +15,15 @@ export interface Cidr {
 }
 
 const ACCEPTED = 'an address or a network such as 10.0.0.0/8 or 2001:db8::/32'
-/** What other programs take for "trust everybody". */
+/** The words that other programs read as "trust all proxies". */
 const PERMISSIVE_WORDS: readonly string[] = ['*', 'true', 'all', 'any', 'yes', 'on']
 
-/** What is wider holds callers as well, and two halves of the world are everybody. */
+/**
+ * A wider network contains callers as well, and two halves of the address space trust all of them.
+ */
 const PROXY_BITS_MIN = { 4: 8, 6: 16 } as const
 
-/** A network; an address alone is a network of one. */
+/** Parses a network; a single address is a network of one. */
 export function parseCidr(text: string): Cidr | { readonly problem: string } {
   const slash = text.indexOf('/')
   const host = slash === -1 ? text : text.slice(0, slash)
@@ -40,7 +42,7 @@ export function parseCidr(text: string): Cidr | { readonly problem: string } {
   const cidr = networkOf(address, bits ?? widest)
   const written = formatAddress(address)
   if (formatAddress(cidr) === written) return cidr
-  // Either the address or its length is a mistake, and only the writer knows which.
+  // Either the address or its length is wrong, and only the author knows which.
   const accepted = `the network ${cidr.text}, or ${written}/${widest} for the address alone`
   return {
     problem: `found "${show(text)}", with bits set beyond its length; accepted: ${accepted}`,
@@ -64,37 +66,38 @@ export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
   return outer.bits <= inner.bits && cidrContains(outer, inner)
 }
 
-/** The canonical text of the network of so many bits that an address is in. */
+/** Returns the canonical text of the network of `bits` bits that contains an address. */
 export function networkText(address: Address, bits: number): string {
   return `${formatAddress(maskAddress(address, bits))}/${bits}`
 }
 
 /**
- * A number that stands for the network of so many bits, up to 64 of IPv6, that an address is in.
- * Two networks may share one: it is for saying quickly of most addresses that they are in none.
+ * Returns a hash of the network of `bits` bits, up to 64 for IPv6, that contains an address. Two
+ * networks may share a hash: it serves to rule out most addresses quickly.
  */
 export function networkCode({ version, a, b, d }: Address, bits: number): number {
   const network =
     version === 4
       ? maskWord(d, bits)
       : maskWord(a, bits) ^ Math.imul(maskWord(b, bits - 32), 0x85ebca6b)
-  // Every bit of the result depends on every bit of the network, as filters look at the lowest.
+  // Every bit of the result depends on every bit of the network, because filters use the lowest.
   let code = network ^ Math.imul(8 * bits + version, 0x9e3779b1)
   code = Math.imul(code ^ (code >>> 16), 0x85ebca6b)
   code = Math.imul(code ^ (code >>> 13), 0xc2b2ae35)
   return code ^ (code >>> 16)
 }
 
-/** Whether a network is one address, as every address without a length is. */
+/** Whether a network is a single address. */
 export function isOneAddress({ version, bits }: Cidr): boolean {
   return bits === (version === 4 ? 32 : 128)
 }
 
 /**
- * The networks whose word about the client is believed. All problems are told at once.
+ * Parses the networks of proxies whose forwarding headers are trusted. Reports all problems at
+ * once.
  *
- * What trusts everybody is refused, and so is a network too wide to be of proxies alone: any caller
- * in it could name any address as its own.
+ * A value that trusts every peer is refused, and so is a network too wide to contain only proxies:
+ * any caller in it could claim any address.
  */
 export function parseTrustedProxies(texts: readonly string[]): {
   readonly cidrs: readonly Cidr[]
@@ -121,7 +124,9 @@ export function parseTrustedProxies(texts: readonly string[]): {
   return { cidrs, problems }
 }
 
-/** Within `fc00::/7` or `fe80::/10`: wide, but nobody calls from there over the internet. */
+/**
+ * Whether a network is within `fc00::/7` or `fe80::/10`: wide, but not reachable from the internet.
+ */
 function isLocal({ version, a, bits }: Cidr): boolean {
   if (version !== 6) return false
   const isUnique = bits >= 7 && maskWord(a, 7) === maskWord(0xfc00_0000 | 0, 7)
@@ -129,7 +134,7 @@ function isLocal({ version, a, bits }: Cidr): boolean {
 }
 
 /**
- * `::ffff:10.0.0.0/8` is nearly all of IPv6 to one reader and 10.0.0.0/8 to another. Addresses
+ * One parser reads `::ffff:10.0.0.0/8` as nearly all of IPv6, another as 10.0.0.0/8. Addresses
  * become IPv4 before they are compared, so the network must be written as IPv4 too.
  */
 function describeMapped(text: string, address: Address, bits: number | undefined): string {
@@ -137,7 +142,7 @@ function describeMapped(text: string, address: Address, bits: number | undefined
   return `found "${show(text)}", which is IPv4 written as IPv6; accepted: ${meant.text}`
 }
 
-/** The length most likely meant: counted in IPv6, else counted in IPv4, else one address. */
+/** Returns the length most likely meant: in IPv6 bits, else in IPv4 bits, else one address. */
 function mappedBits(bits: number): number {
   if (bits >= 96) return bits - 96
   return bits >= 0 && bits <= 32 ? bits : 32
@@ -147,7 +152,7 @@ function networkOf(address: Address, bits: number): Cidr {
   return { ...maskAddress(address, bits), bits, text: networkText(address, bits) }
 }
 
-/** The address with the bits of the host cleared. */
+/** Clears the host bits of an address. */
 function maskAddress({ version, a, b, c, d }: Address, bits: number): Address {
   if (version === 4) return { version, a: 0, b: 0, c: 0, d: maskWord(d, bits) }
   return {

@@ -23,7 +23,7 @@ interface Row {
 
 const rows = identities.filter((row) => 'peer' in row.input) as readonly Row[]
 
-/** The answer in the words of the table. */
+/** Converts the result to the form of the table. */
 function find(input: Row['input']): Row['expected'] {
   const { cidrs, problems } = parseTrustedProxies(input.trusted)
   expect(problems).toEqual([])
@@ -51,7 +51,7 @@ describe('the table of identities', () => {
 })
 
 describe('the client', () => {
-  test('of one untrusted peer is one address, whatever 10,000 headers say', () => {
+  test('of an untrusted peer is one address, whatever 10,000 headers contain', () => {
     const { cidrs } = parseTrustedProxies(['192.0.2.0/24', '2001:db8::/32'])
     const groups = new Set<string>()
     for (let i = 0; i < 10_000; i++) {
@@ -66,7 +66,7 @@ describe('the client', () => {
     expect([...groups]).toEqual(['203.0.113.9'])
   })
 
-  test('behind trusted proxies is what the first of them saw, whatever it sent itself', () => {
+  test('behind trusted proxies is the address the first of them saw, whatever headers the client sent', () => {
     fc.assert(
       fc.property(
         fc.array(junk),
@@ -87,7 +87,7 @@ describe('the client', () => {
     )
   })
 
-  test('is the last good address where a trusted proxy wrote none', () => {
+  test('is the last valid address if a trusted proxy wrote none', () => {
     fc.assert(
       fc.property(fc.array(junk), fc.array(proxies, { minLength: 1 }), (sent, chain) => {
         const list = [...sent, 'unknown', ...chain.slice(0, -1)]
@@ -98,7 +98,7 @@ describe('the client', () => {
     )
   })
 
-  test('is trusted by bits: a mapped spelling of a proxy is that proxy', () => {
+  test('is found behind a proxy whose address is written in IPv4-mapped form', () => {
     fc.assert(
       fc.property(proxies, clients, (proxy, client) => {
         const found = find({ peer: `::ffff:${proxy}`, trusted, forwardedFor: [`::ffff:${client}`] })
@@ -108,12 +108,12 @@ describe('the client', () => {
     )
   })
 
-  test('is the peer where an empty list of lines was passed', () => {
+  test('is the peer if the list of header lines is empty', () => {
     const expected = { client: '192.0.2.5', hops: 0, from: 'peer', ignored: false }
     expect(find({ peer: '192.0.2.5', trusted, forwardedFor: [], forwarded: [] })).toEqual(expected)
   })
 
-  test('of a chain longer than 64 trusted entries is the last one looked at', () => {
+  test('of a chain longer than 64 trusted entries is the last entry read', () => {
     const forwardedFor = Array.from({ length: 100 }, (_, i) => `192.0.2.${i}`)
     expect(find({ peer: '192.0.2.200', trusted, forwardedFor })).toMatchObject({
       client: '192.0.2.36',

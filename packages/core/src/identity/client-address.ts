@@ -1,12 +1,12 @@
-/** Who calls: the socket's peer, or the client that trusted proxies name. */
+/** Finds the client address: the socket's peer, or the client that trusted proxies report. */
 import { type Address, parseAddress } from './address.js'
 import { type Cidr, cidrContains } from './cidr.js'
 import { parseForwarded, parseForwardedFor } from './forwarded.js'
 
 /**
- * A header is passed by its lines, in order, or left out. Pass only the one that the proxies are
- * configured to write: the other is whatever the caller sent. If both are passed, X-Forwarded-For
- * is read; Forwarded is read where it is the only one.
+ * A header is passed as its lines, in order, or omitted. Pass only the one that the proxies are
+ * configured to write: a caller controls the other. If both are passed, X-Forwarded-For is read;
+ * Forwarded is read only on its own.
  */
 interface ClientAddressInput {
   /** The socket's remote address, without port. */
@@ -18,20 +18,20 @@ interface ClientAddressInput {
 
 interface ClientAddress {
   readonly address: Address
-  /** How many entries of the header were believed; 0 is the peer itself. */
+  /** How many entries of the header were trusted; 0 is the peer itself. */
   readonly hops: number
   readonly from: 'peer' | 'x-forwarded-for' | 'forwarded'
-  /** A header was sent that could not be believed, as a whole or from some entry on: count it. */
+  /** Whether a header was ignored, wholly or from some entry on; count these. */
   readonly ignored: boolean
 }
 
 /**
- * The address of the client; undefined if the peer itself has none.
+ * Returns the address of the client; undefined if the peer itself has none.
  *
- * Each entry was written by the hop to its right, the last one by the peer, and is believed as long
- * as that hop is trusted. So the first untrusted address from the right is the client; if all are
- * trusted, the left-most is. An entry that is no address stops the walk at the last good one: what
- * lies beyond could be invented.
+ * Each entry was written by the hop to its right, the last one by the peer, and is valid as long as
+ * that hop is trusted. So the first untrusted address from the right is the client; if all are
+ * trusted, the left-most is. An entry that is not an address stops the search at the last valid
+ * one: anything beyond it could be forged.
  */
 export function clientAddress(input: ClientAddressInput): ClientAddress | undefined {
   const { peer, trusted, forwardedFor = [], forwarded = [] } = input

@@ -39,13 +39,13 @@ describe('X-Forwarded-For', () => {
     expect(forwardedFor(...lines)).toEqual([...expected])
   })
 
-  test.each([1, 63, 64, 65, 100, 10_000])('of %i entries, the last 64 are looked at', (count) => {
+  test.each([1, 63, 64, 65, 100, 10_000])('with %i entries is read from the last 64', (count) => {
     const all = Array.from({ length: count }, (_, i) => `10.0.${i >> 8}.${i & 255}`)
     expect(forwardedFor(all.join(', '))).toEqual(all.slice(-64))
     expect(forwardedFor(...all)).toEqual(all.slice(-64))
   })
 
-  test('reads the same however it is cut into lines', () => {
+  test('reads the same however it is split into lines', () => {
     const cut = fc.array(fc.tuple(fc.oneof(addresses, fc.constantFrom('', 'x')), fc.boolean()))
     fc.assert(
       fc.property(cut, (entries) => {
@@ -118,7 +118,7 @@ describe('Forwarded', () => {
     expect(forwarded('for=3.3.3.3', line, 'for=4.4.4.4')).toEqual([undefined])
   })
 
-  test('of many elements, the last 64 are looked at', () => {
+  test('with many elements is read from the last 64', () => {
     const all = Array.from({ length: 1000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`)
     expect(forwarded(all.map((ip) => `for=${ip}`).join(','))).toEqual(all.slice(-64))
   })
@@ -133,7 +133,7 @@ describe('Forwarded', () => {
     )
   })
 
-  test('never throws, whatever was sent', () => {
+  test('never throws on any input', () => {
     const pieces = fc.constantFrom(
       ...'for=;,"\\[]: \t1._\u0000'.split(''),
       'for=1.1.1.1',

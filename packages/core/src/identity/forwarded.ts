@@ -1,7 +1,7 @@
 /**
- * The two headers in which proxies pass on who called them, as lists of addresses in the order
- * written: the nearest hop is last. What is no address is undefined, and keeps its place, because a
- * reader that comes from the right has to stop there.
+ * Parses the two headers in which proxies forward the client address, as lists of addresses in the
+ * order written: the nearest hop is last. An entry that is not an address is undefined and keeps
+ * its place, because a search from the right has to stop there.
  */
 import { type Address, parseAddress } from './address.js'
 
@@ -17,12 +17,12 @@ const SEMICOLON = 59
 const EQUALS = 61
 const BACKSLASH = 92
 const DELETE = 127
-/** What a token of HTTP may hold beside letters and digits. */
+/** The characters of an HTTP token besides letters and digits. */
 const TOKEN_MARKS = "!#$%&'*+-.^_`|~"
 
 /**
- * X-Forwarded-For. Lines are one list, in order; of a longer list only the last 64 entries are
- * looked at. An entry is an address, `a.b.c.d:port`, `[v6]` or `[v6]:port`.
+ * X-Forwarded-For. Lines form one list, in order; only its last 64 entries are read. An entry is an
+ * address, `a.b.c.d:port`, `[v6]` or `[v6]:port`.
  */
 export function parseForwardedFor(lines: readonly string[]): readonly (Address | undefined)[] {
   const nearestFirst: (Address | undefined)[] = []
@@ -40,8 +40,8 @@ export function parseForwardedFor(lines: readonly string[]): readonly (Address |
 
 /**
  * Forwarded (RFC 7239): the `for` of each element. `unknown`, `_hidden` and an absent `for` are
- * undefined. A field that breaks the grammar is one undefined as a whole: after a quote that was
- * left open, nobody knows which hop wrote what.
+ * undefined. A field that breaks the grammar is a single undefined: after an unclosed quote it is
+ * unknown which hop wrote what.
  */
 export function parseForwarded(lines: readonly string[]): readonly (Address | undefined)[] {
   const nodes: string[] = []
@@ -75,8 +75,8 @@ function parseEntry(entry: string): Address | undefined {
 }
 
 /**
- * `a.b.c.d`, `a.b.c.d:port`, `[v6]` or `[v6]:port`; the port is checked, then dropped. IPv6 stands
- * in brackets here, because `2001:db8::1:80` would have two meanings.
+ * Parses `a.b.c.d`, `a.b.c.d:port`, `[v6]` or `[v6]:port`; the port is checked, then dropped. IPv6
+ * needs brackets, because `2001:db8::1:80` would be ambiguous.
  */
 function parseNode(node: string, isPortText: (port: string) => boolean): Address | undefined {
   const isBracketed = node.startsWith('[')
@@ -116,13 +116,16 @@ function isAlphanumeric(code: number): boolean {
   return (code >= 48 && code <= 57) || (code >= 65 && code <= 90) || (code >= 97 && code <= 122)
 }
 
-/** A place in a line. Each `read` and `skip` moves it past what it took. */
+/** A position in a line. Each `read` and `skip` advances it. */
 interface Cursor {
   readonly text: string
   at: number
 }
 
-/** One hop: pairs between semicolons. The value of `for`, '' without one, undefined if broken. */
+/**
+ * Reads one hop, pairs between semicolons. Returns the value of `for`, '' without one, undefined if
+ * malformed.
+ */
 function readElement(cursor: Cursor): string | undefined {
   let node: string | undefined
   do {
@@ -134,14 +137,14 @@ function readElement(cursor: Cursor): string | undefined {
     if (value === undefined) return undefined
     skipBlanks(cursor)
     if (name.toLowerCase() !== 'for') continue
-    // Two readers would believe two different ones.
+    // With two, parsers would disagree on which one counts.
     if (node !== undefined) return undefined
     node = value
   } while (skip(cursor, SEMICOLON))
   return node ?? ''
 }
 
-/** A token or a quoted string; undefined if neither stands here. */
+/** Reads a token or a quoted string; undefined if there is neither. */
 function readValue(cursor: Cursor): string | undefined {
   if (!skip(cursor, QUOTE)) return readToken(cursor) || undefined
   let value = ''

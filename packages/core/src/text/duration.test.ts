@@ -62,7 +62,7 @@ test.each([
   expect(formatDuration(ms)).toBe(text)
 })
 
-test('what is written is read back', () => {
+test('a formatted duration parses back', () => {
   const readsBack = fc.property(fc.nat({ max: WINDOW_MS_MAX }), (ms) => {
     expect(parseDuration(formatDuration(ms))).toBe(ms)
   })
@@ -92,7 +92,7 @@ test.each([
   expect(durationText(ms, rounding)).toBe(text)
 })
 
-test('a duration rounded down never says more than has passed, and one rounded up never less', () => {
+test('a duration rounded down is never above its value, and one rounded up never below', () => {
   const units = { ms: 1, s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 }
   const msOf = (text: string) => {
     const [value, unit] = text.split(' ')

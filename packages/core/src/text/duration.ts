@@ -1,4 +1,4 @@
-/** Durations as a person writes them: a whole number and one unit, from `250ms` to `366d`. */
+/** Durations in rules and configuration: a whole number and one unit, from `250ms` to `366d`. */
 
 const UNITS_MS: readonly (readonly [unit: string, ms: number])[] = [
   ['d', 86_400_000],
@@ -13,7 +13,7 @@ export const WINDOW_MS_MAX = 366 * 86_400_000
 
 const SHAPE = /^(0|[1-9][0-9]{0,14})(ms|s|m|h|d)$/
 
-/** The duration in milliseconds, or undefined if the text is not one. */
+/** Returns the duration in milliseconds, or undefined if the text is not one. */
 export function parseDuration(text: string): number | undefined {
   const shape = SHAPE.exec(text)
   if (shape === null) return undefined
@@ -22,16 +22,16 @@ export function parseDuration(text: string): number | undefined {
   return Number.isSafeInteger(ms) ? ms : undefined
 }
 
-/** The shortest way to write a duration: 3600000 is `1h`, 90000 is `90s`. */
+/** Returns the shortest form of a duration: 3600000 is `1h`, 90000 is `90s`. */
 export function formatDuration(ms: number): string {
   const [unit, unitMs] = UNITS_MS.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1]
   return `${ms / unitMs}${unit}`
 }
 
-/** How a duration for people is rounded: `down` for time that has passed, `up` for time to wait. */
+/** How `durationText` rounds: `down` for elapsed time, `up` for time to wait. */
 export type DurationRounding = 'down' | 'up' | 'nearest'
 
-/** Each unit is used below `bound` of it, with this many parts of one shown. */
+/** Each unit is used for values below `bound`, with this many fractions shown. */
 const SHOWN_UNITS = [
   { unit: 'ms', ms: 1, bound: 1000, parts: 1 },
   { unit: 's', ms: 1000, bound: 120, parts: 10 },
@@ -39,7 +39,7 @@ const SHOWN_UNITS = [
   { unit: 'h', ms: 3_600_000, bound: 48, parts: 10 },
 ] as const
 const DAYS = { unit: 'd', ms: 86_400_000, parts: 10 } as const
-/** Below this, tenths of a millisecond matter: clocks are compared so. */
+/** Tenths of a millisecond are shown below this, because clock differences need them. */
 const TENTHS_BELOW_MS = 100
 
 const ROUND: Readonly<Record<DurationRounding, (value: number) => number>> = {
@@ -49,8 +49,8 @@ const ROUND: Readonly<Record<DurationRounding, (value: number) => number>> = {
 }
 
 /**
- * Writes a duration as a person says it: `0.4 ms`, `1.5 s`, `7 min`, `1 h`, `-1 h`. Rules and
- * configuration are written by `formatDuration`, which loses nothing.
+ * Formats a duration for display: `0.4 ms`, `1.5 s`, `7 min`, `1 h`, `-1 h`. Rules and
+ * configuration use `formatDuration`, which does not round.
  */
 export function durationText(ms: number, rounding: DurationRounding = 'nearest'): string {
   if (!Number.isFinite(ms)) return ms === Infinity ? 'forever' : 'not known'

@@ -1,5 +1,5 @@
 /**
- * `@sluice/core/text`: texts about rules for people, shared by the server, the command and the
+ * `@sluice/core/text`: readable descriptions of rules, shared by the server, the CLI and the
  * dashboard. It has no I/O, so that a browser can load it.
  */
 export {

@@ -1,4 +1,4 @@
-/** A limit as people read it: the short form where that says all of it, else its fields. */
+/** Formats a limit for display: in the short form if that is complete, else with its fields. */
 import { formatDuration } from './duration.js'
 import { DEFAULT_ALGORITHM, type LimitSpec } from '../limit.js'
 
@@ -9,7 +9,7 @@ const UNITS: ReadonlyMap<number, string> = new Map([
   [86_400_000, 'day'],
 ])
 
-/** A field of a limit by its name in a rules file, and what stands for it where it is left out. */
+/** A field of a limit: its name in a rules file, and the text shown if it is absent. */
 interface LimitField {
   readonly name: string
   readonly absent: string
@@ -19,7 +19,7 @@ interface LimitField {
 const whole = (value: number | undefined) => (value === undefined ? undefined : String(value))
 const duration = (ms: number | undefined) => (ms === undefined ? undefined : formatDuration(ms))
 
-/** Beside algorithm and name, which say what counter it is and not how much that holds. */
+/** The fields except algorithm and name, which identify the counter and not its size. */
 const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'max', absent: '', read: ({ max }) => whole(max) },
   { name: 'window', absent: '', read: ({ windowMs }) => duration(windowMs) },
@@ -46,7 +46,7 @@ export function limitSpecText(limit: LimitSpec): string {
   return `${limit.max}/${UNITS.get(limit.windowMs) ?? formatDuration(limit.windowMs)}`
 }
 
-/** What one limit has otherwise than another of its name: `max 100 to 50, burst default to 80`. */
+/** Lists the differences of two limits of one name: `max 100 to 50, burst default to 80`. */
 export function limitChanges(before: LimitSpec, after: LimitSpec): string {
   const algorithms =
     before.algorithm === after.algorithm

@@ -29,7 +29,7 @@ function limitText(limit: unknown): string {
   return words.flat().join(' ')
 }
 
-/** Empty for a value that is no list. */
+/** Returns an empty text for a value that is not a list. */
 export function limitsText(limits: unknown): string {
   if (!Array.isArray(limits)) return ''
   return limits.length === 0 ? 'no limit' : limits.map(limitText).join(' and ')

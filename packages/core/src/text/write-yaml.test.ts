@@ -9,7 +9,7 @@ import { writeRuleYaml, writeYaml } from './write-yaml.js'
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`
 
-test('rules are written as a person would write them', () => {
+test('rules are written in the usual style', () => {
   const rule = {
     id: 'orders-per-user',
     description: 'Orders, per user: the rest is in the guide',
@@ -47,19 +47,19 @@ test('rules are written as a person would write them', () => {
   )
 })
 
-test('a list too long for a line has a line for each item', () => {
+test('a list too long for one line is written one item per line', () => {
   const users = Array.from({ length: 20 }, (_, n) => `user-${n}`)
   expect(writeYaml({ users }).split('\n')).toHaveLength(22)
 })
 
-test('a text of several lines stands as it is', () => {
+test('a multi-line text is written as a block', () => {
   expect(writeYaml({ description: 'one\n\n  two # no comment' })).toBe(
     lines('description: |-', '  one', '', '    two # no comment'),
   )
   expect(writeYaml(['one\n'])).toBe(lines('- |', '  one'))
 })
 
-describe('a text that a reader could take for something else is quoted', () => {
+describe('text that a parser could read as another type is quoted', () => {
   const words =
     'no Yes ON off y N true False null NULL ~ * *a &a !a << = - #a @a `a %a | > [a] {a --- ...'
   const numbers = '1e3 0123 0o17 0x1f 1_000 +1 -1 .5 .inf .NaN 1. 5 1.2e+3 e0 203.0.113.7'
@@ -77,12 +77,12 @@ describe('a text that a reader could take for something else is quoted', () => {
   })
 })
 
-test('a key of any length and kind is a key', () => {
+test('keys of any length and content are written and read back', () => {
   const value = { ['k'.repeat(5000)]: { ['\n'.repeat(1024)]: [1, ['a', {}]] }, constructor: 'x' }
   expect(parseData(writeYaml(value))).toEqual({ value, problems: [] })
 })
 
-test('what JSON cannot say is refused', () => {
+test('a value that JSON cannot represent is refused', () => {
   expect(() => writeYaml(Number.NaN)).toThrow('YAML: found NaN')
   expect(() => writeYaml({ a: [1n] })).toThrow('YAML: found a value of type bigint')
   const itself: unknown[] = []
@@ -150,13 +150,15 @@ const { node } = fc.letrec<{ node: unknown }>((tie) => ({
     fc.dictionary(text, tie('node'), { maxKeys: 4 }),
   ),
 }))
-/** As an object without prototype, or with `__proto__` as a key, comes out of JSON. */
+/**
+ * Round-trips through JSON, which normalizes objects without prototype or with a `__proto__` key.
+ */
 const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
-/** `1.0e+21` is read, but is not how a number is written here. */
+/** Whether a number is written with an exponent, which reads back in another form. */
 const hasExponent = (value: unknown) => /[\d]e[+-]\d/.test(JSON.stringify(value))
 
-describe('what is written is read as the same', () => {
-  test('by readers of YAML 1.2 and 1.1, whatever it is', () => {
+describe('the written text reads back as the same value', () => {
+  test('with parsers of YAML 1.2 and 1.1, for any value', () => {
     const style = fc.constantFrom('block' as const, 'compact' as const)
     const property = fc.property(node.map(asJson), style, (value, each) => {
       const written = writeYaml(value, each)
@@ -166,7 +168,7 @@ describe('what is written is read as the same', () => {
     fc.assert(property, { numRuns: 2000 })
   })
 
-  test('by readPlain', () => {
+  test('with parseData', () => {
     const values = node.map(asJson).filter((value) => !hasExponent(value))
     const property = fc.property(values, (value) => {
       expect(parseData(writeYaml(value))).toEqual({ value, problems: [] })
@@ -174,7 +176,7 @@ describe('what is written is read as the same', () => {
     fc.assert(property, { numRuns: 1000 })
   })
 
-  test.each(readdirSync(VALID))('%s: the same rules', (name) => {
+  test.each(readdirSync(VALID))('%s: parses to the same rules', (name) => {
     const source = readFileSync(new URL(name, VALID), 'utf8')
     const { value } = parseData(source)
     expect(value).toBeDefined()

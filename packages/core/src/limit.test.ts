@@ -84,7 +84,7 @@ describe('invalid numbers', () => {
   })
 })
 
-describe('conflicting fields are refused', () => {
+describe('an optional field is accepted only by its algorithms', () => {
   const fields = { burst: 5, wait: 5, queue: 5, maxWait: 5 }
   const takers: Record<keyof typeof fields, readonly AlgorithmName[]> = {
     burst: ['token-bucket', 'gcra'],

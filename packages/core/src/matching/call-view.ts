@@ -1,5 +1,6 @@
 /**
- * The attributes of a call as rules see them: path folded, method in capitals, address by its bits.
+ * Normalizes the attributes of a call for matching: the path folded, the method in upper case, the
+ * address by its bits.
  */
 import { type Attributes, CANONICAL_PATH, readAttribute } from '../call.js'
 import { SluiceError, show } from '../errors.js'
@@ -10,12 +11,12 @@ import type { Snapshot } from './compiled.js'
 export interface NormalizedCall {
   readonly attributes: Attributes
   readonly method: string | undefined
-  /** Canonical, without its query, and folded unless paths are strict. */
+  /** The canonical path without its query, folded unless paths are strict. */
   readonly path: string | undefined
   readonly address: Address | undefined
-  /** The address as callers are counted: an IPv6 address by its network. */
+  /** The address that is counted: an IPv6 address by its network. */
   readonly ip: string | undefined
-  /** The route that method and path take; a call may name its own instead. */
+  /** The route of method and path, unless the call names its own. */
   readonly route: string | undefined
 }
 
@@ -28,7 +29,7 @@ export function normalizeCall(snapshot: Snapshot, attributes: Attributes): Norma
   return new CallView(attributes, method, path, ip.address, ip.text, route)
 }
 
-/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+/** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
 class CallView implements NormalizedCall {
   readonly attributes: Attributes
   readonly method: string | undefined
@@ -54,7 +55,10 @@ class CallView implements NormalizedCall {
   }
 }
 
-/** An attribute as rules count by it: an address by its network, a path folded, a route found. */
+/**
+ * Returns the normalized value of an attribute: an address by its network, a path folded, a route
+ * resolved.
+ */
 export function readNormalized(call: NormalizedCall, name: string): string | undefined {
   switch (name) {
     case 'ip':
@@ -89,14 +93,14 @@ interface Ip {
 
 const NO_IP: Ip = { address: undefined, text: undefined }
 
-/** An address, or an IPv6 one that is already grouped by its network. */
+/** Reads an address, or an IPv6 network that is already grouped. */
 function readIp(attributes: Attributes, ipv6Prefix: number): Ip {
   const text = readAttribute(attributes, 'ip')
   if (text === undefined) return NO_IP
   const address = parseAddress(text)
   if (address !== undefined) return { address, text: groupAddress(address, ipv6Prefix) }
   const grouped = canonicalIp(text, ipv6Prefix)
-  // What is no address still names somebody: a caller must not leave the count by sending nonsense.
+  // Invalid text still identifies a caller: sending nonsense must not bypass the count.
   if (grouped === undefined) return { address: undefined, text }
   return { address: parseAddress(grouped.slice(0, grouped.indexOf('/'))), text: grouped }
 }

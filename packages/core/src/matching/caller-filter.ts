@@ -1,11 +1,11 @@
 /**
- * Says of most callers without an override that they have none, in one look at a few bits: those
- * of 100,000 overrides fit into a processor's cache, where the overrides do not.
+ * A Bloom filter of one hash that rules out most callers without an override by reading one bit.
+ * The bits of 100,000 overrides fit into a processor's cache; the overrides do not.
  *
- * It only ever learns. Indexes of several snapshots may share one: what an older one is told of a
- * later caller is a "maybe", and then it looks.
+ * Entries are only added, so indexes of several snapshots may share a filter: a later caller is
+ * then a false positive for an older index, which checks its own entries.
  */
-/** One caller in eight without an override, at most, is looked for in vain. */
+/** At most one in eight callers without an override is a false positive. */
 const BITS_PER_CALLER = 8
 const BITS_MIN = 1024
 
@@ -16,13 +16,13 @@ export class CallerFilter {
 
   constructor(callers: number) {
     let bits = BITS_MIN
-    // Twice as many may come before it has to be made anew.
+    // Twice as many callers may be added before it is rebuilt.
     while (bits < 2 * callers * BITS_PER_CALLER) bits *= 2
     this.#words = new Int32Array(bits / 32)
     this.#mask = bits - 1
   }
 
-  /** Whether it is large enough for so many, and not full of those that went. */
+  /** Whether it is large enough for so many callers, and not full of removed ones. */
   hasRoomFor(callers: number): boolean {
     const room = (this.#mask + 1) / BITS_PER_CALLER
     return callers <= room && this.#added <= room

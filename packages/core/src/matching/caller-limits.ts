@@ -1,4 +1,7 @@
-/** Where a caller stands under a rule: who it is, and which limits hold for it. For people. */
+/**
+ * Describes a caller under a rule: its attributes, and the limits that apply to it. For the admin
+ * API.
+ */
 import { ATTRIBUTE_LENGTH_MAX, type Call } from '../call.js'
 import { SluiceError } from '../errors.js'
 import { callerHash } from '../key.js'
@@ -12,12 +15,12 @@ import { matchRules } from './match.js'
 export interface NamedCaller {
   readonly rule: CompiledRule
   readonly caller: Hash64
-  /** The value of each attribute that the rule counts by, as it is counted. */
+  /** The normalized value of each attribute that the rule counts by. */
   readonly values: ReadonlyMap<string, string>
 }
 
 export interface CallerLimits extends NamedCaller {
-  /** Those in force, then those on trial. */
+  /** The active limits, then those of the candidate. */
   readonly places: readonly {
     /** `limits`, `tiers.plan.pro`, `override`, `override of 10.0.0.0/8`, `candidate.limits`. */
     readonly where: string
@@ -26,8 +29,8 @@ export interface CallerLimits extends NamedCaller {
 }
 
 /**
- * Whether or not the rule matches the call, and whatever its mode: only the attributes that it
- * counts by are needed. Throws where one is absent.
+ * Returns the limits of a caller, whether or not the rule matches the call and whatever its mode:
+ * only the attributes that it counts by are needed. Throws if one is absent.
  */
 export function limitsOfCaller(
   snapshot: Snapshot,
@@ -57,7 +60,7 @@ export function limitsOfCaller(
   return { rule, caller, values, places: [placeOf(rule, view, ''), ...candidateLimits] }
 }
 
-/** Who a call is to each rule that it meets. */
+/** Returns the caller of a call for each rule that it matches. */
 export function callersOf(snapshot: Snapshot, call: Call, wallMs: number): readonly NamedCaller[] {
   const matched = matchRules(snapshot, call, wallMs)
   const view = normalizeCall(snapshot, call.attributes)

@@ -26,13 +26,13 @@ describe('a compiled limit', () => {
       }).rules
       const lists = [rule?.limits, rule?.tiers?.limits.get('pro'), rule?.candidate?.limits]
       for (const limits of lists) {
-        // Where refusals are charged it is exact: only the store can do that.
+        // A limit that charges refusals is exact, because only the store can charge them.
         expect(limits?.map(({ coordination }) => coordination)).toEqual([word, 'exact'])
       }
     },
   )
 
-  test('has what its rule may strand, and how often it is merged', () => {
+  test('has the maxStranded and syncEvery of its rule', () => {
     const [leased, local] = compile(
       { coordination: 'leased', maxStranded: 0.1 },
       { coordination: 'local', syncEvery: '1s' },
@@ -42,10 +42,10 @@ describe('a compiled limit', () => {
   })
 })
 
-describe('a set needs coordination', () => {
+describe('a rule set needs coordination', () => {
   const needs = (...rules: readonly object[]) => compile(...rules).needs.coordination
 
-  test('where a rule that is not off is shared otherwise than by the store', () => {
+  test('if a rule that is not off has a coordination other than exact', () => {
     expect(needs()).toBe(false)
     expect(needs({}, { coordination: 'exact' })).toBe(false)
     for (const coordination of ['leased', 'local', 'split']) {
@@ -55,7 +55,7 @@ describe('a set needs coordination', () => {
     }
   })
 
-  test('with other overrides as without', () => {
+  test('unchanged by other overrides', () => {
     const snapshot = compile({ coordination: 'leased' })
     expect(withOverrides(snapshot, []).needs.coordination).toBe(true)
   })

@@ -1,4 +1,4 @@
-/** Limits as decisions read them: with their arithmetic, their seeds, and their text in headers. */
+/** Compiles limits for decisions: with their arithmetic, their seeds and their header text. */
 import { canonicalIp, groupAddress } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
@@ -10,7 +10,10 @@ import type { Coordination, Rule, Tiers } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
 
-/** Equal values as one object: rules share most limits, and what is shared stays in the cache. */
+/**
+ * Interns equal values as one object: rules share most limits, and shared objects stay in the CPU
+ * cache.
+ */
 export class InternPool<Value> {
   readonly #existing = new Map<string, Value>()
 
@@ -56,8 +59,8 @@ export function compileLimits(
 }
 
 /**
- * Only the store charges refusals. A standalone override may have an algorithm from before
- * its rule was coordinated in a way that cannot be had with it.
+ * Returns the coordination of one limit. Only the store charges refusals, and a standalone override
+ * may have an algorithm that the rule's later coordination does not support; both are exact.
  */
 function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordination): Coordination {
   if (onRefusal === 'charge') return 'exact'
@@ -77,10 +80,10 @@ export function compileTiers(
   return { attribute, limits: new Map(limits) }
 }
 
-/** What the values of calls are read with. */
+/** The options by which values of calls are normalized. */
 export type CanonicalOptions = Pick<Snapshot, 'strictPaths' | 'ipv6Prefix'>
 
-/** A value in the form that a call's own is read in: whichever way it is written, it is one. */
+/** Normalizes a value in the same way as those of calls, so that all spellings are equal. */
 export function canonicalValue(
   attribute: string,
   value: string,
@@ -91,7 +94,7 @@ export function canonicalValue(
   return attribute === 'ip' ? canonicalIpValue(value, options.ipv6Prefix) : value
 }
 
-/** An address as it is counted, or a network as it is compared; any other text as it is. */
+/** Returns an address by its network, a network in canonical form, and any other text unchanged. */
 function canonicalIpValue(value: string, ipv6Prefix: number): string {
   const counted = canonicalIp(value, ipv6Prefix)
   if (counted !== undefined) return counted

@@ -1,4 +1,4 @@
-/** Routes: patterns that give a call its `route`, the most exact one first. */
+/** Routes: patterns that give a call its `route`, the most specific one first. */
 import { type PathPattern, parsePattern } from '../path.js'
 import { patternShape } from '../rules/pattern-shape.js'
 import { PathTrie } from './path-trie.js'
@@ -9,21 +9,21 @@ interface Route {
   readonly pattern: PathPattern
 }
 
-/** A route among all: of those that a call could take, it takes the lowest. */
+/** A route with its rank: of all matching routes, a call takes the lowest. */
 interface RankedRoute extends Route {
   readonly rank: number
 }
 
-/** A route as it is compared with the paths of rules. */
+/** A route in the form that is compared with the paths of rules. */
 export interface NamedRoute {
   readonly text: string
-  /** Undefined: every one. */
+  /** Undefined for every method. */
   readonly method: string | undefined
-  /** Folded segments; `:` is a parameter, and a last `*` is all below. */
+  /** Folded segments; `:` is a parameter, and a last `*` matches everything below. */
   readonly shape: readonly string[]
 }
 
-/** By their names. */
+/** Returns the routes by name. */
 export function nameRoutes(
   texts: readonly string[],
   strictPaths: boolean,
@@ -41,7 +41,8 @@ export function segmentsOf(shape: string): readonly string[] {
 }
 
 /**
- * The name of the route that a call takes: a literal segment before a `:param`, that before `*`.
+ * Compiles a function that returns the name of a call's route: a literal segment ranks before a
+ * `:param`, which ranks before `*`.
  */
 export function compileRoutes(
   texts: readonly string[],
@@ -69,7 +70,7 @@ export function compileRoutes(
   }
 }
 
-/** A route of GET is that of HEAD too, unless HEAD has one of its own there. */
+/** A route for GET also applies to HEAD, unless HEAD has its own. */
 function takes({ method: own }: Route, method: string | undefined): boolean {
   return own === undefined || own === method || (own === 'GET' && method === 'HEAD')
 }

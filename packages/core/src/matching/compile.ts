@@ -1,4 +1,4 @@
-/** Turns a rule set into a snapshot: parsed once, then only read. */
+/** Compiles a rule set into an immutable snapshot. */
 import { MESSAGE } from '../call.js'
 import { IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { callerHash, deriveKey } from '../key.js'
@@ -25,14 +25,14 @@ interface Context extends LimitContext {
   readonly strictPaths: boolean
   readonly variety: AttributeVariety
   readonly lists: AttributeLists
-  /** The snapshot whose rules are compiled as these are, if there is one. */
+  /** The previous snapshot, if it was compiled with the same options. */
   readonly before: Snapshot | undefined
 }
 
 /**
- * The rules must have passed `parseRules`; what that refuses throws here. Overrides that were set
- * apart in the snapshot `before` are kept where their rule is, and so is what was compiled of a
- * rule that is the same object.
+ * The rules must have passed `parseRules`; rules that it refuses throw here. Standalone overrides
+ * of the snapshot `before` are kept if their rule still exists, and so are the compiled forms of
+ * rules that are the same objects.
  */
 export function compileRules(set: RuleSet, options: CompileOptions, before?: Snapshot): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
@@ -78,7 +78,7 @@ function compileRule(rule: Rule, order: number, context: Context): CompiledRule 
   const filing = filingOf(shape.conditions, context.variety)
   if (same?.order === order && same.filedUnder === filing.filedUnder) return same
   const { limits, tiers, candidate } = same ?? compileAllLimits(rule, context)
-  // What every decision reads comes first, so that it shares a cache line or two.
+  // Fields that every decision reads come first, so that they share a cache line or two.
   return {
     rest: filing.rest,
     by: context.lists.intern(rule.by),
@@ -115,7 +115,10 @@ function compileAllLimits(
   }
 }
 
-/** Equal lists of attributes as one object: rules that count by the same hash a caller once. */
+/**
+ * Interns equal lists of attributes, so that rules that count by the same attributes hash a caller
+ * once.
+ */
 class AttributeLists {
   readonly #known = new Map<string, readonly string[]>()
 
@@ -124,7 +127,7 @@ class AttributeLists {
   }
 
   intern(by: readonly string[]): readonly string[] {
-    // No name of an attribute has a space.
+    // Attribute names have no spaces.
     const text = by.join(' ')
     const known = this.#known.get(text)
     if (known !== undefined) return known
@@ -137,7 +140,7 @@ function areKeysEqual(a: SipKey, b: SipKey): boolean {
   return a.k0 === b.k0 && a.k1 === b.k1 && a.k2 === b.k2 && a.k3 === b.k3
 }
 
-/** `clock` is filled in with the overrides. */
+/** `clock` is set later, with the overrides. */
 function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
   const uses = (attribute: string, some = rules) =>
     some.some(

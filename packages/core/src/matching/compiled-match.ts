@@ -1,4 +1,4 @@
-/** Which calls a rule is for, as it is matched. */
+/** Compiles the match of a rule. */
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { type PathPattern, parsePattern } from '../path.js'
 import { isExclusion, type Match, type Rule, type WhereClause } from '../rules/rule.js'
@@ -6,10 +6,10 @@ import type { Condition, IndexedRule } from './compiled.js'
 
 export type CompiledMatch = Pick<IndexedRule, 'pattern' | 'methods' | 'conditions'>
 
-/** A rule is asked for its shape by each check of its set, and again by each later set it is in. */
+/** Cached, because each check of a set needs it, and so does each later set with the same rule. */
 const compiledMatches = new WeakMap<Rule, CompiledMatch>()
 
-/** The rule must have passed `parseRules`; what that refuses throws here. */
+/** The rule must have passed `parseRules`; a rule that it refuses throws here. */
 export function compiledMatchOf(rule: Rule): CompiledMatch {
   const known = compiledMatches.get(rule)
   if (known !== undefined) return known
@@ -24,8 +24,8 @@ export function compiledMatchOf(rule: Rule): CompiledMatch {
 }
 
 /**
- * HEAD asks for what GET serves, without the body: where the one is counted, so is the other, or
- * a limit on GET would be dodged by asking for heads.
+ * Adds HEAD wherever GET is counted: HEAD requests what GET serves, without the body, and would
+ * otherwise bypass a limit on GET.
  */
 function compileMethods(methods: readonly string[]): ReadonlySet<string> | undefined {
   if (methods.length === 0) return undefined
@@ -39,7 +39,7 @@ function compileConditions({ where }: Match): readonly Condition[] {
   return [...where].map(([attribute, clause]) => compileCondition(attribute, clause))
 }
 
-/** All of one shape: every call that meets the rule reads them. */
+/** All conditions have one object shape, because every matching call reads them. */
 function compileCondition(attribute: string, clause: WhereClause): Condition {
   const isExcluding = isExclusion(clause)
   const listed = isExcluding ? clause.not : clause
@@ -62,7 +62,7 @@ function readCidr(text: string): Cidr {
   return cidr
 }
 
-/** How many values each attribute is compared with: the more, the better it tells rules apart. */
+/** How many values each attribute is compared with: the more, the more selective it is. */
 export type AttributeVariety = ReadonlyMap<string, number>
 
 export function varietyOf(rules: readonly Rule[]): AttributeVariety {
@@ -79,9 +79,10 @@ export function varietyOf(rules: readonly Rule[]): AttributeVariety {
 }
 
 /**
- * A rule is filed under the values of its most telling attribute, else under its networks. What it
- * leaves out finds nothing: nearly every call has another value. Rules that have no other condition
- * meet nearly every call of their path, so a set has few of them (`LIMITS_PER_CALL_MAX`).
+ * Returns the condition to index a rule by: the values of its most selective attribute, else its
+ * networks. Excluded values are not indexed, because nearly every call has another value. Rules
+ * without another condition match nearly every call of their path, so a set has few of them
+ * (`LIMITS_PER_CALL_MAX`).
  */
 export function filingOf(
   conditions: readonly Condition[],

@@ -1,7 +1,7 @@
-/** A snapshot as decisions read it. */
+/** The snapshot that decisions read. */
 import type { Needs, Snapshot } from './compiled.js'
 
-/** Made in one place and of one shape, however many changes it has come through. */
+/** Constructed in one place, so that all snapshots have one hidden class. */
 class CompiledSnapshot implements Snapshot {
   readonly rules: Snapshot['rules']
   readonly byId: Snapshot['byId']
@@ -45,7 +45,7 @@ class CompiledSnapshot implements Snapshot {
   }
 }
 
-/** The same rules with these overrides, which stand beside them. */
+/** Returns a snapshot with the same rules and these overrides. */
 export function withOverrides(
   base: Omit<Snapshot, 'overrides'>,
   overrides: NonNullable<Snapshot['overrides']>,
@@ -54,7 +54,7 @@ export function withOverrides(
   return new CompiledSnapshot(base, hasAny ? overrides : undefined)
 }
 
-/** Overrides that end need the time. */
+/** Overrides with an end need the wall clock. */
 function withClock(needs: Needs, clock: boolean): Needs {
   const { route, method, path, goodPath, ip, deadline, hedge, coordination } = needs
   return { route, method, path, goodPath, ip, clock, deadline, hedge, coordination }

@@ -1,4 +1,4 @@
-/** Conditions that leave values out: `where: { plan: { not: [free] } }`. */
+/** Tests conditions that exclude values: `where: { plan: { not: [free] } }`. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseRules } from '../rules/parse-rules.js'
@@ -19,7 +19,7 @@ function compile(rules: readonly object[]): Snapshot {
 const idsOf = (snapshot: Snapshot, attributes: Readonly<Record<string, string>>) =>
   matchRules(snapshot, { attributes }).map(({ rule }) => rule.id)
 
-describe('a rule that leaves values out', () => {
+describe('a rule that excludes values', () => {
   const snapshot = compile([
     { id: 'paying', match: { where: { plan: { not: ['free', 'trial'] } } } },
     { id: 'outside', match: { where: { ip: { not: ['10.0.0.0/8', '2001:db8::/32'] } } } },
@@ -45,7 +45,7 @@ describe('a rule that leaves values out', () => {
     expect(idsOf(snapshot, attributes)).toEqual(ids)
   })
 
-  test('says why it does not match', () => {
+  test('explains why it does not match', () => {
     const attributes = { plan: 'free', ip: '10.1.2.3' }
     const whys = explainMatches(snapshot, { attributes }).map(({ why }) => why)
     expect(whys).toEqual([
@@ -56,7 +56,7 @@ describe('a rule that leaves values out', () => {
     ])
   })
 
-  test('is found by the index where it is found rule by rule', () => {
+  test('is found by the index exactly if it matches by itself', () => {
     const value = fc.constantFrom('1', '2', '3')
     const values = fc.uniqueArray(value, { minLength: 1 })
     const networks = fc.uniqueArray(

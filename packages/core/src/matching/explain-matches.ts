@@ -1,6 +1,5 @@
 /**
- * Why each rule of a set matches a call, or why not: the plain way, rule by rule, without the
- * index.
+ * Explains for each rule of a set why it matches a call or not, rule by rule, without the index.
  */
 import { ATTRIBUTE_LENGTH_MAX, type Call, isMessage, MESSAGE } from '../call.js'
 import { show } from '../errors.js'

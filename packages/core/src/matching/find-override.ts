@@ -1,9 +1,10 @@
 /**
- * Which override holds for a caller: its own, else that of the longest network its address is in.
+ * Finds the override of a caller: its own, else that of the longest network that contains its
+ * address.
  *
- * A network stands in the place of the address, and every other attribute is compared as always.
- * The counter stays that of the caller: a network gives each of its callers other limits, and not
- * all of them one budget.
+ * A network replaces the address in the lookup; every other attribute is compared as usual.
+ * Counters stay per caller: a network gives each of its callers other limits, not one shared
+ * budget.
  */
 import type { Address } from '../identity/address.js'
 import { networkCode, networkText, parseCidr } from '../identity/cidr.js'
@@ -15,12 +16,12 @@ import type { CompiledOverride, Network, OverrideIndex } from './override-index.
 
 export interface CallerOfCall {
   readonly view: NormalizedCall
-  /** Of the attributes that the rule counts by. */
+  /** The values of the attributes that the rule counts by. */
   readonly values: readonly string[]
   readonly caller: Hash64
 }
 
-/** `wallMs` ends overrides. */
+/** Overrides that ended before `wallMs` do not apply. */
 export function findOverride(
   snapshot: Snapshot,
   rule: CompiledRule,
@@ -31,7 +32,7 @@ export function findOverride(
   if (index === undefined) return undefined
   const override = index.find(caller, wallMs)
   if (override !== undefined || index.networks.length === 0) return override
-  // What is no address is in no network.
+  // Text that is not an address is in no network.
   if (view.address === undefined) return undefined
   return findNetwork(snapshot, index, { by: rule.by, values, address: view.address }, wallMs)
 }
@@ -63,14 +64,14 @@ interface CallerAddress {
   readonly address: Address
 }
 
-/** A caller that is a network already is not within one that is smaller. */
+/** Returns the bits of a caller: one that is already a network is not in a smaller network. */
 function bitsOf(ip: string, { version }: Address): number {
   const slash = ip.indexOf('/')
   if (slash === -1) return version === 4 ? 32 : 128
   return Number(ip.slice(slash + 1))
 }
 
-/** The network that an override is for; undefined: it is for one caller. */
+/** Returns the network of an override; undefined if it is for one caller. */
 export function networkOfCaller(
   by: readonly string[],
   caller: readonly string[],

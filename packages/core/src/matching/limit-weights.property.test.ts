@@ -1,6 +1,6 @@
 /**
- * The most limits of sets that differ in a few rules: what each is by itself, and what comes out
- * where every call of a small world is tried.
+ * Compares the computed maximum of limits per call, for sets that differ in a few rules, with a
+ * fresh computation and with trying every call of a small domain.
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { MaxLimitsCache, maxLimitsPerCall } from './max-limits-per-call.js'
 
 const secret = sipKey(new Uint8Array(16))
 
-/** One segment that no pattern names, and one more than patterns have. */
+/** Includes a segment that no pattern names. */
 const SEGMENTS = ['a', 'A', 'b', 'other']
 const PATHS = [1, 2, 3].reduce<readonly (readonly string[])[]>(
   (shorter, length) => [
@@ -34,7 +34,7 @@ const CALLS = PATHS.flatMap((path) =>
   ),
 )
 
-/** The most limits that any of the calls meets. */
+/** Returns the most limits that any of the calls matches. */
 function maxMatchedLimits(set: RuleSet): number {
   const snapshot = compileRules(set, { secret })
   const matchedLimits = CALLS.map((attributes) => {
@@ -70,9 +70,9 @@ const where = fc.record(
 )
 const anyMatch = fc.record({ path: pathWith('', '/*', '/'), where, method }, { requiredKeys: [] })
 
-/** Values that calls of this world have. */
+/** Values that the tried calls have. */
 const known = fc.subarray(['1', '2'], { minLength: 1 })
-/** Each kind is filed under all that tells its rules apart: nothing is counted too often. */
+/** Each kind is indexed by all that distinguishes its rules, so nothing is counted twice. */
 const exclusiveMatches = fc.oneof(
   fc.array(fc.record({ path: pathWith('', '/*') }, { requiredKeys: [] })),
   fc.array(fc.record({ method }, { requiredKeys: [] })),
@@ -93,8 +93,8 @@ function rulesOf(documents: readonly object[]): readonly Rule[] {
 
 const setOf = (rules: readonly Rule[], strictPaths: boolean) => ({ routes: [], strictPaths, rules })
 
-describe('the most limits that one call could meet', () => {
-  test('are for sets one after the other what they are for each by itself', () => {
+describe('the maximum of limits per call', () => {
+  test('is the same computed incrementally and for each set alone', () => {
     const documents = fc.array(
       fc.tuple(anyMatch, more).map(([match, rest]) => ({ match, ...rest })),
       { minLength: 1, maxLength: 24 },
@@ -118,7 +118,7 @@ describe('the most limits that one call could meet', () => {
     )
   })
 
-  test('are never fewer than those that a call meets', () => {
+  test('is never below the limits that a call matches', () => {
     const documents = fc.array(fc.tuple(anyMatch, more), { maxLength: 12 })
     fc.assert(
       fc.property(documents, fc.boolean(), (all, isStrict) => {
@@ -129,7 +129,7 @@ describe('the most limits that one call could meet', () => {
     )
   })
 
-  test('are met by a call where rules exclude each other by what they are filed under', () => {
+  test('is reached by a call if rules exclude each other by their indexed condition', () => {
     fc.assert(
       fc.property(exclusiveMatches, fc.array(more), fc.boolean(), (matches, rests, isStrict) => {
         const documents = rests.map((rest, index) => ({ match: matches[index] ?? {}, ...rest }))
@@ -140,8 +140,8 @@ describe('the most limits that one call could meet', () => {
     )
   })
 
-  test('are no longer beyond working out once the patterns went that overlapped so', () => {
-    // Each has one literal, so that every path of them meets another set of patterns.
+  test('is computable again after the overlapping patterns are removed', () => {
+    // Each has one literal, so that every path matches another set of patterns.
     const paths = Array.from({ length: 20 }, (_, literal) => {
       const segments = Array.from({ length: 20 }, (_each, at) => (at === literal ? 'a' : ':x'))
       return `/${segments.join('/')}`

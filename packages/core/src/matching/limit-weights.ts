@@ -1,20 +1,20 @@
 /**
- * How many limits one call could meet, of rules that come and go one by one: what a rule does not
- * touch is not worked out again. Filed as `RuleIndex` files them to be found.
+ * Computes how many limits one call could match while rules are added and removed one by one; parts
+ * that a rule does not affect are not recomputed. Rules are indexed as in `RuleIndex`.
  */
 import type { PathPattern } from '../path.js'
 import type { Condition, IndexedRule } from './compiled.js'
 import { foldPattern, foldSegment } from './rule-index.js'
 
-/** Beyond this many overlapping patterns the most that can meet is not worked out but refused. */
+/** With more overlapping patterns the maximum is not computed and the set is refused. */
 const OVERLAPS_MAX = 200_000
 
 export interface RuleWeight extends Pick<IndexedRule, 'pattern' | 'methods' | 'filedUnder'> {
-  /** Limits that a call meets with the rule. */
+  /** The limits that a call matches with the rule. */
   readonly weight: number
 }
 
-/** Values that exclude each other, such as those of one attribute: a call has the heaviest. */
+/** Mutually exclusive values, such as those of one attribute; the heaviest one counts. */
 class ExclusiveWeights {
   readonly #weights = new Map<string, number>()
   #heaviest: number | undefined = 0
@@ -26,7 +26,7 @@ class ExclusiveWeights {
     else this.#weights.set(value, after)
     if (this.#heaviest === undefined) return
     if (after >= this.#heaviest) this.#heaviest = after
-    // It may have been the only one so heavy.
+    // It may have been the heaviest one.
     else if (before === this.#heaviest) this.#heaviest = undefined
   }
 
@@ -44,7 +44,7 @@ class ExclusiveWeights {
 /** Rules of one path and method. */
 class WhereWeights {
   #always = 0
-  /** By attribute, and by the length of a network. Undefined in most. */
+  /** By attribute, and by the length of a network; usually undefined. */
   #filed: Map<string, ExclusiveWeights> | undefined
 
   add(filedUnder: Condition | undefined, weight: number): void {
@@ -52,7 +52,7 @@ class WhereWeights {
       const values = this.valueWeights(filedUnder.attribute)
       for (const value of filedUnder.values) values.add(value, weight)
     } else if (filedUnder?.cidrs !== undefined) {
-      // No name of an attribute has a space.
+      // Attribute names have no spaces.
       for (const { version, bits, text } of filedUnder.cidrs) {
         this.valueWeights(`${version} ${bits}`).add(text, weight)
       }
@@ -106,7 +106,7 @@ class PatternWeights {
   }
 }
 
-/** A place in a trie over path segments, see `PathTrie`. */
+/** A node of a trie over path segments, see `PathTrie`. */
 interface Node {
   literals: Map<string, Node> | undefined
   param: Node | undefined
@@ -114,17 +114,17 @@ interface Node {
   wildcard: PatternWeights | undefined
   /** Rules whose pattern leads here or through here. */
   rules: number
-  /** Which change was the last to one of them. */
+  /** The number of the last change to one of them. */
   changedAt: number
-  /** What was worked out last of paths that lead here, until one of those rules changes. */
+  /** The last result for paths that lead here, valid until one of those rules changes. */
   reach: Reach | undefined
 }
 
 interface Reach {
   readonly heaviest: number
-  /** How many sets of places there are to look at. */
+  /** The number of node sets to visit. */
   readonly states: number
-  /** The other places that the paths lead to, as they were at a change. */
+  /** The other nodes that the paths lead to, as of a change. */
   readonly beside: readonly Node[]
   readonly asOf: number
 }
@@ -143,12 +143,12 @@ export class LimitWeights {
     this.change(ruleWeight, 1)
   }
 
-  /** One that was added, as it was added. */
+  /** Removes a rule that was added with the same weight. */
   remove(ruleWeight: RuleWeight): void {
     this.change(ruleWeight, -1)
   }
 
-  /** The most limits that one call could meet; Infinity where patterns overlap beyond reason. */
+  /** Returns the most limits that one call could match; Infinity if too many patterns overlap. */
   maxLimits(): number {
     const reach = reachOf([this.#root], { left: OVERLAPS_MAX, asOf: this.#changes })
     return reach === undefined ? Infinity : reach.heaviest + this.#anyPath.heaviest
@@ -177,7 +177,7 @@ export class LimitWeights {
       parent.literals ??= new Map()
       node = parent.literals.get(literal) ?? emptyNode()
       this.touch(node, sign)
-      // Places that no pattern leads to are none.
+      // Nodes that no pattern leads to are skipped.
       if (node.rules === 0) parent.literals.delete(literal)
       else parent.literals.set(literal, node)
     }
@@ -205,8 +205,8 @@ function emptyNode(): Node {
 }
 
 /**
- * What a path can meet from these places on, all of which its beginning leads to; undefined where
- * there are more sets of places than are left to look at.
+ * Returns what a path can match from these nodes on, all of which its prefix leads to; undefined if
+ * there are more node sets than the budget allows.
  */
 function reachOf(
   nodes: readonly Node[],
@@ -239,7 +239,7 @@ function reachOf(
   return reach
 }
 
-/** What was worked out of these very places, none of which changed since. */
+/** Returns the cached result for exactly these nodes, if none of them changed since. */
 function knownReach(nodes: readonly Node[]): Reach | undefined {
   const known = nodes[0]?.reach
   if (known?.beside.length !== nodes.length - 1) return undefined
@@ -248,7 +248,7 @@ function knownReach(nodes: readonly Node[]): Reach | undefined {
   return isSame ? known : undefined
 }
 
-/** Where one more segment leads: one that is no literal of these, and each literal. */
+/** Yields where one more segment leads: a segment that is no literal here, then each literal. */
 function* nextOf(nodes: readonly Node[], params: readonly Node[]): Iterable<readonly Node[]> {
   if (params.length > 0) yield params
   const [only, ...others] = nodes

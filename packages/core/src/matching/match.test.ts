@@ -59,13 +59,13 @@ describe('a rule matches', () => {
     expect(idsOf(snapshot, attributes)).toEqual(ids)
   })
 
-  test('not by what an object inherits', () => {
+  test('by own properties only', () => {
     const odd = compile({ rules: [rule('odd', { by: ['constructor'] })] })
     expect(idsOf(odd, {})).toEqual([])
     expect(idsOf(odd, { constructor: 'x' })).toEqual(['odd'])
   })
 
-  test('with strict paths, only as they are written', () => {
+  test('only the exact spelling of strict paths', () => {
     const strict = compile({
       strictPaths: true,
       rules: [
@@ -80,7 +80,7 @@ describe('a rule matches', () => {
     expect(idsOf(strict, { path: '/a' })).toEqual([])
   })
 
-  test('never a path that servers read in two ways', () => {
+  test('never a path that servers read in different ways', () => {
     expect(() => idsOf(snapshot, { path: '//v1/orders/7' })).toThrow(/path .*doubled slash/)
   })
 })
@@ -91,14 +91,14 @@ describe('callers', () => {
     return matchRules(snapshot, { attributes })[0]?.caller
   }
 
-  test('are their values, in the order of `by`, kept apart', () => {
+  test('are distinguished by their values in the order of `by`', () => {
     expect(by(['user', 'ip'], { user: 'a', ip: 'b' })).toEqual(
       by(['user', 'ip'], { ip: 'b', user: 'a' }),
     )
     expect(by(['a', 'b'], { a: 'x_y', b: 'z' })).not.toEqual(by(['a', 'b'], { a: 'x', b: 'y_z' }))
   })
 
-  test('in one IPv6 network are one, and so are all notations of one address', () => {
+  test('in one IPv6 network are the same, and so are all notations of one address', () => {
     const base = by(['ip'], { ip: '2001:db8:1:2::1' })
     expect(by(['ip'], { ip: '2001:DB8:1:2:ffff:0:0:9' })).toEqual(base)
     expect(by(['ip'], { ip: '2001:db8:1:2::/64' })).toEqual(base)
@@ -109,7 +109,7 @@ describe('callers', () => {
     expect(by(['ip'], { ip: '::ffff:1.2.3.4' })).toEqual(by(['ip'], { ip: '1.2.3.4' }))
   })
 
-  test('whose name is too long are refused, not cut', () => {
+  test('with a value that is too long are refused, not truncated', () => {
     expect(() => by(['user'], { user: 'x'.repeat(8193) })).toThrow(/attribute user: found 8193/)
   })
 })
@@ -150,13 +150,13 @@ describe('limits of a caller', () => {
     expect(maxOf(attributes)).toEqual(expected)
   })
 
-  test('are those of an override until it ends', () => {
+  test('come from an override until it ends', () => {
     const end = Date.parse('2026-06-01T00:00:00Z')
     expect(maxOf({ user: 'guest' }, end - 1)).toEqual([[], undefined])
     expect(maxOf({ user: 'guest' }, end)).toEqual([[1], [5]])
   })
 
-  test('are those of an override by address, however that is written', () => {
+  test('come from an override by address in any notation', () => {
     const byIp = compile({
       rules: [
         {
@@ -174,7 +174,7 @@ describe('limits of a caller', () => {
     expect([max('192.0.2.7'), max('2001:db8::5'), max('192.0.2.8')]).toEqual([2, 3, 1])
   })
 
-  test('are those of a tier by method, path or address, however that is written', () => {
+  test('come from a tier by method, path or address in any notation', () => {
     const tiers = [
       [{ method: { get: ['9/second'] } }, { method: 'GET' }],
       [{ path: { '/V1/X/': ['9/second'] } }, { path: '/v1/x' }],
@@ -186,7 +186,7 @@ describe('limits of a caller', () => {
     }
   })
 
-  test('of one name share a seed whichever tier they are of; a candidate has its own', () => {
+  test('share a seed by name across tiers; a candidate has its own', () => {
     const seedOf = (attributes: Record<string, string>) => matchRules(snapshot, { attributes })[0]
     const base = seedOf({ user: 'u1' })
     const seed = (limit: { hi: number; lo: number } | undefined) => [limit?.hi, limit?.lo]
@@ -276,7 +276,7 @@ describe('the index', () => {
     { requiredKeys: [] },
   )
 
-  test('finds just the rules that hold when each is tried in turn, in the order of the set', () => {
+  test('finds exactly the rules that match one by one, in the order of the set', () => {
     fc.assert(
       fc.property(rules, fc.boolean(), attributes, (list, strictPaths, call) => {
         const parsed = parseRules({ strictPaths, rules: list })
@@ -291,7 +291,7 @@ describe('the index', () => {
   })
 })
 
-describe('explain says', () => {
+describe('explain', () => {
   const snapshot = compile({
     rules: [
       rule('post', { match: { method: ['POST', 'PUT'] } }),
@@ -303,7 +303,7 @@ describe('explain says', () => {
     ],
   })
 
-  test('why each rule did not match', () => {
+  test('states why each rule did not match', () => {
     const attributes = { method: 'GET', path: '/x', user: 'u\n1' }
     expect(explainMatches(snapshot, { attributes }).map(({ why }) => why)).toEqual([
       'method is "GET", not POST or PUT',
@@ -328,12 +328,12 @@ describe('HEAD', () => {
     return { ids: matched.map(({ rule: { id } }) => id), route: snapshot.routeOf(method, '/a') }
   }
 
-  test('meets the rules and the route of GET', () => {
+  test('matches the rules and the route of GET', () => {
     expect(ids(['GET /a'], 'HEAD')).toEqual({ ids: ['get', 'route'], route: 'GET /a' })
     expect(ids(['GET /a'], 'POST')).toEqual({ ids: ['post'], route: undefined })
   })
 
-  test('takes a route of its own before that of GET, whatever their order', () => {
+  test('prefers its own route to that of GET, in any order', () => {
     for (const routes of [
       ['GET /a', 'HEAD /a'],
       ['HEAD /a', 'GET /a'],

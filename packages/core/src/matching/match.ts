@@ -1,4 +1,4 @@
-/** Which rules a call meets, as which caller, with which limits. */
+/** Finds the rules that match a call, with the caller and the limits of each. */
 import { ATTRIBUTE_LENGTH_MAX, type Call, isMessage } from '../call.js'
 import { SluiceError } from '../errors.js'
 import { cidrContains } from '../identity/cidr.js'
@@ -12,20 +12,20 @@ import { RouteCandidates, readsRoute } from './route-candidates.js'
 
 export interface MatchedRule {
   readonly rule: CompiledRule
-  /** Empty: a tier or an override without limit. */
+  /** Empty for a tier or an override without a limit. */
   readonly limits: readonly CompiledLimit[]
-  /** The limits on trial; undefined where there are none or an override holds. */
+  /** The limits of the candidate; undefined if there is none or an override applies. */
   readonly candidate: readonly CompiledLimit[] | undefined
   readonly caller: Hash64
-  /** Whose limits these are, where an override holds. */
+  /** The override that the limits come from, if one applies. */
   readonly override: CompiledOverride | undefined
-  /** The call as this rule saw it; one for all rules that the call met. */
+  /** The normalized call; one object for all matching rules. */
   readonly view: NormalizedCall
 }
 
 /**
- * All rules that match, in the order of the set. `wallMs` ends overrides; without it none has
- * ended.
+ * Returns all matching rules in the order of the set. `wallMs` decides which overrides have ended;
+ * without it none has.
  */
 export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly MatchedRule[] {
   const view = normalizeCall(snapshot, call.attributes)
@@ -39,8 +39,8 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
     const values = callerValues(rule, view)
     if (values === undefined) continue
     const match = matchCaller(snapshot, rule, view, values, matched, wallMs)
-    // A list of one as a literal: most calls meet one rule, and an empty list grows to seventeen
-    // places.
+    // A list of one is a literal: most calls match one rule, and pushing to an empty list allocates
+    // seventeen slots.
     if (matched === NO_MATCH) matched = [match]
     else matched.push(match)
   }
@@ -50,15 +50,15 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
 const NO_MATCH: MatchedRule[] = []
 
 export interface CallerRule extends MatchedRule {
-  /** Whose counter it is, where the rule counts by `route`. */
+  /** The route of the counter, if the rule counts by `route`. */
   readonly route: string | undefined
 }
 
 /**
- * Every enforced rule that counts this caller somewhere, whatever method and path it is for: what
- * a caller is told when it asks for its limits. A rule that counts by `route` stands there once
- * for each of the routes that its calls may take, after all others, unless the call names its own
- * route or the path that has one. Ends where there are `limitsMax` limits.
+ * Returns every enforced rule that counts this caller, whatever its method and path: the answer to
+ * a caller that requests its limits. A rule that counts by `route` is listed once for each route
+ * that its calls may take, after all others, unless the call names a route or a path that has one.
+ * Stops at `limitsMax` limits.
  */
 export function rulesOfCaller(
   snapshot: Snapshot,
@@ -92,7 +92,7 @@ export function rulesOfCaller(
   return callerRules
 }
 
-/** Under one rule for each route; one without if the rule has one counter for them all. */
+/** Returns one entry per route, or a single one if the rule has one counter for all routes. */
 function callerRulesByRoute(
   snapshot: Snapshot,
   rule: CompiledRule,
@@ -107,7 +107,7 @@ function callerRulesByRoute(
   for (const route of [undefined, ...candidates.routesOf(rule)]) {
     const each = callerRuleOf(snapshot, rule, { ...view, route }, wallMs)
     if (each === undefined) continue
-    // Tiers by route have limits of their own for one caller.
+    // Tiers by route give one caller different limits.
     if (isCounted || !found.some(({ limits }) => limits === each.limits)) found.push(each)
   }
   return found
@@ -128,8 +128,8 @@ function callerRuleOf(
 }
 
 /**
- * The caller a rule would count for these attributes, whether or not it matches; undefined: one is
- * absent.
+ * Returns the caller that a rule would count for these attributes, whether or not it matches;
+ * undefined if an attribute is absent.
  */
 export function callerOf(snapshot: Snapshot, rule: CompiledRule, call: Call): Hash64 | undefined {
   const view = normalizeCall({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
@@ -158,7 +158,7 @@ function matchCaller(
   return new RuleMatch(rule, tierLimits(rule, view), candidate, caller, undefined, view)
 }
 
-/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+/** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
 class RuleMatch implements MatchedRule {
   readonly rule: CompiledRule
   readonly limits: readonly CompiledLimit[]
@@ -184,7 +184,10 @@ class RuleMatch implements MatchedRule {
   }
 }
 
-/** Rules that count by the same attributes, one list, have the same caller: it is hashed once. */
+/**
+ * Reuses the caller hash of an earlier rule that counts by the same attributes (the same list
+ * object).
+ */
 function hashBefore(rule: CompiledRule, before: readonly MatchedRule[]): Hash64 | undefined {
   for (let i = 0; i < before.length; i++) {
     const earlier = before[i]
@@ -215,7 +218,7 @@ function callerValue(
 ): string | undefined {
   const value = readNormalized(view, attribute)
   if (value === undefined || value.length <= ATTRIBUTE_LENGTH_MAX) return value
-  // A rule in shadow, or off, never makes a call fail.
+  // A rule that is in shadow or off never makes a call fail.
   if (rule.mode !== 'enforce') return undefined
   throw new SluiceError(
     'CALL_ATTRIBUTE_TOO_LONG',
@@ -244,7 +247,7 @@ export function conditionHolds(condition: Condition, view: NormalizedCall): bool
   const { attribute, isExcluding, values, cidrs } = condition
   if (cidrs !== undefined) {
     const { address } = view
-    // What is no address is in no network, so that nonsense is no way out of what is left out.
+    // Text that is not an address is in no network, so that an exclusion cannot be met by nonsense.
     const isWithin = address !== undefined && cidrs.some((cidr) => cidrContains(cidr, address))
     return isWithin !== isExcluding
   }

@@ -17,7 +17,7 @@ function maxLimitsOf(rules: object[]): number {
   return maxLimitsPerCall(parsed.rules)
 }
 
-describe('the most limits that one call could meet', () => {
+describe('the maximum of limits per call', () => {
   test('counts rules that exclude each other once', () => {
     expect(maxLimitsOf(many(1000, (i) => ({ match: { path: `/p${i}` } })))).toBe(1)
     expect(maxLimitsOf(many(1000, (i) => ({ match: { where: { tenant: `t${i}` } } })))).toBe(1)
@@ -28,7 +28,7 @@ describe('the most limits that one call could meet', () => {
     expect(maxLimitsOf(many(256, (i) => ({ match: { where: { ip: `10.${i}.0.0/16` } } })))).toBe(1)
   })
 
-  test('adds rules that one call can meet together', () => {
+  test('adds rules that one call can match together', () => {
     const paths = ['/a/b', '/a/:x', '/:x/b', '/a/*', '/*']
     expect(maxLimitsOf(paths.map((path, i) => rule(i, { match: { path } })))).toBe(5)
     expect(
@@ -46,12 +46,12 @@ describe('the most limits that one call could meet', () => {
     expect(maxLimitsOf([rule(0, { candidate: { limits: three } })])).toBe(4)
   })
 
-  test('is worked out for sets at their bounds', () => {
+  test('is computed for sets of the largest accepted size', () => {
     const values = (rules: number) => Array.from({ length: 1000 }, (_, i) => `v${rules}-${i}`)
     expect(maxLimitsOf(many(200, (i) => ({ match: { where: { user: values(i) } } })))).toBe(1)
   })
 
-  test('is never less than what a call meets', () => {
+  test('is never below the limits that a call matches', () => {
     const segment = fc.constantFrom('a', 'b', ':x')
     const path = fc
       .tuple(fc.array(segment, { minLength: 1, maxLength: 3 }), fc.boolean())

@@ -1,4 +1,4 @@
-/** Whether one call could meet more limits than a decision may hold. */
+/** Computes whether one call could match more limits than a decision allows. */
 import { changedRange } from '../rules/list-diff.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
 import { type RuleWeight, LimitWeights } from './limit-weights.js'
@@ -7,9 +7,9 @@ import { filingOf, compiledMatchOf, type AttributeVariety } from './compiled-mat
 export const LIMITS_PER_CALL_MAX = 64
 
 /**
- * The most limits one call could meet; Infinity where the patterns overlap beyond working out.
- * Rules that exclude each other only by conditions they are not filed under, such as values that
- * they leave out, are counted together, so the figure may be too high, never too low.
+ * Returns the most limits one call could match; Infinity if too many patterns overlap. Rules that
+ * exclude each other only by conditions they are not indexed by, such as excluded values, are
+ * counted together, so the result may be too high, never too low.
  */
 export function maxLimitsPerCall(set: RuleSet): number {
   return new MaxLimitsCache().maxLimits(set)
@@ -21,7 +21,7 @@ export class MaxLimitsCache {
 
   maxLimits({ rules, strictPaths }: RuleSet): number {
     const last = this.#last
-    // What is thrown leaves a half of both.
+    // An exception leaves a mixture of both sets.
     this.#last = undefined
     const setWeights = last?.strictPaths === strictPaths ? last : new SetWeights(strictPaths)
     setWeights.update(rules)
@@ -38,7 +38,7 @@ class SetWeights {
   readonly #weightOf = new Map<Rule, RuleWeight>()
   /** By attribute, how many rules name each value. */
   readonly #values = new Map<string, Map<string, number>>()
-  /** Rules that could be filed under several conditions. */
+  /** Rules that could be indexed by several conditions. */
   readonly #undecided = new Set<Rule>()
   #ranking = ''
 
@@ -55,7 +55,7 @@ class SetWeights {
     for (const rule of added) this.count(rule, 1)
     const variety = new Map(Array.from(this.#values, ([name, values]) => [name, values.size]))
     for (const rule of added) if (rule.mode !== 'off') this.file(rule, variety)
-    // Copied: whoever asked may change theirs.
+    // Copied, because the caller may change its list.
     this.#rules = [...rules]
     const ranking = rankingOf(variety)
     if (ranking === this.#ranking) return
@@ -63,7 +63,7 @@ class SetWeights {
     for (const rule of this.#undecided) this.file(rule, variety)
   }
 
-  /** For the first time, or anew where another attribute tells more. */
+  /** Indexes a rule for the first time, or again if another attribute became more selective. */
   private file(rule: Rule, variety: AttributeVariety): void {
     const { pattern, methods, conditions } = compiledMatchOf(rule)
     const { filedUnder } = filingOf(conditions, variety)
@@ -101,7 +101,7 @@ class SetWeights {
   }
 }
 
-/** Which attribute tells more rules apart than which other: rules are filed anew if it changes. */
+/** Returns the order of attributes by selectivity: rules are indexed again if it changes. */
 function rankingOf(variety: AttributeVariety): string {
   const ranked = [...variety].toSorted(([a, one], [b, other]) => other - one || (a < b ? -1 : 1))
   return ranked

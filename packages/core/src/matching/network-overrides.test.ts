@@ -1,4 +1,4 @@
-/** Overrides for the callers of a network. */
+/** Tests overrides for the callers of a network. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseAddress } from '../identity/address.js'
@@ -49,7 +49,7 @@ function maxOf(snapshot: Snapshot, attributes: object, wallMs = 0): number | und
 }
 
 describe('an override of a network', () => {
-  test('holds for each caller in it, the longest network and the address itself first', () => {
+  test('applies to each caller in it, after the address itself and longer networks', () => {
     const snapshot = withOverrides({
       '10.0.0.0/8': 8,
       '10.1.0.0/16': 16,
@@ -80,7 +80,7 @@ describe('an override of a network', () => {
     expect(Object.fromEntries(found)).toEqual(ips)
   })
 
-  test('leaves each caller its own counter', () => {
+  test('keeps a separate counter per caller', () => {
     const snapshot = withOverrides({ '10.0.0.0/8': 8 })
     const callers = ['10.0.0.1', '10.0.0.2'].map((ip) => {
       return matchRules(snapshot, { attributes: { ip } })[0]?.caller
@@ -90,7 +90,7 @@ describe('an override of a network', () => {
     expect(callers[0]).toEqual(plain?.caller)
   })
 
-  test('with no limits takes the limits of its callers away', () => {
+  test('with no limits lifts the limits of its callers', () => {
     const overrides = [{ caller: { ip: '10.0.0.0/8' }, limits: [] }]
     const snapshot = compile(parse({ overrides }))
     const [matched] = matchRules(snapshot, { attributes: { ip: '10.0.0.1' } })
@@ -98,7 +98,7 @@ describe('an override of a network', () => {
     expect(matched?.override?.caller).toEqual(['10.0.0.0/8'])
   })
 
-  test('that has ended gives way to a wider one, and that to the limits of the rule', () => {
+  test('that has ended is replaced by a wider one, and that by the limits of the rule', () => {
     const overrides = [
       overrideOf({ ip: '10.0.0.0/8' }, 8, '1970-01-01T00:00:10Z'),
       overrideOf({ ip: '10.1.0.0/16' }, 16, '1970-01-01T00:00:05Z'),
@@ -109,7 +109,7 @@ describe('an override of a network', () => {
     expect(snapshot.needs.clock).toBe(true)
   })
 
-  test('beside other attributes stands for the address only: the others are as they are', () => {
+  test('replaces only the address; other attributes are compared exactly', () => {
     const rule = parse({
       by: ['route', 'ip'],
       overrides: [
@@ -124,19 +124,19 @@ describe('an override of a network', () => {
     expect(maxOf(snapshot, { route: 'c', ip: '10.1.0.1' })).toBe(1)
   })
 
-  test('is not for a caller that is a wider network already', () => {
+  test('does not apply to a caller that is already a wider network', () => {
     const snapshot = withOverrides({ '2001:db8::/56': 56, '2001:db8::/32': 6 })
     expect(maxOf(snapshot, { ip: '2001:db8::/48' })).toBe(6)
     expect(maxOf(snapshot, { ip: '2001:db8::/60' })).toBe(56)
   })
 
-  test('as long as IPv6 is grouped by is of one caller, and a longer one of none', () => {
+  test('of the IPv6 prefix length is for one caller, and a longer one for none', () => {
     const snapshot = withOverrides({ '2001:db8::/48': 48, '2001:db8:1::/64': 64 }, 48)
     expect(maxOf(snapshot, { ip: '2001:db8::1' })).toBe(48)
     expect(maxOf(snapshot, { ip: '2001:db8:1::1' })).toBe(1)
   })
 
-  test('holds in the place that inspect shows, and among the limits of any caller', () => {
+  test('is shown by inspect and among the limits of its callers', () => {
     const snapshot = withOverrides({ '10.0.0.0/8': 8, '10.1.2.3': 99 })
     const [rule] = snapshot.rules
     if (rule === undefined) throw new Error('no rule')
@@ -154,7 +154,7 @@ describe('an override of a network', () => {
 })
 
 describe('standalone overrides of networks', () => {
-  test('come and go, and the lengths that are looked for with them', () => {
+  test('are added and removed together with their network lengths', () => {
     const rule = parse({})
     const before = compile(rule)
     const both = changeOverrides(before, [
@@ -176,7 +176,7 @@ describe('standalone overrides of networks', () => {
     expect(maxOf(before, { ip: '10.1.0.1' })).toBe(1)
   })
 
-  test('hold before those of the rule for the same network, and not before longer ones', () => {
+  test('take precedence over those of the rule for the same network, not over longer ones', () => {
     const rule = parse({
       overrides: [overrideOf({ ip: '10.0.0.0/8' }, 8), overrideOf({ ip: '10.1.0.0/16' }, 16)],
     })
@@ -185,7 +185,7 @@ describe('standalone overrides of networks', () => {
     expect(maxOf(snapshot, { ip: '10.1.0.1' })).toBe(16)
   })
 
-  test('are found as the longest that contains the address, whatever changed before', () => {
+  test('resolve to the longest network that contains the address, after any changes', () => {
     const bits = fc.integer({ min: 1, max: 32 })
     const word = fc.constantFrom(0x0a000000, 0x0a010000, 0x0a010203, 0xcb007107)
     const network = fc.tuple(word, bits).map(([address, length]) => {
@@ -215,7 +215,7 @@ describe('standalone overrides of networks', () => {
   })
 })
 
-/** The plain way: every network is looked at. */
+/** Reference implementation: compares every network. */
 function longestOf(all: ReadonlyMap<string, number>, ip: string): number | undefined {
   const address = parseAddress(ip)
   let best = { bits: 0, max: undefined as number | undefined }

@@ -10,7 +10,7 @@ interface OverrideSpec {
   readonly untilMs: number
 }
 
-/** `hash` stands for what the caller's values hash to, so that callers can be made to collide. */
+/** `hash` replaces the hash of the caller's values, so that tests can make callers collide. */
 function override(
   { hash, writtenCaller, untilMs }: OverrideSpec,
   isStandalone: boolean,
@@ -36,14 +36,14 @@ const summaryOf = (index: OverrideIndex) =>
     )
     .toSorted()
 
-/** In the order in which they hold. */
+/** In order of precedence. */
 const writtenCallersOf = (index: OverrideIndex, hash: Hash64) =>
   index.allFor(hash).map(({ writtenCaller }) => writtenCaller[0])
 
 const at = (hi: number, lo: number): Hash64 => ({ hi, lo })
 
 describe('an index of overrides', () => {
-  test('finds a caller by its whole hash, as its counters are found', () => {
+  test('finds a caller by its whole hash, like its counters', () => {
     const near = override({ hash: at(1, 7), writtenCaller: 'a', untilMs: Infinity }, true)
     const index = OverrideIndex.EMPTY.with([near])
     expect(index.find(at(1, 7), 0)?.limits).toEqual([])
@@ -51,7 +51,7 @@ describe('an index of overrides', () => {
     expect(index.find(at(2, 7), 0)).toBeUndefined()
   })
 
-  test('an older index learns nothing of later callers, though they share what speeds it up', () => {
+  test('does not find callers added to a later index, although both share a filter', () => {
     const empty = OverrideIndex.EMPTY
     const one = empty.with([
       override({ hash: at(1, 7), writtenCaller: 'a', untilMs: Infinity }, true),
@@ -64,7 +64,7 @@ describe('an index of overrides', () => {
     expect(empty.find(at(1, 7), 0)).toBeUndefined()
   })
 
-  test('says of most networks at once that it has none, also where many came together', () => {
+  test('rules out most networks by the filter, also after many additions', () => {
     const networks = Array.from({ length: 5000 }, (_, i) => {
       const code = networkCode({ version: 4, a: 0, b: 0, c: 0, d: i * 256 }, 24)
       const hash = at(i, Math.imul(i, 0x9e3779b1))
@@ -88,14 +88,14 @@ describe('an index of overrides', () => {
     expect(mistaken).toBeLessThan(5000 / 4)
   })
 
-  test('of callers that share a part and its key tells those of one hash', () => {
+  test('distinguishes callers that share a shard and its key by their hash', () => {
     const near = override({ hash: at(2, 7), writtenCaller: 'a', untilMs: Infinity }, true)
     const far = override({ hash: at(4, 7), writtenCaller: 'b', untilMs: Infinity }, true)
     const index = OverrideIndex.EMPTY.with([near, far])
     expect(index.allFor(at(4, 7)).map(({ writtenCaller }) => writtenCaller)).toEqual([['b']])
   })
 
-  test('counts those that have an end', () => {
+  test('counts overrides that have an end', () => {
     const hash = at(1, 1)
     const ending = override({ hash, writtenCaller: 'a', untilMs: 9 }, true)
     const one = OverrideIndex.EMPTY.with([ending])
@@ -105,7 +105,7 @@ describe('an index of overrides', () => {
     expect(one.with([{ hash, network: undefined, writtenCaller: ['a'] }]).size).toBe(0)
   })
 
-  test('takes away nothing that a rule itself has', () => {
+  test('removes no override of the rule itself', () => {
     const hash = at(1, 1)
     const index = OverrideIndex.EMPTY.with([
       override({ hash, writtenCaller: 'a', untilMs: Infinity }, false),
@@ -116,7 +116,7 @@ describe('an index of overrides', () => {
     ])
   })
 
-  // Few hashes, so that callers collide; many callers, so that parts are spread and joined again.
+  // Few hashes, so that callers collide; many callers, so that shards are split and merged.
   const name = fc.constantFrom('a', 'b', 'c', 'A', 'B', 'C')
   const crowd = fc
     .integer({ min: 0, max: 2000 })
@@ -132,7 +132,7 @@ describe('an index of overrides', () => {
   })
   const batches = fc.array(fc.array(step, { maxLength: 40 }), { maxLength: 12 })
 
-  test('is after any changes what one made of the outcome is, and no earlier one ever changes', () => {
+  test('equals a freshly built index after any changes, and earlier indexes never change', () => {
     fc.assert(
       fc.property(batches, fc.integer({ min: 0, max: 400 }), (list, load) => {
         const held = new Map<string, CompiledOverride>()

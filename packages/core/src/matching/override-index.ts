@@ -1,17 +1,17 @@
 /**
- * The overrides of one rule, by caller. Nothing in it ever changes: a change makes another index
- * that shares all but the touched part, so that one of 100,000 overrides is set in microseconds
- * while every snapshot goes on seeing its own.
+ * The overrides of one rule, by caller. The index is immutable: a change makes another index that
+ * shares all shards but the changed one, so that one of 100,000 overrides is set in microseconds
+ * while every snapshot keeps its own.
  *
- * The parts are small maps. The high half of a caller's hash chooses the part, the low half is the
- * key in it; callers that meet there are chained, and told apart by their values.
+ * Shards are small maps. The high half of a caller's hash selects the shard, the low half is the
+ * key in it; callers that collide there are chained and distinguished by their values.
  */
 import type { LimitSpec } from '../limit.js'
 import type { Hash64 } from '../sip-hash.js'
 import { CallerFilter } from './caller-filter.js'
 import type { CompiledLimit } from './compiled.js'
 
-/** How many bits of an address a network has. */
+/** The address version and prefix length of a network. */
 export interface NetworkLength {
   readonly version: 4 | 6
   readonly bits: number
@@ -23,16 +23,16 @@ export interface Network extends NetworkLength {
 }
 
 interface OverrideFields {
-  /** The caller as calls have it. */
+  /** The normalized values of the caller. */
   readonly caller: readonly string[]
-  /** Of the network that its `ip` is, whose callers each have these limits; else it is of one. */
+  /** The network in its `ip`, whose callers each have these limits; undefined for one caller. */
   readonly network: Network | undefined
   readonly limits: readonly CompiledLimit[]
-  /** The wall clock from which it no longer holds; Infinity: it has no end. */
+  /** The wall-clock time at which it ends; Infinity if it has no end. */
   readonly untilMs: number
-  /** Standalone: set by itself, and not as a part of its rule. */
+  /** Whether it was set separately and not as a part of its rule. */
   readonly isStandalone: boolean
-  /** The caller and the limits as they were written, to compile them again. */
+  /** The caller and the limits as written, to compile them again. */
   readonly writtenCaller: readonly string[]
   readonly specs: readonly LimitSpec[]
 }
@@ -64,7 +64,7 @@ export class CompiledOverride implements OverrideFields, Hash64 {
   }
 }
 
-/** Removes the standalone override of the caller that is written so. */
+/** Removes the standalone override of the caller in this spelling. */
 export interface Removal {
   readonly hash: Hash64
   readonly network: Network | undefined
@@ -73,14 +73,14 @@ export interface Removal {
 
 type Shard = Map<number, CompiledOverride>
 
-/** What most callers without an override are told apart by. */
+/** The filters that rule out most callers without an override. */
 interface Filters {
   readonly callers: CallerFilter
   /** By the codes of networks. */
   readonly networks: CallerFilter
 }
 
-/** The most that filters are to hold. */
+/** The number of entries that filters must have room for. */
 interface FilterCapacity {
   readonly callers: number
   readonly networks: number
@@ -100,7 +100,7 @@ interface Totals {
 
 const NO_LIMITS: readonly CompiledLimit[] = []
 
-/** A change copies one part and the list of parts: with these sizes both are small. */
+/** A change copies one shard and the list of shards; this size keeps both small. */
 const SHARD_SIZE = 64
 const SHARD_SIZE_MAX = 4 * SHARD_SIZE
 const SHARD_SIZE_MIN = SHARD_SIZE / 8
@@ -117,9 +117,9 @@ export class OverrideIndex {
   )
 
   readonly size: number
-  /** How many have an end. */
+  /** How many overrides have an end. */
   readonly ending: number
-  /** Of its networks, the longest first: a call looks for each length that there is. */
+  /** The lengths of its networks, longest first: a call looks up each one. */
   readonly networks: readonly NetworkLength[]
   readonly #lengths: Totals['lengths']
   #networkLimits: readonly CompiledLimit[] | undefined
@@ -151,9 +151,9 @@ export class OverrideIndex {
   }
 
   /**
-   * The caller's own override, unless it has ended. Callers are told apart by their hashes, as
-   * their counters are. That of a network is found by the hash of the network in place of the
-   * address.
+   * Returns the caller's own override, unless it has ended. Callers are identified by their hashes,
+   * like their counters. The override of a network is found by the hash with the network in place
+   * of the address.
    */
   find(caller: Hash64, wallMs: number): CompiledOverride | undefined {
     if (!this.#filters.callers.mayHave(caller.lo)) return undefined
@@ -165,12 +165,12 @@ export class OverrideIndex {
     return undefined
   }
 
-  /** False where it has no network of that `networkCode`. */
+  /** False if there is no network of that `networkCode`; true may be a false positive. */
   mayHaveNetwork(code: number): boolean {
     return this.#filters.networks.mayHave(code)
   }
 
-  /** All for callers of one hash, ended or not. */
+  /** Returns all overrides for callers of one hash, ended or not. */
   allFor(caller: Hash64): readonly CompiledOverride[] {
     const first = this.#shards[caller.hi & this.#mask]?.get(caller.lo)
     return chainOf(first).filter(({ hi }) => hi === caller.hi)
@@ -181,18 +181,18 @@ export class OverrideIndex {
   }
 
   /**
-   * The index after these changes, in turn. A standalone one replaces the one for the caller
-   * written so; those of the rule itself are added to what there is.
+   * Returns the index after these changes, in order. A standalone override replaces the one for the
+   * caller in the same spelling; those of the rule itself are added.
    */
   with(changes: readonly (CompiledOverride | Removal)[]): OverrideIndex {
     const most = this.size + changes.length
     const isCrowded = most > SHARD_SIZE_MAX * this.#shards.length
     const shards = isCrowded ? distribute(this.all(), most) : [...this.#shards]
-    // Those of the empty index are everybody's, and stay empty.
+    // The filters of the empty index are shared by all and stay empty.
     const room = { callers: most, networks: this.networkCount + networksAmong(changes) }
     const isRoomy = this.size > 0 && haveRoomFor(this.#filters, room)
     const filters = isRoomy ? this.#filters : filtersOf(this.all(), room)
-    // Parts of this index are copied before they are written to; those just spread are no one's.
+    // Shards of this index are copied before a write; newly distributed ones are not shared yet.
     const own = new Set(isCrowded ? shards : [])
     let { size, ending } = this
     const lengths = new Map(this.#lengths)
@@ -256,7 +256,7 @@ function networksAmong(changes: readonly (CompiledOverride | Removal)[]): number
   return networks
 }
 
-/** Filed in as many parts as suit `size` overrides. */
+/** Distributes overrides over as many shards as suit `size` of them. */
 function distribute(overrides: readonly CompiledOverride[], size: number): Shard[] {
   let count = 1
   while (count * SHARD_SIZE < size) count *= 2
@@ -291,8 +291,8 @@ function isStandaloneFor(override: CompiledOverride, writtenCaller: readonly str
 }
 
 /**
- * Standalone ones come first, in an order of their own: nodes that learnt of them one by one and
- * nodes that read all at once must agree where two spellings name one caller.
+ * Orders standalone overrides first, by their spelling: nodes that received them one by one and
+ * nodes that read all at once must agree if two spellings name one caller.
  */
 function compare(a: CompiledOverride, b: CompiledOverride): number {
   if (a.isStandalone !== b.isStandalone) return a.isStandalone ? -1 : 1
@@ -323,7 +323,7 @@ function countOf(
   return count
 }
 
-/** One more or one fewer for each override of a network in a chain. */
+/** Adds or subtracts one for each override of a network in a chain. */
 function countLengths(
   lengths: Map<number, LengthCount>,
   first: CompiledOverride | undefined,

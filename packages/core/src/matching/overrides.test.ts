@@ -21,7 +21,7 @@ function parse(source: object): RuleSet {
 const perUser = (more: object = {}) => ({ id: 'r', by: ['user'], limits: ['1/second'], ...more })
 const compile = (...rules: object[]) => compileRules(parse(rules), { secret })
 
-/** An override of `max` a second for a caller; undefined: none. */
+/** Makes an override of `max` per second for a caller, or its removal if `max` is undefined. */
 function change(
   caller: Record<string, string>,
   max: number | undefined,
@@ -44,7 +44,7 @@ function maxOf(snapshot: Snapshot, attributes: Record<string, string>, wallMs = 
 }
 
 describe('a standalone override', () => {
-  test('holds for its caller alone, in the snapshot it made and none before', () => {
+  test('applies to its caller alone, and only in the new snapshot', () => {
     const before = compile(perUser())
     const { snapshot } = changeOverrides(before, [user('a', 9)])
     expect([maxOf(snapshot, { user: 'a' }), maxOf(snapshot, { user: 'b' })]).toEqual([[9], [1]])
@@ -55,7 +55,7 @@ describe('a standalone override', () => {
     expect(maxOf(snapshot, { user: 'a' })).toEqual([9])
   })
 
-  test('holds before that of the rule, which comes back when it goes or ends', () => {
+  test('replaces that of the rule, which applies again when it is removed or ends', () => {
     const inline = [{ caller: { user: 'a' }, limits: ['5/second'] }]
     const before = compile(perUser({ overrides: inline }))
     const end = '2030-01-01T00:00:00Z'
@@ -66,7 +66,7 @@ describe('a standalone override', () => {
     expect(maxOf(after, { user: 'a' })).toEqual([5])
   })
 
-  test('makes calls ask for the time only while one has an end', () => {
+  test('makes calls read the clock only while one has an end', () => {
     const before = compile(perUser(), { ...perUser({ mode: 'off' }), id: 'off' })
     const end = '2030-01-01T00:00:00Z'
     const { snapshot } = changeOverrides(before, [user('a', 9, end)])
@@ -79,7 +79,7 @@ describe('a standalone override', () => {
     expect([off.needs.clock, off.allNeeds.clock]).toEqual([false, true])
   })
 
-  test('is passed over for an unknown rule, or a caller that the rule does not count', () => {
+  test('is ignored for an unknown rule, or a caller that the rule does not count', () => {
     const before = compile(perUser())
     const { snapshot, callers } = changeOverrides(before, [
       change({ user: 'a' }, 9, { rule: 'unknown' }),
@@ -91,7 +91,7 @@ describe('a standalone override', () => {
     expect(callers).toEqual([])
   })
 
-  test('is found however its caller is written; each spelling is set and taken away by itself', () => {
+  test('is found in any spelling of its caller; each is set and removed separately', () => {
     const before = compile({ id: 'r', by: ['ip'], limits: ['1/second'] })
     const [plain, mapped] = ['192.0.2.7', '::ffff:192.0.2.7']
     const ip = (written: string, max?: number) => change({ ip: written }, max)
@@ -112,7 +112,7 @@ describe('a standalone override', () => {
     expect(a?.limits).toBe(b?.limits)
   })
 
-  test('and all others go when all are replaced, but not what rules themselves have', () => {
+  test('is removed when all are replaced, unlike the overrides of rules themselves', () => {
     const inline = [{ caller: { user: 'a' }, limits: ['5/second'] }]
     const before = compile(perUser({ overrides: inline }))
     const some = replaceOverrides(before, [user('b', 7), user('c', 8)])
@@ -124,7 +124,7 @@ describe('a standalone override', () => {
   })
 })
 
-describe('with other rules, standalone overrides', () => {
+describe('after a change of rules, standalone overrides', () => {
   const before = changeOverrides(compile(perUser(), { ...perUser(), id: 'other' }), [
     user('a', 9),
     change({ user: 'a' }, 8, { rule: 'other' }),
@@ -132,7 +132,7 @@ describe('with other rules, standalone overrides', () => {
   const next = (rules: object[], options = { secret }) =>
     compileRules(parse(rules), options, before)
 
-  test('stay as they are where nothing of the rule bears on them', () => {
+  test('stay compiled if no relevant field of the rule changes', () => {
     const after = next([{ ...perUser(), id: 'first' }, perUser({ limits: ['3/second'] })])
     expect(maxOf(after, { user: 'a' })).toEqual([1, 9])
     expect(after.overrides?.[1]).toBe(before.overrides?.[0])
@@ -145,7 +145,7 @@ describe('with other rules, standalone overrides', () => {
     expect(maxOf(next([perUser()], { secret: otherSecret }), { user: 'a' })).toEqual([9])
   })
 
-  test('are compiled again for another coordination, and are exact where they cannot have it', () => {
+  test('are compiled again for another coordination, and are exact if it is unsupported', () => {
     const queue = { algorithm: 'leaky-bucket', max: 7, windowMs: 1000 } as const
     const override = { caller: new Map([['user', 'a']]), limits: [queue], untilMs: undefined }
     const queued = changeOverrides(compile(perUser()), [
@@ -165,7 +165,7 @@ describe('with other rules, standalone overrides', () => {
     expect(limitsOf({ coordination: 'split' }, 'a')).toMatchObject([{ coordination: 'split' }])
   })
 
-  test('of a path mean it as it was written when paths become strict', () => {
+  test('of a path keep its written spelling when paths become strict', () => {
     const rules = [{ id: 'r', by: ['path'], limits: ['1/second'] }]
     const folded = changeOverrides(compile(...rules), [change({ path: '/Login' }, 9)]).snapshot
     expect(maxOf(folded, { path: '/login' })).toEqual([9])
@@ -176,7 +176,7 @@ describe('with other rules, standalone overrides', () => {
     ])
   })
 
-  test('go with their rule, or when it counts by other attributes', () => {
+  test('are removed with their rule, or when it counts by other attributes', () => {
     const gone = next([{ ...perUser(), id: 'other' }])
     expect(maxOf(gone, { user: 'a' })).toEqual([8])
     const again = compileRules(parse([perUser()]), { secret }, gone)
@@ -209,7 +209,7 @@ describe('a snapshot made from another', () => {
     match: fc.constantFrom({}, { where: { plan: 'pro' } }, { where: { plan: 'pro', tenant: 't' } }),
     overrides: inline,
   })
-  // Sets are made of these, so that the same object is in one after the other, at any place.
+  // Sets are built from these, so that the same object is in several sets, at any position.
   const pool = fc.array(rule, { minLength: 4, maxLength: 6 }).map((list) =>
     list.map((each) => ({
       ...each,
@@ -246,12 +246,12 @@ describe('a snapshot made from another', () => {
       }),
     )
 
-  test('answers as one made afresh of the same rules and overrides, and leaves the other as it was', () => {
+  test('decides like one compiled from scratch, and leaves the other unchanged', () => {
     fc.assert(
       fc.property(pool, fc.array(step, { minLength: 1, maxLength: 10 }), (all, steps) => {
         let present = compile()
         let current = parse([])
-        // What a reader of the whole would say is set apart, by rule.
+        // The standalone overrides that a full read would return, by rule.
         const standalone = new Map<string, Map<string, OverrideChange>>()
         for (const each of steps) {
           const before = answers(present)

@@ -1,6 +1,6 @@
 /**
- * Own limits of callers, compiled: those written in a rule, and standalone ones, kept beside it
- * and change without it.
+ * Compiles overrides: those written in a rule, and standalone ones, which are stored separately and
+ * change independently.
  */
 import { callerHash } from '../key.js'
 import type { Limit, LimitSpec } from '../limit.js'
@@ -12,21 +12,21 @@ import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
 import { withOverrides } from './compiled-snapshot.js'
 
-/** A standalone override, kept beside its rule, or its removal. */
+/** A standalone override or its removal. */
 export interface OverrideChange {
   /** The id of the rule. */
   readonly rule: string
   /** A value for every attribute of the rule's `by`. */
   readonly caller: ReadonlyMap<string, string>
-  /** Undefined: it is taken away. */
+  /** Undefined removes the override. */
   readonly override: Override | undefined
 }
 
-/** A caller of a rule whose own limits changed. */
+/** A caller of a rule whose override changed. */
 export interface ChangedCaller {
   readonly rule: CompiledRule
   readonly caller: Hash64
-  /** It is a network, and what changed are the limits of every caller in it. */
+  /** Whether it is a network, so that the limits of every caller in it changed. */
   readonly isNetwork: boolean
 }
 
@@ -34,9 +34,9 @@ type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix'
 type Indexes = readonly (OverrideIndex | undefined)[]
 
 /**
- * A snapshot with these changes that shares all else. One of a rule that is not in it, or for a
- * caller that the rule does not count, is passed over. A standalone override holds before
- * the one that the rule itself has for the caller.
+ * Returns a snapshot with these changes that shares all else. A change for an unknown rule, or for
+ * a caller that the rule does not count, is ignored. A standalone override takes precedence over
+ * that of the rule itself for the caller.
  */
 export function changeOverrides(
   snapshot: Snapshot,
@@ -58,7 +58,7 @@ export function changeOverrides(
   return { snapshot: withOverrides(snapshot, indexes), callers }
 }
 
-/** The same, but no earlier standalone override stays. */
+/** The same, but removes all earlier standalone overrides. */
 export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChange>): Snapshot {
   const byRule = compileChanges(snapshot, all)
   const indexes = snapshot.rules.map((rule) =>
@@ -68,8 +68,8 @@ export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChang
 }
 
 /**
- * The limits that overrides, ended or not, may have for the caller of that hash. A hash does not
- * say which networks the caller is in, so those of all networks are among them.
+ * Returns the limits that overrides, ended or not, may give the caller of a hash. A hash does not
+ * reveal which networks contain the caller, so those of all networks are included.
  */
 export function overrideLimitsOf(
   snapshot: Snapshot,
@@ -82,8 +82,8 @@ export function overrideLimitsOf(
 }
 
 /**
- * The overrides of a new set of rules: those written in them, and of the standalone ones those
- * whose rule still is and counts by the same attributes.
+ * Returns the overrides of a new set of rules: those written in them, and the standalone ones whose
+ * rule still exists and counts by the same attributes.
  */
 export function carryOverrides(
   rules: readonly CompiledRule[],
@@ -110,7 +110,10 @@ function hasSameScope(a: Scope, b: Scope): boolean {
   )
 }
 
-/** Whether overrides compiled for the one rule are those of the other, which counts by the same. */
+/**
+ * Whether overrides compiled for one rule are valid for the other, which counts by the same
+ * attributes.
+ */
 function staysCompiled(before: Rule, after: Rule): boolean {
   if (before === after) return true
   return (
@@ -158,7 +161,7 @@ function compileChange(
   return compileOverride(rule, { writtenCaller, specs, untilMs, isStandalone: true }, scope)
 }
 
-/** Those that a rule itself has. */
+/** Compiles the overrides that a rule itself has. */
 function compileRuleOverrides(rule: Rule, scope: Scope): readonly CompiledOverride[] {
   return rule.overrides.map(({ caller, limits: specs, untilMs = Infinity }) => {
     const source = { writtenCaller: valuesOf(rule.by, caller), specs, untilMs, isStandalone: false }
@@ -171,7 +174,7 @@ type OverrideSource = Pick<CompiledOverride, 'writtenCaller' | 'specs' | 'untilM
 function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): CompiledOverride {
   const { writtenCaller, untilMs, isStandalone } = source
   const values = canonicalCaller(rule, writtenCaller, scope)
-  // Most callers are written as calls have them, and then one list will do.
+  // Most callers are written in normalized form, and then one list serves as both.
   const caller = isSameList(values, writtenCaller) ? writtenCaller : values
   const { specs, limits } = listsOf(rule, scope.limitKey).get(source.specs)
   const hash = callerHash(scope.secret, caller)
@@ -195,7 +198,7 @@ function canonicalCaller(
   return writtenCaller.map((value, i) => canonicalValue(rule.by[i] ?? '', value, scope))
 }
 
-/** The values in the order of `by`; undefined where they are others than it asks for. */
+/** Returns the values in the order of `by`; undefined if the attributes differ from it. */
 function writtenCallerOf(
   { by }: Rule,
   caller: ReadonlyMap<string, string>,
@@ -205,7 +208,7 @@ function writtenCallerOf(
   return valuesOf(by, caller)
 }
 
-/** Not pushed one by one: an empty list grows to seventeen places, for each of 100,000. */
+/** Not pushed one by one: an empty list grows to seventeen slots, for each of 100,000. */
 function valuesOf(by: readonly string[], caller: Override['caller']): readonly string[] {
   return by.map((attribute) => caller.get(attribute) ?? '')
 }
@@ -217,12 +220,12 @@ interface LimitList {
   readonly limits: readonly CompiledLimit[]
 }
 
-/** The limits of a rule's overrides: for many callers there are few different lists. */
+/** Shares the lists of limits of a rule's overrides: many callers have few different ones. */
 class LimitLists {
   readonly limitKey: SipKey
   readonly #rule: Rule
   readonly #known = new Map<string, LimitList>()
-  /** The same by the list itself: those of one reading are shared already. */
+  /** The same by list object: lists from one parse are already shared. */
   readonly #bySpecs = new WeakMap<readonly LimitSpec[], LimitList>()
   #limits = new InternPool<Limit>()
 
@@ -243,7 +246,7 @@ class LimitLists {
     const text = JSON.stringify(specs)
     const known = this.#known.get(text)
     if (known !== undefined) return known
-    // Only sharing is lost: what was compiled before lives in its overrides.
+    // Only sharing is lost: earlier compiled lists live on in their overrides.
     if (this.#known.size >= LISTS_MAX) {
       this.#known.clear()
       this.#limits = new InternPool()
@@ -265,7 +268,7 @@ function listsOf(rule: Rule, limitKey: SipKey): LimitLists {
   return lists
 }
 
-/** Undefined where there is nothing in it. */
+/** Returns undefined for an empty index. */
 function indexOf(
   changes: readonly CompiledChange[],
   before = OverrideIndex.EMPTY,

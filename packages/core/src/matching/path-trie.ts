@@ -1,6 +1,6 @@
 /**
- * A trie over path segments: finds the values of every pattern that a path meets, without trying
- * them in turn.
+ * A trie over path segments: finds the values of every pattern that a path matches, without trying
+ * each.
  */
 import type { PathPattern } from '../path.js'
 
@@ -9,7 +9,7 @@ interface Node<Value> {
   param: Node<Value> | undefined
   /** Patterns that end here. */
   exact: Value | undefined
-  /** Patterns that end here with `*`: whatever lies below. */
+  /** Patterns that end here with `*`: all paths below. */
   wildcard: Value | undefined
 }
 
@@ -21,7 +21,7 @@ export class PathTrie<Value> {
     this.#fold = fold
   }
 
-  /** The value kept for a pattern, made at first sight. */
+  /** Returns the value of a pattern and creates it on first use. */
   getOrCreate(pattern: PathPattern, make: () => Value): Value {
     let node = this.#root
     for (const segment of pattern.segments) {
@@ -48,7 +48,7 @@ export class PathTrie<Value> {
   }
 
   /**
-   * Appends the value of every pattern that `path` meets; the path is canonical and already folded.
+   * Appends the value of every pattern that matches `path`, which is canonical and already folded.
    */
   find(path: string, found: Value[]): void {
     walk(this.#root, path, 1, found)

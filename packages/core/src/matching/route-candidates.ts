@@ -1,15 +1,18 @@
-/** Which routes the calls of a rule may take, for a caller that asks without naming a call. */
+/**
+ * Finds the routes that calls of a rule may take, for a caller that requests its limits without a
+ * call.
+ */
 import { foldPath } from '../path.js'
 import { patternShape } from '../rules/pattern-shape.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
 import { type NamedRoute, segmentsOf } from './compile-routes.js'
 
-/** Pairs of a rule and a route that are compared for one answer; rules beyond it have none. */
+/** The most pairs of a rule and a route compared for one response; later rules get no routes. */
 const PAIRS_MAX = 100_000
-/** Stands for every method that no route names. */
+/** Represents every method that no route names. */
 const OTHER_METHOD = ''
 
-/** Whether the rule counts by the route, or asks for it, or has tiers by it. */
+/** Whether the rule counts by the route, matches on it, or has tiers by it. */
 export function readsRoute({ by, conditions, tiers }: CompiledRule): boolean {
   return (
     by.includes('route') ||
@@ -18,7 +21,7 @@ export function readsRoute({ by, conditions, tiers }: CompiledRule): boolean {
   )
 }
 
-/** Finds the routes of many rules, one after the other, within a bound for all of them. */
+/** Finds the routes of several rules within one shared bound. */
 export class RouteCandidates {
   readonly #snapshot: Snapshot
   readonly #methods: ReadonlySet<string>
@@ -31,8 +34,8 @@ export class RouteCandidates {
   }
 
   /**
-   * The names of routes that calls of this rule may take. Where its path has a `:param` or a `*`
-   * they may be too many: a more exact route may take all calls of another.
+   * Returns the names of routes that calls of this rule may take. If its path has a `:param` or a
+   * `*`, the list may be too long: a more specific route may take all calls of another.
    */
   routesOf(rule: CompiledRule): readonly string[] {
     const { routes, strictPaths } = this.#snapshot
@@ -51,7 +54,7 @@ export class RouteCandidates {
       .map(textOf)
   }
 
-  /** Of a rule for one path: the routes that its methods take there. */
+  /** For a rule with one literal path: the routes that its methods take there. */
   private routesTaken(
     { methods = this.#methods }: CompiledRule,
     path: string,
@@ -63,7 +66,7 @@ export class RouteCandidates {
   }
 }
 
-/** Those that the rule asks for, else all. */
+/** Returns the routes that the rule matches on, else all. */
 function namedRoutes({ conditions }: CompiledRule, routes: Snapshot['routes']): NamedRoute[] {
   const target = conditions.find(
     ({ attribute, isExcluding, values }) =>
@@ -78,7 +81,7 @@ function takesMethod({ method }: NamedRoute, { methods }: CompiledRule): boolean
   return method === 'GET' && methods.has('HEAD')
 }
 
-/** Whether some path has both shapes. A `*` is one segment or more, none of them empty. */
+/** Whether some path matches both shapes. A `*` is one or more segments, none of them empty. */
 function shapesMeet(a: readonly string[], b: readonly string[]): boolean {
   for (let i = 0; ; i++) {
     const [one, other] = [a[i], b[i]]

@@ -1,5 +1,5 @@
 /**
- * All rules of a set, filed by path, then method, then `where`: what a call finds does not grow
+ * Indexes all rules of a set by path, then method, then `where`, so that a lookup does not grow
  * with the set.
  */
 import { foldPath, type PathPattern } from '../path.js'
@@ -8,13 +8,13 @@ import type { NormalizedCall } from './call-view.js'
 import { PathTrie } from './path-trie.js'
 import { WhereIndex } from './where-index.js'
 
-/** The rules of one path pattern while they are gathered. */
+/** The rules of one path pattern while the index is built. */
 interface RuleGroup<Rule> {
   readonly anyMethod: Rule[]
   readonly byMethod: Map<string, Rule[]>
 }
 
-/** The same, indexed. */
+/** The rules of one path pattern, indexed by method. */
 class MethodIndex<Rule extends IndexedRule> {
   readonly #anyMethod: WhereIndex<Rule>
   readonly #byMethod: ReadonlyMap<string, WhereIndex<Rule>>
@@ -33,14 +33,14 @@ class MethodIndex<Rule extends IndexedRule> {
   }
 }
 
-/** What a path pattern leads to: mostly one rule that asks for nothing else. */
+/** The value of a path pattern: usually one rule without other conditions. */
 type Leaf<Rule extends IndexedRule> = Rule | MethodIndex<Rule>
 
 export class RuleIndex<Rule extends IndexedRule> {
   readonly #anyPath: MethodIndex<Rule>
   readonly #paths: PathTrie<Leaf<Rule>>
   readonly #hasPaths: boolean
-  /** All rules, where none has a condition to be filed under. */
+  /** All rules, if none has a condition to be indexed by. */
   readonly #unfiled: readonly Rule[] | undefined
 
   constructor(rules: readonly Rule[], strictPaths: boolean) {
@@ -65,9 +65,7 @@ export class RuleIndex<Rule extends IndexedRule> {
     for (const [group, pattern] of patterns) this.#paths.getOrCreate(pattern, () => leafOf(group))
   }
 
-  /**
-   * Every rule whose path and method hold and whose filed condition does, in the order of the set.
-   */
+  /** Returns every rule whose path, method and indexed condition match, in the order of the set. */
   find(view: NormalizedCall): readonly Rule[] {
     if (this.#unfiled !== undefined) return this.#unfiled
     const found: Rule[] = []
@@ -84,7 +82,7 @@ export class RuleIndex<Rule extends IndexedRule> {
   }
 }
 
-/** By insertion: the few rules that one call meets come from lists that are in order already. */
+/** Insertion sort: the few rules that match one call come from lists that are already sorted. */
 function sortByOrder<Rule extends IndexedRule>(found: Rule[]): readonly Rule[] {
   for (let i = 1; i < found.length; i++) {
     const rule = found[i]
@@ -135,7 +133,7 @@ export function foldSegment(segment: string): string {
   return segment.toLowerCase()
 }
 
-/** A pattern's own trailing slash means nothing unless paths are strict. */
+/** Drops a pattern's trailing slash unless paths are strict. */
 export function foldPattern(pattern: PathPattern, strictPaths: boolean): PathPattern {
   const last = pattern.segments.at(-1)
   const trailing = last !== undefined && 'literal' in last && last.literal === ''

@@ -1,8 +1,8 @@
 /**
- * The rules that share one path and method, found by their `where` values.
+ * Indexes the rules that share one path and method by their `where` values.
  *
- * Each rule is filed under one of its conditions, the attribute that tells most rules apart. A call
- * then looks up its own values; what is found still has its other conditions checked.
+ * Each rule is indexed by one of its conditions, that of the most selective attribute. A call looks
+ * up its own values; the rules found still have their other conditions checked.
  */
 import { type Cidr, cidrContains } from '../identity/cidr.js'
 import { type Address, maskWord } from '../identity/address.js'
@@ -15,7 +15,7 @@ interface AddressEntry<Rule> {
   readonly rule: Rule
 }
 
-/** Most values lead to one rule, which then stands there without a list around it. */
+/** Most values lead to one rule, which is then stored without a list. */
 type OneOrMore<Rule> = Rule | Rule[]
 
 interface ValueTable<Rule> {
@@ -23,7 +23,7 @@ interface ValueTable<Rule> {
   readonly rules: Map<string, OneOrMore<Rule>>
 }
 
-/** By version, length and network, so that 10,000 address lists cost one look-up per length. */
+/** By version, length and network, so that 10,000 address lists cost one lookup per length. */
 interface Networks<Rule> {
   readonly rules: Map<string, AddressEntry<Rule>[]>
   readonly lengths: Map<number, { readonly version: 4 | 6; readonly bits: number }>
@@ -32,7 +32,7 @@ interface Networks<Rule> {
 export class WhereIndex<Rule extends IndexedRule> {
   readonly #always: Rule[] = []
   readonly #tables: ValueTable<Rule>[] = []
-  /** Undefined in most: a set may have an index for each of 10,000 paths. */
+  /** Usually undefined, to save memory: a set may have an index for each of 10,000 paths. */
   #networks: Networks<Rule> | undefined
 
   constructor(rules: readonly Rule[]) {

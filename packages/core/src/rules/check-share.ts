@@ -1,6 +1,6 @@
 /**
- * What a rule grants by itself while the store is silent: a factor of each limit. A factor above 1
- * may be more than a limit of that algorithm can count.
+ * Checks the local share of a rule: the factor of each limit that a node grants while the store
+ * does not answer. A factor above 1 may exceed what an algorithm can count.
  */
 import { algorithms } from '../algorithms/index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
@@ -9,7 +9,9 @@ import type { LocatedRule } from './parse-rule.js'
 import { reportAt, type Located } from './reader.js'
 import type { Posture } from './rule.js'
 
-/** For a rule without problems. A candidate passes while the store is silent, and has no share. */
+/**
+ * For a rule without problems. A candidate has no share: it passes while the store does not answer.
+ */
 export function checkShares({ rule, map }: LocatedRule): void {
   if (factorOf(rule.posture) <= 1) return
   for (const { located, limit, isCandidate } of locatedLimitsOf(rule, map)) {
@@ -17,7 +19,7 @@ export function checkShares({ rule, map }: LocatedRule): void {
   }
 }
 
-/** The largest share is that of a node alone, so no fleet has one that cannot be counted. */
+/** Checks the share of a single node, which is the largest one in any fleet. */
 export function checkShareOf(limit: LimitSpec, posture: Posture, located: Located): void {
   const factor = factorOf(posture)
   if (factor <= 1) return
@@ -38,12 +40,12 @@ function factorOf(posture: Posture): number {
   return typeof posture === 'string' ? 1 : posture.local
 }
 
-/** Rounded up, as the share is. */
+/** Rounded up, like the share itself. */
 function isWithin(factor: number, units: number, most: number): boolean {
   return Math.ceil(factor * units) <= most
 }
 
-/** To two places, rounded down. */
+/** Rounds down to two decimals. */
 function shorten(factor: number): number {
   return Math.floor(factor * 100) / 100
 }

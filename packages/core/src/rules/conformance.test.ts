@@ -1,4 +1,4 @@
-/** Every problem code has a file of bad rules of its name, with the messages it must give. */
+/** Every problem code has a file of invalid rules of its name, with the expected messages. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { TEXT_LENGTH_MAX } from './document.js'
@@ -7,7 +7,7 @@ import { PROBLEMS, type ProblemCode } from './diagnostics.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 
-/** Codes whose text is made here, and why it is no file. */
+/** Codes whose text is generated here, and why it is not a file. */
 const MADE: Partial<Record<ProblemCode, { readonly reason: string; readonly text: () => string }>> =
   {
     'too-large': {
@@ -16,7 +16,7 @@ const MADE: Partial<Record<ProblemCode, { readonly reason: string; readonly text
     },
   }
 
-/** Codes that cannot come alone. */
+/** Codes that always occur together with another. */
 const COMPANIONS: Partial<Record<ProblemCode, ProblemCode>> = {
   'more-problems': 'unknown-key',
 }
@@ -28,14 +28,14 @@ const namesOf = (folder: URL, ending: string) =>
     .map((name) => name.slice(0, -ending.length))
 const readFixture = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8')
 
-describe('bad rules', () => {
-  test('each code has a file or a reason for none, and no file lacks a code', () => {
+describe('invalid rules', () => {
+  test('each problem code has a file or a reason for none, and each file has a code', () => {
     const filed = codes.filter((code) => MADE[code] === undefined).sort()
     expect(namesOf(FOLDER, '.yaml').sort()).toEqual(filed)
     expect(namesOf(FOLDER, '.txt').sort()).toEqual(filed)
   })
 
-  test.each(namesOf(FOLDER, '.yaml'))('%s: the messages are the ones on file', (name) => {
+  test.each(namesOf(FOLDER, '.yaml'))('%s: the messages equal those in the file', (name) => {
     const file = `${name}.yaml`
     const { errors, warnings } = parseRules(readFixture(file), { file })
     const problems = [...errors, ...warnings]
@@ -46,11 +46,14 @@ describe('bad rules', () => {
     expect([...found].sort()).toEqual(companion === undefined ? [name] : [companion, name].sort())
   })
 
-  test.each(Object.entries(MADE))('%s: found in text that is made', (code, { text }) => {
-    const { rules, errors } = parseRules(text())
-    expect(rules).toBeUndefined()
-    expect(errors.map((error) => error.code)).toEqual([code])
-  })
+  test.each(Object.entries(MADE))(
+    '%s: the problem is found in generated text',
+    (code, { text }) => {
+      const { rules, errors } = parseRules(text())
+      expect(rules).toBeUndefined()
+      expect(errors.map((error) => error.code)).toEqual([code])
+    },
+  )
 
   test.each(codes.filter((code) => PROBLEMS[code].severity === 'warning'))(
     '%s: a warning leaves the rules in use, and is an error with strict',
@@ -67,9 +70,9 @@ describe('bad rules', () => {
   )
 })
 
-describe('good rules', () => {
+describe('valid rules', () => {
   const folder = new URL('valid/', FOLDER)
-  test.each(namesOf(folder, '.yaml'))('%s: no problem, even with strict', (name) => {
+  test.each(namesOf(folder, '.yaml'))('%s: no problem is found, even with strict', (name) => {
     const trusted = new Set(['tokens'])
     const text = readFixture(`valid/${name}.yaml`)
     const { rules, errors } = parseRules(text, { strict: true, trusted })

@@ -1,20 +1,20 @@
-/** A cost that callers may choose themselves. */
+/** Warns of a cost that callers can choose themselves. */
 import type { LocatedRule } from './parse-rule.js'
 import { reportAt, fieldOf } from './reader.js'
 import { quote } from './tree.js'
 
-/** What is known of where the attributes of calls come from. */
+/** The known sources of call attributes. */
 export interface AttributeOrigins {
   /**
-   * Attributes that come from headers which callers may set as they like; every other is then
-   * trusted. @default not known: every attribute that Sluice does not work out itself
+   * Attributes that come from headers which callers control; all others are then trusted. @default
+   * unknown: every attribute that Sluice does not derive itself
    */
   readonly fromHeaders?: ReadonlySet<string> | undefined
-  /** Attributes that the service sets itself, whatever else is known. @default none */
+  /** Attributes that the service sets itself; they are always trusted. @default none */
   readonly trusted?: ReadonlySet<string> | undefined
 }
 
-/** Worked out of the connection, the request line and verified credentials. */
+/** Derived from the connection, the request line and verified credentials. */
 const DERIVED_ATTRIBUTES: ReadonlySet<string> = new Set([
   'api_key',
   'ip',
@@ -25,7 +25,7 @@ const DERIVED_ATTRIBUTES: ReadonlySet<string> = new Set([
   'user',
 ])
 
-/** For a rule without problems. A caller that writes "0" into its header is never limited. */
+/** For a rule without problems. A caller that sends "0" in its header is never limited. */
 export function warnOfFreeCost(
   { rule, map }: LocatedRule,
   { fromHeaders, trusted }: AttributeOrigins,

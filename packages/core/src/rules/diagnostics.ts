@@ -1,10 +1,10 @@
-/** What can be wrong with rules: one table of codes, one form of message. */
+/** Problems of rules: one table of codes and one message format. */
 import { nearest, NO_ATTRIBUTES } from './suggest.js'
 import { show } from '../errors.js'
 
 interface ProblemKind {
   readonly severity: 'error' | 'warning'
-  /** What is wrong, in words that follow the name of the field. */
+  /** The message text that follows the name of the field. */
   readonly message: (found: string, why: string) => string
 }
 
@@ -14,7 +14,7 @@ const warning = (says: ProblemKind['message']): ProblemKind => ({
   message: says,
 })
 
-/** Each has a file of its name in conformance/rules, with the messages it gives. */
+/** Each code has a file of its name in conformance/rules, with its messages. */
 export const PROBLEMS = {
   // The text as a whole.
   'too-large': error((found) => `too large: ${found}`),
@@ -64,7 +64,7 @@ export const PROBLEMS = {
   'never-matches': error((found) => `matches no call: ${found}`),
   'too-many-limits': error((found) => `one call could meet ${found}`),
   'more-problems': error((found) => `${found} problems`),
-  // What works, but probably not as meant.
+  // Rules that work, but probably not as intended.
   'large-log': warning((found) => `a log of ${found}`),
   'hedged-log': warning((found) => `hedge has no effect on calls that meet ${found}`),
   'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
@@ -91,10 +91,10 @@ export type ProblemCode = keyof typeof PROBLEMS
 export interface Problem {
   readonly code: ProblemCode
   readonly file?: string
-  /** From 1, as editors count. Absent where the rules were not text. */
+  /** From 1, as in editors. Absent if the rules were not text. */
   readonly line?: number
   readonly column?: number
-  /** The id of the rule, where it has a good one. Then `field` is a field of that rule. */
+  /** The id of the rule, if it has a valid one; `field` is then a field of that rule. */
   readonly rule?: string
   readonly field: string
   readonly found: string
@@ -103,7 +103,7 @@ export interface Problem {
   readonly message: string
 }
 
-/** A problem as the parser finds it: by offset, and with the work of suggesting put off. */
+/** A problem as found by the parser: with an offset, and before suggestions are computed. */
 export interface Diagnostic {
   readonly code: ProblemCode
   readonly at: number
@@ -118,18 +118,18 @@ export interface Diagnostic {
 }
 
 /**
- * Returns undefined, so that a reader can tell of a problem and return nothing in one statement.
+ * Reports a problem. Returns undefined, so that a reader can report and return in one statement.
  */
 export type ReportDiagnostic = (diagnostic: Diagnostic) => undefined
 
-/** A file with the same mistake in every line is told of a hundred times, not ten thousand. */
+/** The most problems reported for one set, even if every line has the same mistake. */
 export const PROBLEMS_MAX = 100
 
 export interface Diagnostics {
   readonly report: ReportDiagnostic
-  /** Of errors proper: a warning leaves a rule usable, strict or not. */
+  /** The number of errors; a warning leaves a rule usable, with `strict` or without. */
   readonly errorCount: () => number
-  /** Of all that was told, warnings too. */
+  /** The number of all problems, including warnings. */
   readonly count: () => number
   readonly finish: () => {
     readonly errors: readonly Problem[]
@@ -137,14 +137,14 @@ export interface Diagnostics {
   }
 }
 
-/** Whether what was found leaves a rule usable. */
+/** Whether a problem leaves the rule usable. */
 export function isWarning({ code }: Diagnostic): boolean {
   return PROBLEMS[code].severity === 'warning'
 }
 
 export function createDiagnostics(options: {
   readonly file: string | undefined
-  /** With it, a warning is an error. */
+  /** Treats warnings as errors. */
   readonly strict: boolean
   readonly text: string | undefined
 }): Diagnostics {
@@ -186,7 +186,7 @@ function countRest(count: number): Diagnostic {
 type Locate = (at: number) => { readonly line: number; readonly column: number } | undefined
 
 function createLocator(text: string): Locate {
-  // Most sets have no problem and need no table of lines.
+  // Most sets have no problem and need no line table.
   let starts: number[] | undefined
   return (at) => {
     if (at < 0) return undefined

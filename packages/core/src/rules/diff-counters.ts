@@ -1,28 +1,29 @@
 /**
- * What becomes of the counters of a rule. A counter is (rule id, limit name, caller) and what the
- * rule counts by; its state is of one algorithm, and to another it is no state. A candidate's
- * counters are its own. Those of a rule that is split lie in each node, and not in the store.
+ * Determines what a change does to the counters of a rule. A counter is identified by rule id,
+ * limit name, caller and the attributes that the rule counts by; its state is readable only by one
+ * algorithm. A candidate has its own counters. Those of a split rule are on each node, not in the
+ * store.
  *
- * Told from where callers stand: one whose tier is new had the rule's own limits before, and one
- * whose tier is gone has them now.
+ * The report is from the view of callers: one whose tier is new had the rule's own limits before,
+ * and one whose tier was removed has them now.
  */
 import { defaultLimitName, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
 import { limitChanges, limitSpecText } from '../text/limit-text.js'
 import type { Coordination, Override, Rule, Tiers } from './rule.js'
 
-/** What becomes of the counters of one limit. */
+/** What a change does to the counters of one limit. */
 export interface CounterFate {
-  /** `limits`, `tiers.plan.pro`, `candidate.limits`, `overrides`: where the limit stands. */
+  /** The position of the limit: `limits`, `tiers.plan.pro`, `candidate.limits`, `overrides`. */
   readonly where: string
   /** The name of the limit. */
   readonly limit: string
   /**
-   * `go on`: what was used stays used. `start anew`: callers begin with a full budget. `end`: they
-   * are no longer looked at, and expire.
+   * `go on`: usage is kept. `start anew`: callers begin with a full budget. `end`: counters are no
+   * longer read, and expire.
    */
   readonly counters: 'go on' | 'start anew' | 'end'
-  /** What changed of it, for people: `max 100 to 50`. Empty: nothing. */
+  /** A readable description of the change: `max 100 to 50`. Empty if nothing changed. */
   readonly what: string
 }
 
@@ -33,25 +34,25 @@ interface Limits {
   readonly tiers: Tiers | undefined
 }
 
-/** The limits that hold for some callers of a rule, before and after. */
+/** The limits of some callers of a rule, before and after. */
 interface Place {
   readonly where: string
   readonly before: readonly LimitSpec[]
   readonly after: readonly LimitSpec[]
 }
 
-/** What a rule has otherwise that makes its counters others. */
+/** Changes of a rule that give it other counters. */
 interface Shift {
-  /** Empty: it counts by the same. */
+  /** Empty if it counts by the same attributes. */
   readonly by: string
   readonly was: Coordination | undefined
   readonly is: Coordination | undefined
 }
 
-/** Names of overrides' limits told of; their callers may each have one of their own. */
+/** The most limit names of overrides reported; each caller may have its own. */
 const OVERRIDE_LIMITS_MAX = 16
 
-/** One of the two is undefined where the rule is new or gone. */
+/** One of the two is undefined if the rule was added or removed. */
 export function counterFates(
   before: Rule | undefined,
   after: Rule | undefined,
@@ -65,20 +66,20 @@ export function counterFates(
   return [...inForce, ...overrideFates(before, after), ...candidateFates]
 }
 
-/** Empty: the counters of before are found. Else why they are not. */
+/** Returns why the previous counters are not found; empty if they are. */
 function byChange(before: Rule | undefined, after: Rule | undefined): string {
   if (before === undefined || after === undefined) return ''
   const [was, is] = [listText(before.by), listText(after.by)]
   return was === is ? '' : `by ${was} to ${is}`
 }
 
-/** Empty: the counters stay where they are. */
+/** Returns how the counters move; empty if they stay. */
 function moveText({ was, is }: Shift): string {
   if (was === undefined || is === undefined) return ''
   return (was === 'split') === (is === 'split') ? '' : `coordination ${was} to ${is}`
 }
 
-/** Refusals are charged by the store alone, so a limit that charges them is never split. */
+/** Only the store charges refusals, so a limit that charges them is never split. */
 function isSplit(coordination: Coordination | undefined, { onRefusal }: LimitSpec): boolean {
   return coordination === 'split' && onRefusal !== 'charge'
 }
@@ -117,7 +118,7 @@ function limitsFor(
   return tier ?? from?.limits ?? []
 }
 
-/** What changed, at each place where it did; and once for each counter that it goes on, if so. */
+/** Returns each change with its position, and once per counter that it continues. */
 function fatesOf(places: readonly Place[], shift: Shift): readonly CounterFate[] {
   const fates = places.flatMap((place) => fatesAt(place, shift))
   const moved = moveText(shift)
@@ -126,7 +127,7 @@ function fatesOf(places: readonly Place[], shift: Shift): readonly CounterFate[]
   const isAllGone = places.every(({ after }) => after.length === 0)
   const reported = new Set<string>()
   const isNews = ({ where, limit, what }: CounterFate) => {
-    // What is so at every place, and for the same reason, is told at the first.
+    // A result that is the same everywhere, for the same reason, is reported once.
     const isEverywhere = isAllNew || isAllGone || reasons.includes(what)
     const id = isEverywhere ? limit : `${where} ${limit}`
     if (reported.has(id)) return false
@@ -181,7 +182,7 @@ function limitName({ name, algorithm, windowMs }: LimitSpec): string {
   return name ?? defaultLimitName(algorithm, windowMs)
 }
 
-/** The overrides of a rule by their callers, whose values stand in the order of `by`. */
+/** Returns the overrides of a rule by caller, with values in the order of `by`. */
 export function overridesByCaller({ by, overrides }: Rule): ReadonlyMap<string, Override> {
   return new Map(
     overrides.map((override) => [
@@ -200,8 +201,8 @@ function limitsKey(limits: readonly LimitSpec[]): string {
 }
 
 /**
- * What becomes of the counters of callers whose override is new, gone or another. Which tier such
- * a caller has beside it is not known: a counter that any of its limits keeps is one that goes on.
+ * Returns what happens to the counters of callers whose override was added, removed or changed. The
+ * tier of such a caller is unknown: a counter continues if any of its possible limits keeps it.
  */
 function overrideFates(before: Rule, after: Rule): readonly CounterFate[] {
   if (before.overrides.length === 0 && after.overrides.length === 0) return []
@@ -218,7 +219,7 @@ function overrideFates(before: Rule, after: Rule): readonly CounterFate[] {
     const [old, now] = [was.get(caller), is.get(caller)]
     if (old !== undefined && now !== undefined && isSameOverride(old, now)) continue
     const [had, has] = [formats(old?.limits ?? ownBefore), formats(now?.limits ?? ownAfter)]
-    // Whoever loses an override is told of by its names, not by all that the tiers have.
+    // A removed override is reported by its own limit names, not by those of all tiers.
     const names = new Set([
       ...formats(now?.limits ?? []).keys(),
       ...formats(old?.limits ?? []).keys(),
@@ -241,7 +242,7 @@ function ownLimits({ limits, tiers }: Rule): readonly LimitSpec[] {
   return [...limits, ...[...(tiers?.limits.values() ?? [])].flat()]
 }
 
-/** The algorithms that limits of each name have. */
+/** Returns the algorithms of the limits of each name. */
 function formats(limits: readonly LimitSpec[]): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>()
   for (const limit of limits) {

@@ -1,4 +1,4 @@
-/** The fields of a rule as short texts for people, and which of them differ between two rules. */
+/** Formats the fields of a rule as short texts and lists those that differ between two rules. */
 import { show } from '../errors.js'
 import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
@@ -8,21 +8,21 @@ import { quote } from './tree.js'
 
 export interface FieldChange {
   readonly field: string
-  /** Empty: it was not there. */
+  /** Empty if the field was absent. */
   readonly before: string
-  /** Empty: it is not there any more. */
+  /** Empty if the field was removed. */
   readonly after: string
 }
 
-/** What a field says: a text, or a list, which is only counted where it is long. */
+/** The contents of a field: a text, or a list, of which a long one is only counted. */
 type FieldContents = string | readonly string[]
 type Fields = readonly (readonly [field: string, said: FieldContents])[]
 
-/** A list of more is told by how many were added and removed. */
+/** A longer list is reported by how many items were added and removed. */
 const LISTED_MAX = 8
 const TEXT_LENGTH_MAX = 1000
 
-/** What is not told of a rule that is new or gone, because every rule has it. */
+/** Defaults that are not reported for an added or removed rule. */
 const DEFAULTS: ReadonlyMap<string, string> = new Map([
   ['cost', '1'],
   ['mode', 'enforce'],
@@ -35,7 +35,7 @@ const DEFAULTS: ReadonlyMap<string, string> = new Map([
   ['tag', 'false'],
 ])
 
-/** One for each field of a rule: the compiler misses one that is new, before a user does. */
+/** One entry per field of a rule; the compiler reports a missing one. */
 const FIELDS: {
   readonly [Name in Exclude<keyof Rule, 'id' | 'overrides'>]: (rule: Rule) => Fields
 } = {
@@ -70,7 +70,7 @@ const FIELDS: {
         ],
 }
 
-/** Of a rule that is new, or gone, all fields but those that every rule has. */
+/** Returns the changed fields; for an added or removed rule, all fields that are not defaults. */
 export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
   const changes = changesOf(fieldsOf(before), fieldsOf(after))
   if (before !== undefined && after !== undefined) return changes
@@ -87,7 +87,7 @@ export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange
   return changesOf(contents(before), contents(after))
 }
 
-/** `tiers.plan.pro`; a value that is no name is quoted. */
+/** Returns `tiers.plan.pro`; a value that is not a plain name is quoted. */
 export function tierField(attribute: string, value: string): string {
   return `tiers.${attribute}.${fieldKey(value)}`
 }
@@ -121,7 +121,7 @@ function isSame(before: FieldContents | undefined, after: FieldContents | undefi
   return before.length === after.length && before.every((item, i) => item === after[i])
 }
 
-/** A long list also says what became of it: shown cut, it would look the same before and after. */
+/** Adds to a long list what changed: truncated, it would look the same before and after. */
 function changedText(before: FieldContents | undefined, after: FieldContents | undefined): string {
   if (typeof before !== 'object' || typeof after !== 'object') return contentsText(after)
   if (Math.max(before.length, after.length) <= LISTED_MAX) return contentsText(after)
@@ -145,13 +145,13 @@ function itemText(item: string): string {
   return /^[\w.:/*@ -]{1,128}$/.test(item) ? item : quote(item)
 }
 
-/** Values that are left out have a field of their own, as they have in the rule. */
+/** Excluded values have a separate field, as in the rule. */
 function whereField(name: string, clause: WhereClause): readonly [string, FieldContents] {
   const field = `match.where.${fieldKey(name)}`
   return isExclusion(clause) ? [`${field}.not`, clause.not] : [field, clause ?? 'absent']
 }
 
-/** The same as in problems: a key that is no name could forge the rest. */
+/** Quotes a key that is not a plain name, as in problems: it could forge the rest of the text. */
 function fieldKey(key: string): string {
   return /^[\w.-]{1,64}$/.test(key) ? key : quote(key)
 }

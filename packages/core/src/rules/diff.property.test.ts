@@ -1,4 +1,4 @@
-/** What a diff says of counters, held against the keys that the rules are compiled to. */
+/** Compares the counter report of a diff with the keys that the rules compile to. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { formatHash, sipKey } from '../sip-hash.js'
@@ -70,7 +70,7 @@ const set = fc
 
 const SECRET = sipKey(new Uint8Array(16))
 
-/** Each place of a rule with the limits that hold there, as they are compiled. */
+/** Returns the compiled limits at each position of a rule. */
 function placesOf(rules: RuleSet, id: string): (where: string) => readonly CompiledLimit[] {
   const compiled = compileRules(rules, { secret: SECRET }).rules.find((each) => each.id === id)
   return (where) => {
@@ -85,7 +85,7 @@ function tierOf(from: CompiledTiers | undefined, where: string) {
   return from?.attribute === attribute ? from?.limits.get(value) : undefined
 }
 
-/** Where a counter lies, its key there, and what its state must be to be understood. */
+/** The location of a counter, its key, and the format of its state. */
 const counterOf = (compiled: CompiledLimit | undefined) =>
   compiled &&
   `${compiled.coordination === 'split'} ${formatHash(compiled)} ${compiled.limit.format}`
@@ -98,7 +98,7 @@ test('a set does not differ from itself', () => {
   fc.assert(property)
 })
 
-test('every rule that differs is told, and no other', () => {
+test('a diff lists every rule that differs, and no other', () => {
   const property = fc.property(set, set, (before, after) => {
     const reported = diffRules(before, after).rules.filter(({ change }) => change !== 'moved')
     const was = new Map(before.rules.map((each) => [each.id, each]))
@@ -117,7 +117,7 @@ test('every rule that differs is told, and no other', () => {
   fc.assert(property, { numRuns: 300 })
 })
 
-test('a counter goes on exactly where its place, its key and the form of its state stay', () => {
+test('a counter continues exactly if its location, its key and its state format stay', () => {
   const property = fc.property(set, set, (before, after) => {
     for (const { id, change, counters } of diffRules(before, after).rules) {
       if (change === 'moved') continue
@@ -134,7 +134,7 @@ test('a counter goes on exactly where its place, its key and the form of its sta
   fc.assert(property, { numRuns: 300 })
 })
 
-test('every counter of a changed rule is told of', () => {
+test('a diff lists every counter of a changed rule', () => {
   const property = fc.property(set, set, (before, after) => {
     for (const { id, change, counters } of diffRules(before, after).rules) {
       if (change === 'moved') continue

@@ -12,7 +12,7 @@ function parse(rules: readonly object[], set: object = {}): RuleSet {
 
 const rule = (fields: object = {}) => ({ id: 'a', by: ['user'], limits: ['10/second'], ...fields })
 
-/** The one change between two forms of a rule. */
+/** Returns the single change between two versions of a rule. */
 function changeOf(before: object, after: object): RuleChange {
   const { rules } = diffRules(parse([rule(before)]), parse([rule(after)]))
   const [change] = rules
@@ -30,7 +30,7 @@ const hourly = (fields: object = {}) => ({
   limits: [{ algorithm: 'fixed-window', max: 10, window: '1h', name: 'hourly', ...fields }],
 })
 
-describe('what becomes of counters', () => {
+describe('counters after a change', () => {
   test.each<[string, object, object, readonly string[]]>([
     [
       'a new max goes on',
@@ -197,7 +197,7 @@ describe('what becomes of counters', () => {
   })
 })
 
-describe('what differs is told in short texts', () => {
+describe('differences are short texts', () => {
   test.each<[string, object, object, readonly string[]]>([
     ['mode', {}, { mode: 'shadow' }, ['mode: enforce > shadow']],
     [
@@ -276,7 +276,7 @@ describe('what differs is told in short texts', () => {
     expect(texts(['x'])).toEqual([`${field} 1 values, 1 added, 1000 removed`])
   })
 
-  test('routes and strictPaths are of the set', () => {
+  test('changes of routes and strictPaths belong to the set', () => {
     const after = parse([rule()], { routes: ['GET /v1/:id'], strictPaths: true })
     expect(diffRules(parse([rule()]), after)).toEqual({
       set: [
@@ -288,8 +288,8 @@ describe('what differs is told in short texts', () => {
   })
 })
 
-describe('rules that come and go', () => {
-  test('a new rule is told with what it does not share with every rule', () => {
+describe('added and removed rules', () => {
+  test('a new rule is reported with the fields that are not defaults', () => {
     const { rules } = diffRules(parse([]), parse([rule({ posture: 'open', mode: 'enforce' })]))
     expect(rules).toEqual([
       {
@@ -308,7 +308,7 @@ describe('rules that come and go', () => {
     ])
   })
 
-  test('a rule that is gone takes its counters along, each told once', () => {
+  test('a removed rule ends its counters, each reported once', () => {
     const overrides = [{ caller: { user: 'u1' }, limits: [] }]
     const tiers = { plan: { pro: ['20/second', '5/day'] } }
     const [change] = diffRules(parse([rule({ tiers, overrides })]), parse([])).rules
@@ -322,7 +322,7 @@ describe('rules that come and go', () => {
     })
   })
 
-  test('overrides are counted by their callers', () => {
+  test('overrides are counted by caller', () => {
     const override = (user: string, limits: readonly string[], until?: string) => ({
       caller: { user },
       limits,
@@ -342,7 +342,7 @@ describe('rules that come and go', () => {
     expect(fields).toEqual([])
   })
 
-  test('counted by other attributes, every caller of an override is another', () => {
+  test('every override counts as replaced if the rule counts by other attributes', () => {
     const overrides = (attribute: string) => ({
       by: [attribute],
       overrides: [{ caller: { [attribute]: 'x' }, limits: [] }],
@@ -376,7 +376,7 @@ describe('order', () => {
     expect(moves(before, after)).toEqual(expected)
   })
 
-  test('a rule that is changed as well says both', () => {
+  test('a rule that is moved and changed reports both', () => {
     const after = parse([rule({ id: 'c', mode: 'off' }), rule({ id: 'a' }), rule({ id: 'b' })])
     const [change, ...others] = diffRules(set('abc'), after).rules
     expect(others).toEqual([])

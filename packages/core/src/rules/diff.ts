@@ -1,4 +1,4 @@
-/** What changes between two rule sets, and what becomes of the counters. */
+/** Compares two rule sets: which rules change, and what happens to their counters. */
 import {
   type CounterFate,
   counterFates,
@@ -15,16 +15,16 @@ export interface RuleChange {
   readonly id: string
   /** A rule that is changed and moved is `changed`, with its `position` among the fields. */
   readonly change: 'added' | 'removed' | 'changed' | 'moved'
-  /** The fields that differ, each for people: `mode`, `enforce`, `shadow`. Empty: not there. */
+  /** The fields that differ, as readable text: `mode`, `enforce`, `shadow`. Empty if absent. */
   readonly fields: readonly FieldChange[]
-  /** Every counter of it, those of which nothing changed as well. */
+  /** Every counter of the rule, including unchanged ones. */
   readonly counters: readonly CounterFate[]
-  /** Overrides that are added, changed and removed. */
+  /** The number of overrides added, changed and removed. */
   readonly overrides: { readonly added: number; readonly changed: number; readonly removed: number }
 }
 
 export interface RuleDiff {
-  /** Of routes and strictPaths. */
+  /** Changes of routes and strictPaths. */
   readonly set: RuleChange['fields']
   /** Only rules that differ, in the order of the new set; removed ones last. */
   readonly rules: readonly RuleChange[]
@@ -59,7 +59,7 @@ function changeOf(before: Rule, after: Rule, position: FieldChange): readonly Ru
     counters: [],
     overrides: NO_OVERRIDES,
   }
-  // Sets share the rules that nobody touched.
+  // Sets share the objects of unchanged rules.
   if (before === after) return isMoved ? [moved] : []
   const changed = describe('changed', before, after)
   const { added, changed: other, removed } = changed.overrides
@@ -89,7 +89,7 @@ function countOverrides(
 ): RuleChange['overrides'] {
   const was = before === undefined ? NO_CALLERS : overridesByCaller(before)
   const is = after === undefined ? NO_CALLERS : overridesByCaller(after)
-  // Counted by other attributes, nobody is the caller it was.
+  // If a rule counts by other attributes, every caller is a different one.
   if (before !== undefined && after !== undefined && before.by.join() !== after.by.join()) {
     return { added: is.size, changed: 0, removed: was.size }
   }
@@ -107,18 +107,18 @@ const NO_CALLERS: ReturnType<typeof overridesByCaller> = new Map()
 
 interface PositionedRule {
   readonly rule: Rule
-  /** In its set, from 1 on. */
+  /** The position in its set, from 1 on. */
   readonly position: number
 }
 
-/** `start` rules stand before these. */
+/** `start` is the number of rules before these. */
 function positionsById(rules: readonly Rule[], start: number): ReadonlyMap<string, PositionedRule> {
   return new Map(rules.map((rule, index) => [rule.id, { rule, position: start + index + 1 }]))
 }
 
 /**
- * The fewest rules that have to be taken out and put in elsewhere to bring what both sets have
- * into the new order: all but the longest run that keeps its order.
+ * Returns the fewest rules that have to move to bring the common rules into the new order: all but
+ * a longest increasing subsequence.
  */
 function movedIds(
   before: readonly Rule[],
@@ -131,9 +131,9 @@ function movedIds(
   return moved
 }
 
-/** Where the numbers of a longest rising run stand. */
+/** Returns the indexes of a longest increasing subsequence. */
 function longestRise(numbers: readonly number[]): readonly number[] {
-  // For each length, where the run of that length ends that has the smallest end.
+  // For each length, the index of the smallest last number of a subsequence of that length.
   const ends: number[] = []
   const previous: number[] = []
   for (const [index, number] of numbers.entries()) {

@@ -1,6 +1,6 @@
 /**
- * What a text may cost before it is refused. Work is bounded by how far a text is read, so the
- * tests look at where the reading stopped, not at a clock.
+ * Bounds the cost of a text before it is refused. Work is bounded by how far a text is read, so the
+ * tests check where the reading stopped and measure no time.
  */
 import { describe, expect, test } from 'vitest'
 import { ALIASED_VALUES_MAX, ALIASES_MAX, readDocument } from './document.js'
@@ -17,7 +17,7 @@ function refusal(text: string): TreeProblem {
   return problems[0]
 }
 
-describe('a bomb of ten megabytes is left within its first kilobyte', () => {
+describe('a ten-megabyte bomb is refused within its first kilobyte', () => {
   test.each([
     ['lists in lists', fill('['), 'too-deep'],
     ['maps in maps', fill('{a: '), 'too-deep'],
@@ -42,7 +42,7 @@ describe('a bomb of ten megabytes is left within its first kilobyte', () => {
   })
 })
 
-test('a flood of tokens is left when there are too many to be rules', () => {
+test('a flood of tokens is refused at the token limit', () => {
   for (const text of [`[${fill('1,')}`, fill('-\n'), fill('\n'), fill('a:\n')]) {
     const [problem] = readDocument(text, 1000).problems ?? []
     expect(problem?.found).toBe('more than 1000 tokens')
@@ -50,11 +50,11 @@ test('a flood of tokens is left when there are too many to be rules', () => {
   }
 })
 
-test('a flood of syntax errors is left after twenty', () => {
+test('reading stops after twenty syntax errors', () => {
   expect(readDocument(`[${fill('"a" ', 200_000)}`).problems).toHaveLength(20)
 })
 
-test('ten megabytes of one text are read, and are no rules', () => {
+test('a single text of ten megabytes is read, and refused as rules', () => {
   for (const text of [fill('a'), fill(' ')]) {
     expect(parseRules(text).errors.map(({ code }) => code)).toEqual(['wrong-type'])
   }
@@ -68,13 +68,13 @@ describe('depth', () => {
     expect(refusal(nest(DEPTH_MAX + 1)).code).toBe('too-deep')
   })
 
-  test('counts what aliases stand for', () => {
+  test('includes the depth of aliased values', () => {
     const text = (levels: number) => `a: &a ${nest(8)}\nb: ${nest(levels).replace('[]', '[*a]')}`
     expect(readDocument(text(7)).problems).toBeUndefined()
     expect(refusal(text(8)).code).toBe('too-deep')
   })
 
-  test('of objects is the same, and one that holds itself has no end', () => {
+  test('is the same for objects, and a cyclic object is too deep', () => {
     const nestValue = (levels: number): unknown => (levels === 1 ? [] : [nestValue(levels - 1)])
     expect(readValue(nestValue(DEPTH_MAX)).problems).toBeUndefined()
     expect(readValue(nestValue(DEPTH_MAX + 1)).problems?.[0]?.code).toBe('too-deep')
@@ -102,19 +102,22 @@ describe('aliases', () => {
     expect(problem.found).toContain(String(ALIASED_VALUES_MAX))
   })
 
-  test('an object that is shared is counted as often as it is met', () => {
+  test('a shared object is counted at every occurrence', () => {
     let value: unknown = ['x']
     for (let level = 0; level < 10; level++) value = Array.from({ length: 10 }, () => value)
     const [problem] = readValue(value).problems ?? []
     expect(problem?.found).toBe(`more than ${VALUES_MAX} values`)
   })
 
-  test.each(['*a', 'a: &a [*a]', '[*a, &a x]'])('%s: an alias of nothing is bad YAML', (text) => {
-    expect(refusal(text).code).toBe('bad-yaml')
-  })
+  test.each(['*a', 'a: &a [*a]', '[*a, &a x]'])(
+    '%s: an alias without an anchor is invalid YAML',
+    (text) => {
+      expect(refusal(text).code).toBe('bad-yaml')
+    },
+  )
 })
 
-describe('only what YAML and JSON have in common is read', () => {
+describe('only the common subset of YAML and JSON is read', () => {
   test.each(['!!js/function x', '!!binary eA==', '!!str x', '! x', '- !x {}'])(
     'tag: %s',
     (text) => {
@@ -134,7 +137,7 @@ describe('only what YAML and JSON have in common is read', () => {
     ])
   })
 
-  test('words of older YAML are words', () => {
+  test('boolean words of YAML 1.1 are text', () => {
     const { root } = readDocument('[yes, no, on, off, 1_000, 12:30:00, 2026-12-31, 0o17, ~, True]')
     const values =
       root?.kind === 'list' && root.items.map((item) => item.kind === 'scalar' && item.value)

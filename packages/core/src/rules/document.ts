@@ -1,9 +1,9 @@
 /**
- * YAML or JSON text as a tree. The one file that knows the `yaml` package.
+ * Parses YAML or JSON text into a tree. The only file that uses the `yaml` package.
  *
- * The package reads whatever it is given; a rule file is a few kinds of lists and maps. So the text
- * is watched while it is cut into tokens, and left at the first sign that it is something else: a
- * bomb costs what it takes to see its fuse, not what it takes to build it.
+ * The package reads any YAML; a rule file is a few kinds of lists and maps. So the tokens are
+ * checked while the text is scanned, and scanning stops at the first one that a rule file cannot
+ * have: a YAML bomb costs only the text up to that token, and is never built.
  */
 import { Composer, type CST, isAlias, isMap, isScalar, isSeq, Lexer, type Pair, Parser } from 'yaml'
 import { show } from '../errors.js'
@@ -21,10 +21,13 @@ import {
 } from './tree.js'
 
 export const TEXT_LENGTH_MAX = 16 * 1024 * 1024
-/** Each costs the package about a microsecond and 300 bytes; 10,000 large rules have 2 million. */
+/**
+ * Each token costs the package about a microsecond and 300 bytes; 10,000 large rules have 2
+ * million.
+ */
 const TOKENS_MAX = 3_000_000
 export const ALIASES_MAX = 100
-/** Ten aliases of ten aliases of ten are few to write and many to read. */
+/** Nested aliases expand exponentially: ten of ten of ten are 1,000 values. */
 export const ALIASED_VALUES_MAX = 100_000
 const SYNTAX_ERRORS_MAX = 20
 const REASON_LENGTH_MAX = 160
@@ -46,8 +49,7 @@ export function readDocument(text: string, tokensMax = TOKENS_MAX): Tree {
     }
   } catch (error) {
     if (error instanceof TreeError) return { problems: [error.problem] }
-    // The package answers bad text with a list of errors; should it ever throw, the text is bad
-    // too.
+    // The package returns a list of errors for invalid text; if it throws, the text is invalid too.
     if (error !== TOO_MANY_ERRORS) errors.push({ at: 0, reason: String(error) })
   }
   return { problems: errors.map((error) => describeSyntax(error, text)) }
@@ -58,16 +60,16 @@ interface SyntaxError {
   readonly reason: string
 }
 
-/** Thrown when there are so many errors that more of them would not help. */
+/** Thrown at the limit of syntax errors. */
 const TOO_MANY_ERRORS = new Error(`${SYNTAX_ERRORS_MAX} syntax errors`)
 
 function collect(errors: SyntaxError[], error: SyntaxError): void {
-  // The package catches what is thrown within it, and tells of it as one more error.
+  // The package catches exceptions thrown within it and adds them to its errors.
   if (errors.length < SYNTAX_ERRORS_MAX) errors.push(error)
   if (errors.length >= SYNTAX_ERRORS_MAX) throw TOO_MANY_ERRORS
 }
 
-/** The tokens of a single document. Throws if it is none of ours, whatever its syntax. */
+/** Returns the tokens of a single document. Throws if it uses features that rules do not have. */
 function scan(text: string, errors: SyntaxError[], tokensMax: number): readonly CST.Token[] {
   const parser = new Parser()
   const tokens: CST.Token[] = []
@@ -85,7 +87,7 @@ function scan(text: string, errors: SyntaxError[], tokensMax: number): readonly 
   for (const lexeme of new Lexer().lex(text)) {
     guard(lexeme)
     for (const token of parser.next(lexeme)) keep(token)
-    // The document is on the stack as well, and so may be a scalar.
+    // The stack also contains the document, and maybe a scalar.
     if (parser.stack.length > DEPTH_MAX + 2) throw new TreeError({ ...TOO_DEEP, at: parser.offset })
   }
   for (const token of parser.end()) keep(token)
@@ -100,7 +102,7 @@ function createTokenGuard(parser: Parser, tokensMax: number): (lexeme: string) =
     const at = parser.offset
     if (++count > tokensMax) throw tooMuch('too-large', at, `${tokensMax} tokens`)
     const isText = isTextNext
-    // The lexer announces a plain scalar by this, and a plain scalar is no alias and no tag.
+    // The lexer emits this before a plain scalar, which is neither an alias nor a tag.
     isTextNext = !isText && lexeme === '\u001f'
     if (isText) return
     if (lexeme.startsWith('*') && ++aliases > ALIASES_MAX) {
@@ -113,9 +115,9 @@ function createTokenGuard(parser: Parser, tokensMax: number): (lexeme: string) =
 }
 
 function compose(tokens: readonly CST.Token[], text: string, errors: SyntaxError[]): unknown {
-  // Keys are compared by the conversion: the package compares each with each.
+  // Duplicate keys are found by the conversion: the package compares every pair.
   const composer = new Composer({ schema: 'core', merge: false, uniqueKeys: false })
-  // For a million stray quotes the package would make a million errors. This is its own list.
+  // A million stray quotes would produce a million errors. This is the package's own list.
   const found = composer.streamInfo().errors
   found.push = (...more) => {
     for (const { pos, message } of more) collect(errors, { at: pos[0], reason: message })
@@ -127,7 +129,7 @@ function compose(tokens: readonly CST.Token[], text: string, errors: SyntaxError
 
 interface Conversion {
   readonly anchors: Map<string, AnchorTarget>
-  /** Made so far, those that aliases stand for counted each time. */
+  /** The number of values so far; aliased values count at every occurrence. */
   values: number
   aliased: number
   /** The deepest level met since the last anchor began. */
@@ -141,7 +143,7 @@ interface AnchorTarget {
   readonly levels: number
 }
 
-/** What the package composed as our own tree, aliases replaced by what they stand for. */
+/** Converts the package's document to a tree, with aliases replaced by their values. */
 function convert(conversion: Conversion, node: unknown, depth: number): Node {
   if (isAlias(node)) return resolveAlias(conversion, node.source, { at: startOf(node), depth })
   const anchor = isScalar(node) || isMap(node) || isSeq(node) ? node.anchor : undefined
@@ -150,7 +152,7 @@ function convert(conversion: Conversion, node: unknown, depth: number): Node {
   const { values, deepest } = conversion
   conversion.deepest = depth
   const converted = convertValue(conversion, node, depth)
-  // Known only from here on: an alias within its own anchor stands for nothing.
+  // Registered only here: an alias within its own anchor is invalid.
   conversion.anchors.set(anchor, {
     node: converted,
     values: conversion.values - values,

@@ -8,8 +8,8 @@ const parseRules: typeof parse = (source, options) => parse(source, { cache, ...
 
 const rule = (id: string, more: object = {}) => ({ id, limits: ['1/second'], ...more })
 
-describe('rules that were read before', () => {
-  test('are the same rules, and only what changed is read', () => {
+describe('rules that were parsed before', () => {
+  test('are reused, and only changed rules are parsed', () => {
     const [a, b] = [rule('a'), rule('b')]
     const first = parseRules([a, b]).rules?.rules
     const second = parseRules([{ ...a, limits: ['2/second'] }, b]).rules?.rules
@@ -18,7 +18,7 @@ describe('rules that were read before', () => {
     expect(parseRules({ rules: [b] }).rules?.rules[0]).toBe(first?.[1])
   })
 
-  test('are the same with warnings of their own, and wherever they stood first', () => {
+  test('are reused with their warnings, at any position', () => {
     const odd = rule('a', { by: ['path'] })
     const [alone] = parseRules([odd]).rules?.rules ?? []
     const inSet = parseRules({ rules: [odd, rule('b')] })
@@ -26,7 +26,7 @@ describe('rules that were read before', () => {
     expect(inSet.warnings).toMatchObject([{ code: 'by-path', rule: 'a' }])
   })
 
-  test('are read again where they may have been changed in place', () => {
+  test('are parsed again if they may have been changed in place', () => {
     const changing = { ...rule('a') }
     parseRules([changing])
     changing.limits = ['7/second']
@@ -34,14 +34,14 @@ describe('rules that were read before', () => {
     expect(read(parseRules([changing], { cache: undefined }))).toBe(7)
   })
 
-  test('that may be changed in place are not remembered either', () => {
+  test('are not cached if they may be changed in place', () => {
     const changing = { ...rule('a') }
     parseRules([changing], { cache: undefined })
     changing.limits = ['7/second']
     expect(parseRules([changing]).rules?.rules[0]?.limits[0]?.max).toBe(7)
   })
 
-  test('are still looked at beside each other', () => {
+  test('are still compared with each other', () => {
     const [a, b] = [rule('a'), rule('a', { by: ['user'] })]
     expect(parseRules([a]).errors).toEqual([])
     expect(parseRules([b]).errors).toEqual([])
@@ -51,7 +51,7 @@ describe('rules that were read before', () => {
     expect(parseRules(many).errors).toMatchObject([{ code: 'too-many-limits' }])
   })
 
-  test('tell of their problems each time', () => {
+  test('report their problems each time', () => {
     const bad = rule('a', { limits: ['nonsense'] })
     const odd = rule('b', { by: ['path'] })
     for (let i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ describe('rules that were read before', () => {
     { requiredKeys: ['id', 'limits'] },
   )
 
-  test('give with any others what objects that nobody saw before give', () => {
+  test('give the same result as new objects, in any combination', () => {
     fc.assert(
       fc.property(
         fc.array(part, { minLength: 1, maxLength: 6 }),

@@ -1,4 +1,4 @@
-/** Large sets of which little changed, held against the same read as if nobody had seen them. */
+/** Compares the incremental parse of large sets with few changes with a fresh parse. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { diffRules } from './diff.js'
@@ -8,14 +8,14 @@ import { type ParsedRules, parseRules as parse } from './parse-rules.js'
 const cache = new RuleCache()
 const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
 
-/** So many that what was read last is remembered as a whole. */
+/** Enough rules that the last set is cached as a whole. */
 const othersOf = (attribute: string): readonly object[] =>
   Array.from({ length: 600 }, (_, index) => ({
     id: `other-${index}`,
     match: { path: `/others/${index}`, where: index % 3 === 0 ? { [attribute]: `t${index}` } : {} },
     limits: ['1/second'],
   }))
-/** Of two nodes in one process. */
+/** The rules of two nodes in one process. */
 const rulePools = [othersOf('tenant'), othersOf('user')]
 
 const rule = fc.record(
@@ -45,7 +45,7 @@ const rule = fc.record(
   },
   { requiredKeys: ['id', 'limits'] },
 )
-/** Where in the list, and what to do there. */
+/** A position in the list, and the edit to make there. */
 const edit = fc.record({
   at: fc.oneof(fc.nat({ max: 3 }), fc.nat({ max: 600 }), fc.integer({ min: 596, max: 604 })),
   remove: fc.nat({ max: 2 }),
@@ -59,26 +59,26 @@ const set = fc.record({
   }),
   compare: fc.boolean(),
   strict: fc.constantFrom(false, false, true),
-  /** Rules by themselves, a map, or one without a prototype. */
+  /** A list of rules, a map, or a map without a prototype. */
   form: fc.constantFrom('list', 'map', 'map', 'bare'),
   strictPaths: fc.boolean(),
   routes: fc.constantFrom([], ['/a/:x'], ['/a/:x', '/A/:y']),
 })
 
-/** What is told where only the warnings of some are wanted. */
+/** Keeps only the warnings of the given rules. */
 function withWarningsOf(parsed: ParsedRules, ids: ReadonlySet<string> | undefined): ParsedRules {
   const isWanted = (id: string | undefined) => ids === undefined || ids.has(id ?? '')
   return { ...parsed, warnings: parsed.warnings.filter((each) => isWanted(each.rule)) }
 }
 
 describe('a large set that differs little from the one before it', () => {
-  test('has the rules, errors and warnings that it has by itself', () => {
+  test('has the same rules, errors and warnings as when parsed alone', () => {
     fc.assert(
       fc.property(
         fc.array(rule, { minLength: 8, maxLength: 8 }),
         fc.array(set, { minLength: 1, maxLength: 6 }),
         (parts, sets) => {
-          // Changed in place, other than the rules in them.
+          // The list is changed in place, unlike the rules in it.
           const lists = rulePools.map((book) => [...book])
           for (const { book, edits, warnOf, compare, strict, form, ...fields } of sets) {
             const rules = lists[book] ?? []
@@ -103,7 +103,7 @@ describe('a large set that differs little from the one before it', () => {
     )
   })
 
-  test('is told of with all its rules where it has too many, or too many values', () => {
+  test('is reported as a whole if it has too many rules or values', () => {
     const many = Array.from({ length: 10_000 }, (_, index) => ({
       id: `r${index}`,
       match: { path: `/p${index}` },
@@ -126,7 +126,7 @@ describe('a large set that differs little from the one before it', () => {
   })
 })
 
-test('a diff of sets that share rules is that of sets that share none', () => {
+test('a diff of sets that share rule objects equals that of sets that share none', () => {
   const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
   const rules = ids.flatMap((id) => parseRules([{ id, limits: ['1/second'] }]).rules?.rules ?? [])
   const order = fc.uniqueArray(fc.nat({ max: 6 }))

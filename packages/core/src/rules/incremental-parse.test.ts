@@ -1,4 +1,4 @@
-/** What happens around reading a large set leaves the next one as it is by itself. */
+/** Tests that events around the parse of a large set do not affect the next one. */
 import { describe, expect, test } from 'vitest'
 import { RuleCache } from './incremental-parse.js'
 import { type ParsedRules, parseRules as parse } from './parse-rules.js'
@@ -8,7 +8,7 @@ const parseRules: typeof parse = (source, options) => parse(source, { cache, ...
 
 const NOBODY: ReadonlySet<string> = new Set()
 
-/** So many that what was read last is remembered as a whole. */
+/** Enough rules that the last set is cached as a whole. */
 const rulesOf = (name: string, more: object = {}) =>
   Array.from({ length: 600 }, (_, index) => ({
     id: `${name}-${index}`,
@@ -17,7 +17,7 @@ const rulesOf = (name: string, more: object = {}) =>
     ...more,
   }))
 
-/** So many that one call cannot meet twice as many. */
+/** Rules that every call matches; twice as many exceed the limits per call. */
 const crowdOf = (name: string) =>
   Array.from({ length: 60 }, (_, index) => ({ id: `${name}-${index}`, limits: ['9/day'] }))
 
@@ -33,7 +33,7 @@ function expectSameAsAfresh(source: object): void {
 }
 
 describe('a large set', () => {
-  test('has only the fields that are its own, however it gives them', () => {
+  test('has only its own fields, in whatever form they are given', () => {
     const rules = rulesOf('own')
     expect(parseIncrementally({ rules }).errors).toEqual([])
     const above = Object.assign(Object.create(null) as object, { rules })
@@ -46,7 +46,7 @@ describe('a large set', () => {
     }
   })
 
-  test('is what it was when it was read, though it be another whenever it is looked at', () => {
+  test('keeps the values of the first read, even if a getter changes them', () => {
     const sets = [rulesOf('once'), rulesOf('twice')]
     let reads = 0
     parseRules({
@@ -57,7 +57,7 @@ describe('a large set', () => {
     for (const rules of sets.toReversed()) expectSameAsAfresh({ rules })
   })
 
-  test('is what it was when another is read amid its reading', () => {
+  test('is unaffected by another set that is parsed during its own parse', () => {
     const [one, other] = [rulesOf('one'), rulesOf('other')]
     const changed = {
       id: 'one-0',
@@ -74,7 +74,7 @@ describe('a large set', () => {
   })
 
   test.each([{ cache }, { cache: undefined }])(
-    'is none the worse for what became of the lists before it: %o',
+    'is unaffected by changes of the lists returned before it: %o',
     (options) => {
       const spoil = ({ rules }: ParsedRules) => {
         const list = rules?.rules as unknown[]
@@ -96,7 +96,7 @@ describe('a large set', () => {
     },
   )
 
-  test('is told of as if nobody had seen it after one that threw', () => {
+  test('is parsed from scratch after one that threw', () => {
     const rules = rulesOf('thrown')
     expect(parseIncrementally({ rules }).errors).toEqual([])
     const bad = {
@@ -111,7 +111,7 @@ describe('a large set', () => {
     for (const set of sets) expectSameAsAfresh({ rules: set })
   })
 
-  test('is warned of again, though the rule that is odd stays', () => {
+  test('repeats its warnings if the rule that causes them stays', () => {
     const rules = rulesOf('warned').with(9, { ...rulesOf('odd')[9], by: ['path'] } as never)
     const compare = false
     for (const set of [rules, rules.slice(1), rules.slice(10)]) {
@@ -120,7 +120,7 @@ describe('a large set', () => {
     }
   })
 
-  test('may have holes, doubles and an id that another rule had', () => {
+  test('may have holes, duplicates and an id that another rule had', () => {
     const rules = rulesOf('held')
     const [first, second] = rules
     expect(parseIncrementally({ rules }).errors).toEqual([])

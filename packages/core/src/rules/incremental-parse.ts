@@ -1,6 +1,6 @@
 /**
- * Parses only what changed of a large set. An editor, and a node that follows a rule store, parse
- * sets again and again in which one rule of ten thousand differs.
+ * Parses only the changed rules of a large set. An editor, and a node that follows a rule store,
+ * parse sets repeatedly in which one rule of ten thousand differs.
  */
 import { MaxLimitsCache } from '../matching/max-limits-per-call.js'
 import type { Diagnostic } from './diagnostics.js'
@@ -8,36 +8,36 @@ import type { Rule } from './rule.js'
 import { type ObjectSize, isPlainObject, VALUES_MAX } from './object-tree.js'
 
 export const RULES_MAX = 10_000
-/** Parsing a smaller set whole takes about a millisecond. */
+/** A smaller set is parsed whole in about a millisecond. */
 export const LARGE_SET_MIN = 500
-/** Beyond this part of a set, reading all of it is as quick. */
+/** With a larger share of changes, parsing the whole set is as fast. */
 const CHANGED_SHARE_MAX = 1 / 8
 
-/** What is known of an object that a rule was read from without an error. */
+/** The cached result for an object that was parsed as a rule without an error. */
 export interface CachedRule {
   readonly rule: Rule
   readonly size: ObjectSize
-  /** What was said of it by itself. */
+  /** The warnings of the rule alone. */
   readonly warnings: readonly Diagnostic[]
 }
 
 interface PartialSet {
-  /** The set without the rules that stay. */
+  /** The set without the unchanged rules. */
   readonly source: object
   /**
-   * All rules, once those of `source` were read without an error; undefined where only reading the
-   * whole set tells what is wrong. `values` is what reading `source` took.
+   * Returns all rules, once those of `source` were parsed without an error; undefined if the whole
+   * set must be parsed to find the problems. `values` is the number of values in `source`.
    */
   finish(read: readonly Rule[], values: number): readonly Rule[] | undefined
 }
 
 /**
- * What earlier calls of `parseRules` read, to be passed to later ones. A rule that is the very
- * object that an earlier call found no error in is not read again, so objects must not be changed
- * in place. Only for calls that follow each other: whoever owns the rules owns one cache.
+ * The cache of earlier calls of `parseRules`, to be passed to later ones. An object in which an
+ * earlier call found no error is not parsed again, so objects must not be changed in place. Use one
+ * cache per owner of rules, for consecutive calls only.
  */
 export class RuleCache {
-  /** @internal Rules that were read from objects without an error, as long as those live. */
+  /** @internal Rules parsed from objects without an error, as long as the objects live. */
   readonly rules = new WeakMap<object, CachedRule>()
   /** @internal */
   readonly lastSet: ParsedSetCache
@@ -51,15 +51,15 @@ export class RuleCache {
 
 class ParsedSetCache {
   readonly #cachedRuleOf: (object: object) => CachedRule | undefined
-  /** A set of more rules is told of whole. */
+  /** A set of more rules is parsed whole. */
   readonly #rulesMax: number
   #sources: readonly unknown[] = []
-  /** Of `#sources`, each in its place. */
+  /** The rules of `#sources`, at the same indexes. */
   #rules: readonly Rule[] = []
   #ids = new Set<string>()
-  /** What reading all of them took. */
+  /** The number of values in all of them. */
   #values = 0
-  /** How many of them have warnings of their own. */
+  /** How many of them have warnings. */
   #warningCount = 0
 
   constructor(cachedRuleOf: (object: object) => CachedRule | undefined, rulesMax: number) {
@@ -67,7 +67,7 @@ class ParsedSetCache {
     this.#rulesMax = rulesMax
   }
 
-  /** The rules of a set that was read whole, without an error, and what each was read from. */
+  /** Stores the rules of a set that was parsed whole without an error, and the object of each. */
   store(list: readonly object[], rules: readonly Rule[]): void {
     if (list.length < LARGE_SET_MIN) return
     this.#values = 0
@@ -75,13 +75,13 @@ class ParsedSetCache {
     for (const item of list) this.count(item, 1)
     this.#ids = new Set(rules.map(({ id }) => id))
     this.#sources = list
-    // Copied: whoever asked has the other, and may do with it what they like.
+    // Copied, because the caller holds the original and may change it.
     this.#rules = [...rules]
   }
 
   /**
-   * Undefined where the set is to be read whole. Rules of which warnings are wanted are read even
-   * if they stay.
+   * Returns undefined if the set must be parsed whole. Rules whose warnings are requested are
+   * parsed even if unchanged.
    */
   partialSetOf(source: unknown, warnOf: ReadonlySet<string> | undefined): PartialSet | undefined {
     const set = largeSetOf(source)
@@ -101,9 +101,9 @@ class ParsedSetCache {
       finish: (found, values) => {
         const added = found.filter((_, index) => fresh.has(places[index] ?? -1))
         const isTaken = added.some(({ id }) => this.#ids.has(id) && !left.has(id))
-        // A field that is worked out when it is read may have read another set.
+        // A getter may have parsed another set.
         if (isTaken || found.length !== places.length || this.#sources !== before) return undefined
-        // At most: what is gone, and what is read though it stays, is counted in both.
+        // An upper bound: removed rules, and unchanged ones that are parsed again, count in both.
         if (values + this.#values > VALUES_MAX) return undefined
         for (const [index, place] of places.entries()) kept[place] = found[index]
         for (const place of gone) this.count(before[place], -1)
@@ -117,7 +117,9 @@ class ParsedSetCache {
     }
   }
 
-  /** Which rules stay, each in its new place; which places are new; and which old ones are gone. */
+  /**
+   * Returns the unchanged rules at their new indexes, the new indexes, and the removed old ones.
+   */
   private compare(list: readonly unknown[]) {
     const before = this.#sources
     const kept: (Rule | undefined)[] = []
@@ -126,7 +128,7 @@ class ParsedSetCache {
     let old = 0
     for (let now = 0; now < list.length; now++) {
       const item = list[now]
-      // One was taken out before it.
+      // A rule before it was removed.
       if (item !== before[old] && old < before.length && item === before[old + 1]) gone.push(old++)
       if (item === before[old] && old < before.length) {
         kept.push(this.#rules[old++])
@@ -134,7 +136,7 @@ class ParsedSetCache {
       }
       kept.push(undefined)
       fresh.add(now)
-      // Else it was put in before what stands here.
+      // Otherwise a rule was inserted before the one here.
       if (old < before.length && before[old] !== list[now + 1]) gone.push(old++)
     }
     while (old < before.length) gone.push(old++)
@@ -153,12 +155,12 @@ interface LargeSet {
   readonly rules: readonly unknown[]
 }
 
-/** The fields of a large set that is a map, as books are read. Each is looked at once. */
+/** Reads the fields of a large set that is a map. Each field is read once. */
 function largeSetOf(source: unknown): LargeSet | undefined {
   if (typeof source !== 'object' || source === null || !isPlainObject(source)) return undefined
   const fields: { readonly rules?: unknown } = { ...source }
   const { rules } = fields
   if (!Array.isArray(rules) || rules.length < LARGE_SET_MIN) return undefined
-  // Copied: a list may be changed in place, other than the rules in it.
+  // Copied, because a list may be changed in place, unlike the rules in it.
   return { ...fields, rules: [...(rules as readonly unknown[])] }
 }

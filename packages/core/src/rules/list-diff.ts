@@ -1,15 +1,15 @@
-/** Where two lists differ. */
+/** Finds where two lists differ. */
 
 export interface ChangedRange<Item> {
-  /** How many items both lists begin with. */
+  /** The number of equal items at the start of both lists. */
   readonly start: number
   readonly before: readonly Item[]
   readonly after: readonly Item[]
 }
 
 /**
- * Two lists without the items that both begin and end with: sets share the rules that nobody
- * touched, and mostly those are all but one of ten thousand.
+ * Returns two lists without their common start and end: sets share the objects of unchanged rules,
+ * usually all but one of ten thousand.
  */
 export function changedRange<Item>(
   before: readonly Item[],

@@ -1,6 +1,6 @@
 /**
- * Every limit of a rule with the place where it was written: its own, of tiers, overrides,
- * candidate.
+ * Lists every limit of a rule with its position in the source: its own and those of tiers,
+ * overrides and candidate.
  */
 import type { LimitSpec } from '../limit.js'
 import { fieldOf, itemsOf, type Located, locateEntry } from './reader.js'
@@ -10,13 +10,13 @@ import type { MapNode } from './tree.js'
 export interface LocatedLimit {
   readonly located: Located
   readonly limit: LimitSpec
-  /** Counts in shadow, whatever the mode of its rule. */
+  /** Whether it counts in shadow, whatever the mode of its rule. */
   readonly isCandidate: boolean
-  /** Of one caller. */
+  /** Whether it is a limit of one caller. */
   readonly isOverride: boolean
 }
 
-/** For a rule without problems: only then is there a limit for each place. */
+/** For a rule without problems: only then does each position have a limit. */
 export function locatedLimitsOf(rule: Rule, map: Located<MapNode>): readonly LocatedLimit[] {
   const { candidate } = rule
   const own = [...rule.limits, ...limitsOfTiers(rule.tiers)]
@@ -31,7 +31,9 @@ export function locatedLimitsOf(rule: Rule, map: Located<MapNode>): readonly Loc
   })
 }
 
-/** Where limits are written, read or not, in the order in which `locatedLimitsOf` has them. */
+/**
+ * Returns the positions of limits in the source, valid or not, in the order of `locatedLimitsOf`.
+ */
 export function locateLimits(map: Located<MapNode>): readonly Located[] {
   const candidate = listOf(fieldOf(map, 'candidate')).flatMap(onlyMap)
   return [
@@ -43,7 +45,7 @@ export function locateLimits(map: Located<MapNode>): readonly Located[] {
   ]
 }
 
-/** The limits that a rule, an override or a candidate has as its own. */
+/** Returns the positions of the limits that a rule, an override or a candidate lists itself. */
 export function locateListedLimits(located: Located): readonly Located[] {
   return onlyMap(located)
     .flatMap((map) => listOf(fieldOf(map, 'limits')))

@@ -1,4 +1,4 @@
-/** What is said of the matches of two rules, tried on every call of a small world. */
+/** Checks the relation of two matches against every call of a small domain. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compileRules } from '../matching/compile.js'
@@ -49,8 +49,8 @@ function meets(rule: Rule): (call: (typeof CALLS)[number]) => boolean {
   return (attributes) => matchRules(snapshot, { attributes }).length > 0
 }
 
-describe('of two rules', () => {
-  test('one covers the other only if it meets every call of it', () => {
+describe('the matches of two rules', () => {
+  test('cover one another only if every call of the inner one matches the outer one', () => {
     const missing = fc.constantFrom('none', 'p', 'q')
     fc.assert(
       fc.property(whereOf(true), whereOf(true), missing, (first, second, name) => {
@@ -58,7 +58,7 @@ describe('of two rules', () => {
         if (!isCoveredBy(inner.match, outer.match, name)) return
         const [isInner, isOuter] = [meets(inner), meets(outer)]
         for (const call of CALLS) {
-          // The other rule is asked about the same call, without the attribute.
+          // The other rule is matched with the same call, without the attribute.
           if (isInner(call)) expect(isOuter({ ...call, [name]: undefined })).toBe(true)
         }
       }),
@@ -66,19 +66,19 @@ describe('of two rules', () => {
     )
   })
 
-  test('none meets a call of the other where it is said that they never do', () => {
+  test('may meet exactly if some call matches both', () => {
     fc.assert(
       fc.property(whereOf(false), whereOf(false), (first, second) => {
         const [a, b] = [ruleOf(first), ruleOf(second)]
         const [meetsA, meetsB] = [meets(a), meets(b)]
-        // The world has a value that no rule names, so that it shows where two may meet.
+        // The domain has a value that no rule names, so that it shows where two rules may overlap.
         expect(CALLS.some((call) => meetsA(call) && meetsB(call))).toBe(mayMeet(a, b))
       }),
       { numRuns: 500 },
     )
   })
 
-  test('networks that one leaves out are those that the other has only if all of them are', () => {
+  test('are disjoint by excluded networks only if these contain all networks of the other', () => {
     const has = ruleOf({ ip: ['10.1.0.0/16'] })
     expect(mayMeet(has, ruleOf({ ip: { not: ['10.0.0.0/8'] } }))).toBe(false)
     expect(mayMeet(has, ruleOf({ ip: { not: ['10.1.0.0/24'] } }))).toBe(true)

@@ -1,10 +1,10 @@
-/** How the matches of two rules lie to each other, their paths aside. */
+/** Compares the matches of two rules, except for their paths. */
 import { type Cidr, cidrCovers, parseCidr } from '../identity/cidr.js'
 import { isExclusion, type Match, type Rule, type WhereClause } from './rule.js'
 
 /**
- * Whether one call may meet both rules. For networks only those written alike count as overlapping,
- * so this may say no where a call could meet both.
+ * Whether one call may match both rules. Networks count as overlapping only if written alike, so
+ * this may return false although a call could match both.
  */
 export function mayMeet(a: Rule, b: Rule): boolean {
   return (
@@ -37,16 +37,16 @@ function needsNothingAbsent({ by }: Rule, match: Match): boolean {
   return by.every((name) => match.where.get(name) !== null)
 }
 
-/** Whether some value of an attribute, or its absence, is what both want. */
+/** Whether some value of an attribute, or its absence, satisfies both clauses. */
 function mayBothHold(name: string, a: WhereClause, b: WhereClause): boolean {
-  // There are always values that neither leaves out, and absence is one of them.
+  // Some value is always excluded by neither; absence is one.
   if (isExclusion(a))
     return isExclusion(b) || b === null || b.some((each) => !isIn(name, each, a.not))
   if (isExclusion(b)) return mayBothHold(name, b, a)
   return a === null || b === null ? a === b : meet(a, b)
 }
 
-/** Whether an attribute that is as `ours` wants it is, for certain, as `theirs` wants it. */
+/** Whether every attribute that satisfies `ours` also satisfies `theirs`. */
 function implies(name: string, ours: WhereClause, theirs: WhereClause): boolean {
   if (!isExclusion(theirs)) {
     if (isExclusion(ours)) return false
@@ -57,21 +57,21 @@ function implies(name: string, ours: WhereClause, theirs: WhereClause): boolean 
   return !ours.some((each) => theirs.not.some((other) => mayShare(name, each, other)))
 }
 
-/** Whether a value, of `ip` all addresses of a network, is among these. */
+/** Whether a value is among these; for `ip`, whether all addresses of a network are. */
 function isIn(name: string, value: string, values: readonly string[]): boolean {
   if (name !== 'ip') return values.includes(value)
   const network = readNetwork(value)
   return values.some((other) => cidrCovers(readNetwork(other), network))
 }
 
-/** Whether two values are one, or two networks have an address in common. */
+/** Whether two values are equal, or two networks have an address in common. */
 function mayShare(name: string, a: string, b: string): boolean {
   if (name !== 'ip') return a === b
   const [one, other] = [readNetwork(a), readNetwork(b)]
   return cidrCovers(one, other) || cidrCovers(other, one)
 }
 
-/** Of a rule that was read, so that it is one. */
+/** Parses a network of a valid rule. */
 function readNetwork(text: string): Cidr {
   const cidr = parseCidr(text)
   if ('problem' in cidr) throw new RangeError(`where.ip: ${cidr.problem}`)

@@ -1,4 +1,7 @@
-/** A JavaScript value as a tree. Only what JSON could say is read: no class, no getter's magic. */
+/**
+ * Converts a JavaScript value to a tree. Only values that JSON can represent are read: no class
+ * instances.
+ */
 import {
   DEPTH_MAX,
   type MapEntry,
@@ -9,16 +12,16 @@ import {
   TreeError,
 } from './tree.js'
 
-/** An object may hold itself many times over, so its parts are counted as they are met. */
+/** An object may contain itself many times, so values are counted at every occurrence. */
 export const VALUES_MAX = 1_000_000
 
-/** What reading an object took. */
+/** The size of an object that was read. */
 export interface ObjectSize {
   readonly depth: number
   readonly values: number
 }
 
-/** An object as a map. One that was read before is looked into only where somebody asks. */
+/** A map node of an object. An object that was read before is converted only on demand. */
 export class ObjectNode implements MapNode {
   readonly kind = 'map'
   readonly at = -1
@@ -66,7 +69,9 @@ class LazyEntry implements MapEntry {
 
 const NO_ITEMS: readonly never[] = []
 
-/** Of an object that was read before without a problem, and has not changed since. */
+/**
+ * Returns the size of an object that was read before without a problem and has not changed since.
+ */
 export type SizeLookup = (object: object) => ObjectSize | undefined
 
 interface ReadBudget {
@@ -92,7 +97,7 @@ function convert(value: unknown, depth: number, budget: ReadBudget): Node {
   if (typeof value === 'number') return { kind: 'scalar', at, value }
   if (typeof value !== 'object')
     return { kind: 'foreign', at, type: `a value of type ${typeof value}` }
-  // A value that holds itself ends here too.
+  // A cyclic value ends here too.
   if (depth > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
 
   if (Array.isArray(value)) {
@@ -101,7 +106,7 @@ function convert(value: unknown, depth: number, budget: ReadBudget): Node {
     return { kind: 'list', at, items }
   }
   const size = budget.lookUpSize?.(value)
-  // Further down it might be too deep.
+  // At a greater depth it might be too deep.
   if (size !== undefined && size.depth >= depth) {
     count(size.values, budget)
     return new ObjectNode(value, size)
@@ -127,14 +132,14 @@ function convertEntries(
 ): ReadonlyMap<string, MapEntry> {
   const entries = new Map<string, MapEntry>()
   for (const [key, field] of Object.entries(object)) {
-    // `{ burst: undefined }` is how JavaScript leaves a field out.
+    // In JavaScript, `{ burst: undefined }` is an absent field.
     if (field === undefined) continue
     entries.set(key, { at: -1, key, value: convert(field, depth + 1, budget) })
   }
   return entries
 }
 
-/** Whether nothing but `Object.prototype` lies behind it: this realm's or another's, or none. */
+/** Whether its prototype is `Object.prototype`, of this realm or another, or null. */
 export function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null

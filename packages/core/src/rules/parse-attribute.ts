@@ -1,4 +1,4 @@
-/** Names of attributes and their values, wherever a rule names them. */
+/** Parses names and values of attributes, wherever a rule has them. */
 import {
   canonicalIp,
   formatAddress,
@@ -16,7 +16,9 @@ const VALUE_LENGTH_MAX = 1024
 export const ACCEPTED_VALUE = `text of 1 to ${VALUE_LENGTH_MAX} characters`
 const BY_MAX = 8
 
-/** What people write who mean one counter for all. As attributes hardly any call has them. */
+/**
+ * Words that authors write for one counter for all callers. Hardly any call has such attributes.
+ */
 const EVERYBODY_WORDS: readonly string[] = [
   '*',
   'all',
@@ -45,7 +47,7 @@ export function meansEverybody(name: string): boolean {
   return EVERYBODY_WORDS.includes(name.toLowerCase())
 }
 
-/** `at` is where the name stands, which for a key is not where its value stands. */
+/** `at` is the position of the name, which for a key differs from that of its value. */
 export function isAttributeName(located: Located, name: string, at: number): boolean {
   if (NAME.test(name)) return true
   const lower = name.toLowerCase()
@@ -66,8 +68,8 @@ export function readBy(located: Located): readonly string[] | undefined {
 }
 
 /**
- * Reads one attribute of `by`. A word for everybody that is no name gets `[]` as its suggestion:
- * its lower case would be a name that no call has, and so a rule that counts nothing.
+ * Reads one attribute of `by`. A word for all callers that is not a valid name gets the suggestion
+ * `[]`: its lower case would be a name that no call has, so the rule would count nothing.
  */
 function readCountedName(located: Located): string | undefined {
   const { node } = located
@@ -81,7 +83,7 @@ function readCountedName(located: Located): string | undefined {
   return readAttributeName(located)
 }
 
-/** What each spot is read as. One that was there before is told of. */
+/** Reads each item and reports duplicates. */
 export function readDistinct(
   locatedItems: readonly Located[],
   read: (located: Located) => string | undefined,
@@ -96,37 +98,37 @@ export function readDistinct(
   return [...values]
 }
 
-/** What an attribute is compared with. Numbers and booleans count as their decimal text. */
+/** Reads a value that an attribute is compared with. Numbers and booleans count as their text. */
 export function readAttributeValue(
   located: Located,
   accepted = ACCEPTED_VALUE,
 ): string | undefined {
   const { node } = located
   if (node.kind !== 'scalar') return reportAt(located, 'wrong-type', { accepted })
-  // An empty value is an absent one, so no call has it.
+  // An empty value means absent, so no call has it.
   if (node.value === null || node.value === '') return reportAt(located, 'bad-value', { accepted })
   if (typeof node.value !== 'string') return readDecimal(located, node)
   return readText(located, { accepted, most: VALUE_LENGTH_MAX })
 }
 
-/** The same where the value stands as the key of a map. */
+/** The same for a value that is the key of a map. */
 export function isAttributeValue(located: Located, value: string, at: number): boolean {
   const node: Node = { kind: 'scalar', at, value }
   return readAttributeValue({ ...located, node }) !== undefined
 }
 
-/** The value of an attribute of an override's caller: for `ip` an address or a network. */
+/** Reads an attribute value of an override's caller: for `ip` an address or a network. */
 export function readCallerValue(located: Located, attribute: string): string | undefined {
   const value = readAttributeValue(located)
   if (value === undefined || attribute !== 'ip') return value
   if (value.includes('/')) return readCallerNetwork(located, value)
-  // Kept as written: how IPv6 is grouped is a setting of the node, which the rules do not know.
+  // Kept as written: the IPv6 grouping is a setting of the node, unknown here.
   if (canonicalIp(value, IPV6_PREFIX_DEFAULT) !== undefined) return value
   const accepted = 'an address such as 203.0.113.7, or a network such as 203.0.113.0/24'
   return reportAt(located, 'bad-value', { accepted })
 }
 
-/** The canonical text of a network; the address alone where it is a network of one. */
+/** Reads a network as canonical text; a network of one address as that address. */
 function readCallerNetwork(located: Located, value: string): string | undefined {
   const network = parseCidr(value)
   if ('problem' in network) return reportProblemAt(located, 'bad-cidr', network.problem)
@@ -143,8 +145,8 @@ function readCallerNetwork(located: Located, value: string): string | undefined 
 }
 
 /**
- * `007`, `1e3` and 20 digits are numbers to YAML that read back as other text. Whether the text or
- * the number was meant only the writer knows.
+ * Refuses `007`, `1e3` and 20 digits: YAML reads them as numbers whose text differs, and only the
+ * author knows whether the text or the number is meant.
  */
 function readDecimal(located: Located, { value, source }: ScalarNode): string | undefined {
   const text = String(value)

@@ -16,7 +16,7 @@ const problemsOf = (fields: object) =>
 const warningsOf = (fields: object) =>
   parseRules([{ ...LEAST, ...fields }]).warnings.map(({ code, field }) => `${code} ${field}`)
 
-describe('which algorithms can be shared how', () => {
+describe('coordination supported by each algorithm', () => {
   const cases = COORDINATIONS.flatMap((coordination) =>
     ALGORITHM_NAMES.map((algorithm) => [coordination, algorithm] as const),
   )
@@ -39,7 +39,7 @@ describe('which algorithms can be shared how', () => {
   })
 })
 
-describe('fields that go with one coordination only', () => {
+describe('fields of one coordination only', () => {
   const beside = (coordination: string, allowed: string, field: string) =>
     coordination === allowed ? [] : [`coordination-conflict ${field}`]
 
@@ -56,7 +56,7 @@ describe('fields that go with one coordination only', () => {
     expect(problemsOf({ coordination, hedge: false })).toEqual([])
   })
 
-  test('left out, it is exact', () => {
+  test('coordination is exact by default', () => {
     expect(problemsOf({ maxStranded: 0.1, syncEvery: '1s' })).toEqual([
       'coordination-conflict maxStranded',
       'coordination-conflict syncEvery',
@@ -64,7 +64,7 @@ describe('fields that go with one coordination only', () => {
     expect(problemsOf({ hedge: true })).toEqual([])
   })
 
-  test('beside a coordination that is none, nothing is said of them', () => {
+  test('the fields are not reported beside an invalid coordination', () => {
     const fields = { coordination: 'gossip', maxStranded: 0.1, syncEvery: '1s', hedge: true }
     expect(problemsOf(fields)).toEqual(['unknown-value coordination'])
   })
@@ -134,7 +134,7 @@ describe('a limit too small to lease', () => {
   const small = (limit: string | object, more: object = {}) =>
     warningsOf({ coordination: 'leased', limits: [limit], ...more })
 
-  test('is warned of where the share is below two units', () => {
+  test('gives a warning if the share is below two units', () => {
     expect(small('40/minute')).toEqual([])
     expect(small('39/minute')).toEqual(['small-lease limits[0]'])
     expect(small('39/minute', { maxStranded: 0.5 })).toEqual([])
@@ -142,14 +142,14 @@ describe('a limit too small to lease', () => {
     expect(small('3/minute', { maxStranded: '50%' })).toEqual(['small-lease limits[0]'])
   })
 
-  test('is judged by what it holds, not by its rate', () => {
+  test('is judged by its capacity, not by its rate', () => {
     expect(small({ max: 1000, window: '1s', burst: 39 })).toEqual(['small-lease limits[0]'])
     expect(small({ max: 1, window: '1s', burst: 40 })).toEqual([])
     expect(small({ algorithm: 'gcra', max: 1000, window: '1s' })).toEqual(['small-lease limits[0]'])
     expect(small({ algorithm: 'gcra', max: 1000, window: '1s', burst: 40 })).toEqual([])
   })
 
-  test('would lease with the max or the share that is told', () => {
+  test('would lease with the suggested max or share', () => {
     for (let max = 1; max < 400; max++) {
       for (const maxStranded of [0.005, 0.0073, 0.01, 0.05, 0.07, 0.29]) {
         const fields = { coordination: 'leased', limits: [`${max}/minute`] }
@@ -165,14 +165,14 @@ describe('a limit too small to lease', () => {
     }
   })
 
-  test('is none where it refuses all, charges refusals, or is of one caller', () => {
+  test('gives no warning if it refuses all, charges refusals, or is of one caller', () => {
     expect(small('0/minute')).toEqual([])
     expect(small({ max: 1, window: '1s', onRefusal: 'charge' })).toEqual([])
     const overrides = [{ caller: {}, limits: ['1/minute'] }]
     expect(small('1000/minute', { overrides })).toEqual([])
   })
 
-  test('is of no interest where nothing is leased', () => {
+  test('gives no warning if the rule is not leased', () => {
     for (const coordination of ['exact', 'local', 'split']) {
       expect(warningsOf({ coordination, limits: ['1/minute'] })).toEqual([])
     }
@@ -180,7 +180,7 @@ describe('a limit too small to lease', () => {
   })
 })
 
-test('counts merged less than twice a window are warned of', () => {
+test('a syncEvery of more than half a window gives a warning', () => {
   const slow = (syncEvery: string, limit: string | object) =>
     warningsOf({ coordination: 'local', syncEvery, limits: [limit] })
   expect(slow('500ms', '10/second')).toEqual([])

@@ -1,4 +1,4 @@
-/** How nodes share the counters of a rule, and the fields that depend on it. */
+/** Parses how nodes share the counters of a rule, and the fields that depend on it. */
 import { ALGORITHM_NAMES, canCoordinate } from '../algorithms/index.js'
 import { readDuration } from './parse-limit.js'
 import { locateLimits } from './located-limits.js'
@@ -28,7 +28,7 @@ type CoordinationFields = Pick<Rule, 'coordination' | 'maxStranded' | 'syncEvery
 
 export function readCoordination(map: Located<MapNode>): CoordinationFields {
   const read = readOptional(map, 'coordination', (field) => readChoice(field, COORDINATIONS))
-  // What a coordination that is none means is not known, and so nothing is said of others by it.
+  // An invalid coordination has no known meaning, so the fields that depend on it are not checked.
   const known = map.node.entries.has('coordination') ? read : 'exact'
   if (known !== undefined) refuseUnmergeable(() => locateLimits(map), known)
   refuseBeside(map, 'maxStranded', 'leased', known)
@@ -41,7 +41,7 @@ export function readCoordination(map: Located<MapNode>): CoordinationFields {
   }
 }
 
-/** A field that any other coordination would pay no heed to. */
+/** Refuses a field that any other coordination would ignore. */
 function refuseBeside(
   map: Located<MapNode>,
   key: string,
@@ -63,7 +63,7 @@ function readMaxStranded(located: Located): number | undefined {
   const { node } = located
   const text = node.kind === 'scalar' && typeof node.value === 'string' ? node.value : ''
   const percent = PERCENTAGE.exec(text)?.[1]
-  // As text: 0.1% divided by 100 would not be the 0.001 that somebody else writes.
+  // Converted as text: 0.1% divided by 100 would differ from a literal 0.001.
   const share =
     percent === undefined ? readNumber(located, ACCEPTED_MAX_STRANDED) : Number(`${percent}e-2`)
   if (share === undefined || (share > 0 && share <= MAX_STRANDED_MAX)) return share
@@ -76,7 +76,7 @@ function readSyncEvery(located: Located): number | undefined {
   return reportAt(located, 'bad-duration', { accepted: ACCEPTED_SYNC_EVERY })
 }
 
-/** Only where every call asks the store is there an answer that could be too slow. */
+/** Only `exact` supports a hedge: with any other coordination calls do not wait for the store. */
 function readHedge(located: Located, known: Coordination | undefined): boolean | undefined {
   const hedge = readBoolean(located)
   if (hedge !== true || known === undefined || known === 'exact') return hedge
@@ -87,7 +87,10 @@ function readHedge(located: Located, known: Coordination | undefined): boolean |
   })
 }
 
-/** A split gives each node a smaller limit of the same kind, and so takes every algorithm. */
+/**
+ * Refuses an algorithm that the coordination does not support. A split gives each node a smaller
+ * limit of the same kind, so it supports every algorithm.
+ */
 export function refuseUnmergeable(
   find: () => readonly Located[],
   coordination: Coordination,

@@ -6,7 +6,7 @@ import { parseData } from './parse-data.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 
-test('YAML and JSON are read as the value they say', () => {
+test('YAML and JSON are parsed to their value', () => {
   const value = { rules: [{ id: 'a', by: [], cost: 1, tag: true, description: null }] }
   const yaml = '\ufeffrules:\n  - { id: a, by: [], cost: 1, tag: true, description: }\n'
   expect(parseData(yaml)).toEqual({ value, problems: [] })
@@ -22,13 +22,13 @@ test('__proto__ is a key like any other', () => {
   expect(parseRules(value as object).errors.map(({ field }) => field)).toContain('__proto__')
 })
 
-test('an alias stands for a copy of its own', () => {
+test('each alias is a separate copy', () => {
   const { value } = parseData('a: &a [1]\nb: *a\n') as { value: Record<string, number[]> }
   value['a']?.push(2)
   expect(value).toEqual({ a: [1, 2], b: [1] })
 })
 
-describe('what a rules file is refused for is refused here, with its place', () => {
+describe('text that is refused in a rules file is refused here, with its position', () => {
   const ten = (name: string, of: string) => `${name}: &${name} [${`${of},`.repeat(10)}]\n`
   test.each([
     ['a text that is too large', ' '.repeat(TEXT_LENGTH_MAX + 1), 'too-large'],
@@ -51,7 +51,7 @@ describe('what a rules file is refused for is refused here, with its place', () 
     expect(problems[0]?.message).toMatch(/^x\.yaml:\d+:\d+: /)
   })
 
-  test('the place is that of the second key', () => {
+  test('the position is that of the second key', () => {
     const [problem] = parseData('rules:\n  - id: a\n    id: b\n', { file: 'x.yaml' }).problems
     expect(problem?.message).toBe(
       'x.yaml:3:5: rules[0].id: key "id" is given twice. Accepted: each key once',
@@ -67,7 +67,7 @@ test.each(['007', '1e3', '12345678901234567890', '.inf', '0x10', '1.0'])(
   },
 )
 
-describe('rules read as a value have the problems of the text, without their places', () => {
+describe('rules parsed from a value have the problems of the text, without positions', () => {
   const names = readdirSync(FOLDER).filter((name) => name.endsWith('.yaml'))
   test.each(names)('%s', (name) => {
     const text = readFileSync(new URL(name, FOLDER), 'utf8')

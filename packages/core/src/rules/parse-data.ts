@@ -1,4 +1,4 @@
-/** A YAML or JSON text as a plain value, read with the same guards as rules are. */
+/** Parses YAML or JSON text into a plain value, with the same guards as for rules. */
 import { readDocument } from './document.js'
 import { type Diagnostics, createDiagnostics, type Problem } from './diagnostics.js'
 import { reportAt, DOCUMENT, itemsOf, readAnyMap, type Located, locateEntry } from './reader.js'
@@ -9,19 +9,19 @@ interface ParseDataOptions {
 }
 
 export interface ParsedData {
-  /** What JSON could say; undefined if there are problems. */
+  /** A JSON value; undefined if there are problems. */
   readonly value?: unknown
   readonly problems: readonly Problem[]
 }
 
 /**
- * Never throws. Objects made of it are ordinary ones in which `__proto__` is a key like any other.
+ * Never throws. The result has ordinary objects, in which `__proto__` is a key like any other.
  *
- * A number whose text is not how it is written again (`007`, `1e3`, 20 digits) is refused: in
- * rules it may stand for text, and as a value nobody could tell.
+ * A number that would be written back differently (`007`, `1e3`, 20 digits) is refused: in rules it
+ * may be meant as text, and a plain value could not keep the difference.
  */
 export function parseData(text: string, { file }: ParseDataOptions = {}): ParsedData {
-  // Editors of one system begin a file with a mark that is no part of the first line.
+  // Skips a byte order mark, which some editors on Windows write.
   const withoutMark = text.replace(/^\ufeff/, '')
   const diagnostics = createDiagnostics({ file, strict: false, text: withoutMark })
   const value = dataOf(withoutMark, diagnostics)

@@ -1,4 +1,4 @@
-/** Limits: the short form `10/second`, and the long one with every field. */
+/** Parses limits: the short form `10/second`, and the long form with every field. */
 import { parseDuration } from '../text/duration.js'
 import { ALGORITHM_NAMES } from '../algorithms/index.js'
 import { MAX_UNITS } from '../numbers.js'
@@ -48,7 +48,7 @@ const UNITS: ReadonlyMap<string, string> = new Map([
   ['day', '1d'],
 ])
 
-/** A list of limits that may be empty, which is no limit: in a tier or an override. */
+/** Reads the limits of a tier or an override; an empty list means no limit. */
 export function readLimits(located: Located): readonly LimitSpec[] | undefined {
   const list = readList(located, { items: 'limits', most: LIMITS_MAX })
   if (list === undefined) return undefined
@@ -59,7 +59,7 @@ export function readLimits(located: Located): readonly LimitSpec[] | undefined {
     if (limit === undefined) continue
     const name = limit.name ?? defaultLimitName(limit.algorithm, limit.windowMs)
     const why = fieldByName.get(name)
-    // The name is part of the counter's key: two limits of one name would count each other's calls.
+    // The name is part of the counter's key: two limits of one name would share a counter.
     if (why !== undefined) {
       const accepted = 'a name of its own for each limit of a rule'
       reportAt(item, 'duplicate-limit-name', { found: quote(name), why, accepted })
@@ -70,7 +70,7 @@ export function readLimits(located: Located): readonly LimitSpec[] | undefined {
   return limits
 }
 
-/** The limits of a rule itself, which without one would be no rule. */
+/** Reads the limits of a rule itself, which needs at least one. */
 export function readNonEmptyLimits(located: Located): readonly LimitSpec[] | undefined {
   if (located.node.kind === 'list' && located.node.items.length === 0) {
     return reportAt(located, 'empty', { accepted: 'one or more limits; mode: off for no limit' })
@@ -122,7 +122,7 @@ function readLongForm(located: Located): LimitSpec | undefined {
     max !== undefined &&
     windowMs !== undefined &&
     (algorithm !== undefined || !map.node.entries.has('algorithm'))
-  // A number that is not known yet cannot be judged beside the others.
+  // An invalid number cannot be checked against the others.
   return isRead && isComputable(map, spec) ? withoutAbsent(spec) : undefined
 }
 
@@ -130,13 +130,13 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
   const problem = findLimitProblem(spec)
   if (problem === undefined) return true
   const { code, found, accepted } = problem
-  // A default may be what is wrong, and then there is no such field to point at.
+  // The problem may be in a default, and then the source has no such field.
   const place = fieldOf(map, problem.field) ?? map
   reportAt(place, code, { field: fieldName(map, problem.field), found, accepted })
   return false
 }
 
-/** Fields left out stay out, so that equal limits are equal however they were written. */
+/** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
   const { name, burst, queue, maxWaitMs, waitMs, onRefusal } = spec
   return {

@@ -1,4 +1,4 @@
-/** Which calls a rule is for: their method, their path, their attributes. */
+/** Parses the match of a rule: method, path and attributes. */
 import { parseCidr } from '../identity/cidr.js'
 import { type PathPattern, parsePattern } from '../path.js'
 import {
@@ -28,9 +28,7 @@ const METHOD_LENGTH_MAX = 32
 const WHERE_MAX = 16
 const WHERE_VALUES_MAX = 1000
 
-/**
- * A token of HTTP without small letters: methods are told apart by case, and all in use have none.
- */
+/** An HTTP token in upper case: methods are case-sensitive, and all in use are upper case. */
 const METHOD = /^[A-Z0-9!#$%&'*+.^_`|~-]+$/
 const ACCEPTED_METHOD = 'a method in capital letters, such as GET'
 
@@ -81,7 +79,7 @@ function readWhere(located: Located): Match['where'] | undefined {
     const field = locateEntry(map, entry)
     const { at, key } = entry
     if (key === 'method' || key === 'path') {
-      // Compared as plain text they would miss what patterns and their rules of case mean.
+      // Compared as plain text, they would ignore patterns and case folding.
       const accepted = `match.${key}`
       reportAt(field, 'reserved-attribute', { at, found: `"${key}"`, accepted })
     } else if (isAttributeName(field, key, at)) {
@@ -93,7 +91,7 @@ function readWhere(located: Located): Match['where'] | undefined {
 }
 
 type ReadOne = (located: Located) => string | undefined
-/** `accepted` is what a value may be. */
+/** `accepted` describes the accepted values, for messages. */
 type ReadValue = (located: Located, accepted: string) => string | undefined
 
 const ACCEPTED_CLAUSE = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
@@ -115,7 +113,7 @@ function readCondition(located: Located, read: ReadValue): WhereClause | undefin
   return not === undefined ? undefined : { not }
 }
 
-/** One value, or a list of some. */
+/** Reads one value or a list of values. */
 function readValues(
   located: Located,
   read: ReadOne,
@@ -128,7 +126,7 @@ function readValues(
   return readDistinct(itemsOf(list), read)
 }
 
-/** The canonical text of a network, so that two spellings of one are found to be the same. */
+/** Reads a network as canonical text, so that two spellings of one are equal. */
 function readNetwork(located: Located, accepted: string): string | undefined {
   const text = readAttributeValue(located, accepted)
   if (text === undefined) return undefined

@@ -21,7 +21,7 @@ const messagesOf = (source: object, more: object = {}) =>
   parseOverride(ruleOf(more), source).errors.map(({ message }) => message)
 
 describe('one override', () => {
-  test('is read as it would be in its rule', () => {
+  test('is parsed as in its rule', () => {
     const source = {
       caller: { user: 17 },
       limits: ['100/second', { max: 5, window: '1h', name: 'hourly' }],
@@ -63,7 +63,7 @@ describe('one override', () => {
     expect(messagesOf(source)).toContain(message)
   })
 
-  test('that leaves no room for the cost of its rule is refused, each time', () => {
+  test('below the cost of its rule is refused, each time', () => {
     const rule = ruleOf({ cost: 8 })
     const small = { caller: { user: 'a' }, limits: ['9/second', '5/minute'] }
     for (let i = 0; i < 2; i++) {
@@ -74,7 +74,7 @@ describe('one override', () => {
     expect(parseOverride(rule, { caller: { user: 'a' }, limits: ['8/second'] }).errors).toEqual([])
   })
 
-  test('with an algorithm that its rule cannot share is refused, each time', () => {
+  test('with an algorithm that does not support the coordination is refused, each time', () => {
     const queue = { algorithm: 'leaky-bucket', max: 5, window: '1s' }
     const source = { caller: { user: 'a' }, limits: ['9/second', queue] }
     for (const coordination of ['leased', 'local']) {
@@ -90,13 +90,13 @@ describe('one override', () => {
     }
   })
 
-  test('that holds itself is refused', () => {
+  test('with a cyclic object is refused', () => {
     const circle: { caller: object; limits: unknown[] } = { caller: { user: 'a' }, limits: [] }
     circle.limits.push(circle)
     expect(messagesOf(circle)[0]).toMatch(/nested too deeply/)
   })
 
-  test('with the limits of another has the very same list', () => {
+  test('with the limits of another shares the same list object', () => {
     const rule = ruleOf()
     const read = (user: string, max: number) =>
       parseOverride(rule, { caller: { user }, limits: [{ max, window: '1s' }] }).override?.limits
@@ -127,7 +127,7 @@ describe('one override', () => {
     { requiredKeys: [] },
   )
 
-  test('has the problems that it would have in its rule', () => {
+  test('has the same problems as in its rule', () => {
     const shapes = fc.record({
       by: fc.constantFrom(['user'], ['ip'], ['user', 'ip']),
       cost: fc.constantFrom(1, 5, 50),
@@ -139,7 +139,7 @@ describe('one override', () => {
         const { override, errors } = parseOverride(ruleOf(more), each)
         const whole = parseRules([ruleSource({ ...more, overrides: [each] })])
         const plain = (text: string) => text.replace(/overrides\[0\](\.|(?=:))/g, inItself)
-        // In a rule the cost is looked at last; by itself an override tells of it beside the rest.
+        // In a rule the cost is checked last; for a single override it is reported with the rest.
         const isLast = whole.errors.every(({ code }) => code === 'cost-above-limit')
         const reported = errors.filter(({ code }) => isLast || code !== 'cost-above-limit')
         expect(reported.map(({ message }) => message)).toEqual(
@@ -152,7 +152,7 @@ describe('one override', () => {
   })
 })
 
-/** `overrides[0].until` is `until`, and `overrides[0]` the whole. */
+/** Maps `overrides[0].until` to `until`, and `overrides[0]` to the whole override. */
 function inItself(_: string, dot: string): string {
   return dot === '.' ? '' : 'rule'
 }

@@ -1,4 +1,4 @@
-/** One override by itself, as it is kept apart from its rule. */
+/** Parses a standalone override. */
 import type { LimitSpec } from '../limit.js'
 import { checkShareOf } from './check-share.js'
 import { refuseUnmergeable } from './parse-coordination.js'
@@ -45,7 +45,7 @@ function readSource(rule: Rule, source: object, diagnostics: Diagnostics): Overr
 
 const LISTS_MAX = 1000
 
-/** Limits that were read without a problem for a rule: many callers have the same few lists. */
+/** Limits parsed for a rule without a problem: many callers share the same few lists. */
 const listsByRule = new WeakMap<Rule, Map<string, readonly LimitSpec[]>>()
 
 function readSharedLimits(
@@ -81,7 +81,7 @@ function checkLimits(
   }
 }
 
-/** The same for nodes that say the same. What no text can be is never read without a problem. */
+/** Returns equal text for equal nodes. Values that text cannot have always cause a problem. */
 function textOf(node: Node): string {
   switch (node.kind) {
     case 'scalar':

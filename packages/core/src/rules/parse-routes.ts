@@ -1,4 +1,7 @@
-/** The patterns that give a call its `route`: `GET /v1/orders/:id`, or a path for every method. */
+/**
+ * Parses the patterns that give a call its `route`: `GET /v1/orders/:id`, or a path for every
+ * method.
+ */
 import { readMethod, readPath } from './parse-match.js'
 import { reportAt, itemsOf, readList, readText, type Located } from './reader.js'
 import { patternShape } from './pattern-shape.js'
@@ -14,7 +17,7 @@ export function readRoutes(located: Located, isStrict: boolean): readonly string
   for (const item of itemsOf(list)) {
     const route = readRoute(item, isStrict)
     if (route === undefined) continue
-    // Only one of the two could ever be the route of a call.
+    // Only one of the two could ever match a call.
     const why = fieldByShape.get(route.shape)
     if (why !== undefined) reportAt(item, 'duplicate-route', { why, accepted: 'each route once' })
     else fieldByShape.set(route.shape, item.field)

@@ -1,4 +1,4 @@
-/** One rule: its fields, and what they must be beside each other. */
+/** Parses one rule: its fields and the constraints between them. */
 import { algorithms } from '../algorithms/index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
@@ -30,7 +30,7 @@ const ACCEPTED_ID = '1 to 64 of a-z, 0-9 and "-", such as orders-per-user'
 const DESCRIPTION_LENGTH_MAX = 1000
 const COST_MAX = 1_000_000
 const ACCEPTED_COST = `a whole number from 0 to ${COST_MAX}, or { attribute: name }`
-/** A generous fallback is for an outage. Ten times the limit is hardly one any more. */
+/** The largest factor of a local fallback; more than ten times the limit is hardly a limit. */
 const FACTOR_MAX = 10
 const ACCEPTED_FACTOR = `a number above 0, up to ${FACTOR_MAX}`
 const DEADLINE_MS_MIN = 1
@@ -61,14 +61,15 @@ const FIELDS: readonly string[] = [
   'tag',
 ]
 
-/** A rule with the place where it was written. */
+/** A rule with its position in the source. */
 export interface LocatedRule {
   readonly rule: Rule
   readonly map: Located<MapNode>
 }
 
 /**
- * Undefined only where there is no rule at all: a bad field is told of, and read as its default.
+ * Returns undefined only if there is no rule at all: an invalid field is reported and read as its
+ * default.
  */
 export function readRule(located: Located): LocatedRule | undefined {
   const scoped = scopeToRule(located)
@@ -102,7 +103,7 @@ export function readRule(located: Located): LocatedRule | undefined {
   return { rule, map }
 }
 
-/** From here on messages name the rule by its id, where it has a good one, and not by its place. */
+/** Makes later messages name the rule by its id, if it is valid, instead of its position. */
 function scopeToRule(located: Located): Located {
   const { node } = located
   const id = node.kind === 'map' ? node.entries.get('id')?.value : undefined
@@ -165,7 +166,8 @@ function readDeadline(located: Located): number | undefined {
 }
 
 /**
- * A call costs at least 1, times this. For a rule without problems: only then are its limits known.
+ * Checks that limits allow the cost of one call, at least 1 times the factor. For a rule without
+ * problems: only then are its limits known.
  */
 export function checkCost({ rule, map }: LocatedRule): void {
   if (typeof rule.cost !== 'number' || rule.cost <= 1) return
@@ -177,7 +179,7 @@ export function checkCostOf(limit: LimitSpec, cost: Cost, located: Located): voi
   if (typeof cost !== 'number' || cost <= 1) return
   const { capacity } = defineLimit(limit)
   const most = capacity + algorithms[limit.algorithm].unitsBeyondCapacity
-  // A limit of 0 is there to refuse all.
+  // A limit of 0 refuses all calls on purpose.
   if (capacity === 0 || cost <= most) return
   reportAt(located, 'cost-above-limit', {
     found: `cost ${cost}`,
@@ -186,7 +188,10 @@ export function checkCostOf(limit: LimitSpec, cost: Cost, located: Located): voi
   })
 }
 
-/** A rule counts only calls that have every attribute of `by`. */
+/**
+ * Reports a rule that requires an attribute of `by` to be absent: it counts only calls that have
+ * it.
+ */
 function checkPresence({ by, match }: Rule, map: Located<MapNode>): void {
   for (const attribute of by) {
     if (match.where.get(attribute) !== null) continue

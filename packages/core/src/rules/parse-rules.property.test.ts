@@ -13,7 +13,7 @@ const TEXTS = ['', 'valid/'].flatMap((folder) =>
 
 const RUNS = 500
 
-/** Every problem says what it must, on one line, whatever was parsed. */
+/** Checks that every problem is complete and on one line. */
 function checkProblems(source: string | object): void {
   const { rules, errors, warnings } = parseRules(source, { file: 'x.yaml' })
   expect(rules === undefined).toBe(errors.length > 0)
@@ -63,9 +63,7 @@ const value = fc.oneof(
   fc.string(),
   fc.double({ noNaN: true, noDefaultInfinity: true }),
 )
-/**
- * JSON with the words of rules in it, so that it is refused for what it says and not for its keys.
- */
+/** JSON with the field names of rules, so that its values are checked and not only its keys. */
 const { document } = fc.letrec<{ node: unknown; document: object }>((tie) => ({
   node: fc.oneof(
     { maxDepth: 5 },
@@ -76,7 +74,7 @@ const { document } = fc.letrec<{ node: unknown; document: object }>((tie) => ({
   document: fc.array(fc.dictionary(name, tie('node'), { maxKeys: 8 }), { maxLength: 3 }),
 }))
 
-describe('parseRules never throws, and never leaves a problem half said', () => {
+describe('parseRules never throws, and reports complete problems', () => {
   test('on any text', () => {
     const unit = fc.nat(0xffff).map((code) => String.fromCharCode(code))
     fc.assert(fc.property(fc.string({ unit, maxLength: 100 }), checkProblems))
@@ -87,7 +85,7 @@ describe('parseRules never throws, and never leaves a problem half said', () => 
     fc.assert(fc.property(text, checkProblems), { numRuns: RUNS })
   })
 
-  test('on good and bad rules with a piece put in or cut out', () => {
+  test('on valid and invalid rules with a piece inserted or removed', () => {
     const edit = fc.record({
       text: fc.constantFrom(...TEXTS),
       at: fc.double({ min: 0, max: 1, noNaN: true }),
@@ -106,12 +104,12 @@ describe('parseRules never throws, and never leaves a problem half said', () => 
     fc.assert(fc.property(json, (any) => checkProblems(any as object)))
   })
 
-  test('on JSON with the words of rules', () => {
+  test('on JSON with the field names of rules', () => {
     fc.assert(fc.property(document, checkProblems), { numRuns: RUNS })
   })
 })
 
-test('text and objects that say the same have the same problems', () => {
+test('text and equal objects have the same problems', () => {
   const messages = (source: string | object) => {
     const { rules, errors, warnings } = parseRules(source)
     const problems = [...errors, ...warnings].map(

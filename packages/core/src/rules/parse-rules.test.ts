@@ -21,7 +21,7 @@ function messagesOf(source: string | object, file?: string): readonly string[] {
 }
 
 describe('a rule set', () => {
-  test('has its defaults filled in', () => {
+  test('gets its defaults', () => {
     expect(parseRules('rules: [{ id: one, limits: [10/second] }]').rules).toEqual({
       routes: [],
       strictPaths: false,
@@ -50,7 +50,7 @@ describe('a rule set', () => {
     })
   })
 
-  test('may be a list of rules alone, as text and as objects', () => {
+  test('may be a plain list of rules, as text and as objects', () => {
     const rules = [{ id: 'one', limits: ['10/second'] }]
     const expected = parseRules({ rules }).rules
     expect(expected?.rules).toHaveLength(1)
@@ -59,7 +59,7 @@ describe('a rule set', () => {
     expect(parseRules('- { id: one, limits: [10/second] }').rules).toEqual(expected)
   })
 
-  test('is empty only if it says so: a file cut off to nothing must not lift all limits', () => {
+  test('is empty only if written so: a truncated file must not lift all limits', () => {
     expect(parseRules('rules: []').rules?.rules).toEqual([])
     expect(parseRules([]).rules?.rules).toEqual([])
     for (const source of ['', '# nothing\n', 'null', 'rules:', 'routes: []', '{}']) {
@@ -177,11 +177,11 @@ describe('the fields of a rule', () => {
     ])
   })
 
-  test('a field that is undefined is a field left out', () => {
+  test('an undefined field is an absent field', () => {
     expect(oneRule({ by: undefined, cost: undefined })).toEqual(oneRule({}))
   })
 
-  test('an attribute may be called like a part of every object', () => {
+  test('an attribute may have the name of an Object.prototype member', () => {
     const { match } = oneRule({ match: { where: { constructor: 'x' } } })
     expect(match.where.get('constructor')).toEqual(['x'])
   })
@@ -198,7 +198,7 @@ describe('the fields of a rule', () => {
 })
 
 describe('a message', () => {
-  test('names file, line, column, rule, field, what was found and what is meant', () => {
+  test('names file, line, column, rule, field, the value found and the suggestion', () => {
     const text = 'rules:\n  - id: orders\n    limits: [{ max: 1, windw: 1s, window: 1s }]\n'
     expect(parseRules(text, { file: 'rules.yaml' }).errors).toEqual([
       {
@@ -218,7 +218,7 @@ describe('a message', () => {
     ])
   })
 
-  test('leaves out the place that objects do not have', () => {
+  test('omits the position for objects', () => {
     expect(messagesOf([{ id: 'one', limits: [] }])).toEqual([
       'rule "one": limits: found an empty list. Accepted: one or more limits; mode: off for no limit',
     ])
@@ -227,7 +227,7 @@ describe('a message', () => {
     ])
   })
 
-  test('counts lines alike with either line ending and with a byte order mark', () => {
+  test('counts lines the same with either line ending and with a byte order mark', () => {
     const text = 'rules:\n  - id: one\n    limits: [1/second]\n    mode: of\n'
     const [unix, windows, marked] = [text, text.replaceAll('\n', '\r\n'), `\ufeff${text}`].map(
       (source) => messagesOf(source),
@@ -237,7 +237,7 @@ describe('a message', () => {
     expect(marked).toEqual(unix)
   })
 
-  test('shows at most 64 characters of what was found, none of them able to forge a line', () => {
+  test('shows at most 64 characters of the value, escaped so that it cannot forge a line', () => {
     const id = `a\r\n\u001b[2J\u202e\u2028\ud800"\\${'x'.repeat(1000)}`
     const [error] = parseRules([{ id, limits: ['1/second'] }]).errors
     expect(error?.found).toHaveLength(64)
@@ -253,7 +253,7 @@ describe('a message', () => {
     )
   })
 
-  test('of every warning at once, strict or not', () => {
+  test('is given for every warning at once, strict or not', () => {
     const log = { algorithm: 'sliding-window-log', max: 5000, window: '1h' }
     const rules = [{ id: 'one', by: ['user', 'path'], limits: [log] }]
     const codes = ['by-path', 'large-log', 'dodged-rule']
@@ -261,14 +261,14 @@ describe('a message', () => {
     expect(parseRules(rules, { strict: true }).errors.map(({ code }) => code)).toEqual(codes)
   })
 
-  test('of every problem at once, in the order of the text', () => {
+  test('is given for every problem at once, in the order of the text', () => {
     const text = 'rules:\n  - limits: [x]\n    id: A\n  - id: b\nroutes: 1\n'
     const places = parseRules(text).errors.map(({ line, code }) => `${line} ${code}`)
     expect(places).toEqual(['2 bad-limit', '3 bad-id', '4 missing-field', '5 wrong-type'])
   })
 })
 
-test('rules do not reach the prototype of objects', () => {
+test('rules cannot pollute Object.prototype', () => {
   const json = '{"__proto__":{"rules":[]},"constructor":{"prototype":{"polluted":1}}}'
   for (const source of [json, JSON.parse(json) as object, `<<: ${json}`]) {
     expect(

@@ -1,4 +1,4 @@
-/** Rules from text or from objects: checked as a whole, with every problem told of at once. */
+/** Parses rules from text or objects: checks the whole set and reports every problem at once. */
 import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-per-call.js'
 import { checkShares } from './check-share.js'
 import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
@@ -34,28 +34,28 @@ import { warnOfSet } from './set-warnings.js'
 interface ParseOptions extends AttributeOrigins {
   /** Named in messages. */
   readonly file?: string | undefined
-  /** Warnings are errors. */
+  /** Treats warnings as errors. */
   readonly strict?: boolean | undefined
   /**
-   * What earlier calls read: of 10,000 rules only one that changed is parsed. Not for objects that
-   * may have been changed in place. @default none: everything is parsed
+   * The results of earlier calls: of 10,000 rules only a changed one is parsed. Not for objects
+   * that may have been changed in place. @default none: everything is parsed
    */
   readonly cache?: RuleCache | undefined
   /**
-   * Whether rules are compared with each other for what is probably not meant, which takes longer
-   * than all else where one of 10,000 changed. @default true
+   * Whether rules are compared with each other for likely mistakes, which takes longer than
+   * everything else if one of 10,000 changed. @default true
    */
   readonly compare?: boolean | undefined
   /**
-   * Ids of the rules whose warnings are wanted: only they are compared with all others, and no
-   * others' are told. @default all
+   * Ids of the rules whose warnings are requested: only these are compared with all others, and
+   * only their warnings are reported. @default all
    */
   readonly warnOf?: ReadonlySet<string> | undefined
 }
 
-/** Plain data: it can be sent from one thread to another. */
+/** Plain data, so that it can be sent between threads. */
 export interface ParsedRules {
-  /** Undefined if there are errors: a set is taken whole or not at all. */
+  /** Undefined if there are errors: a set is accepted whole or not at all. */
   readonly rules: RuleSet | undefined
   readonly errors: readonly Problem[]
   readonly warnings: readonly Problem[]
@@ -67,7 +67,7 @@ export interface ParsedRules {
  */
 export function parseRules(source: string | object, options: ParseOptions = {}): ParsedRules {
   if (typeof source === 'string') {
-    // Editors of one system begin a file with a mark that is no part of the first line.
+    // Skips a byte order mark, which some editors on Windows write.
     const text = source.replace(/^\ufeff/, '')
     return parseTree(readDocument(text), { ...options, cache: undefined }, { text })
   }
@@ -97,7 +97,10 @@ function objectOf({ map: { node } }: LocatedRule): object | [] {
   return node instanceof ObjectNode ? node.object : []
 }
 
-/** Of a set that differs little from the last, what differs; undefined where all has to be read. */
+/**
+ * Parses only the changes of a set that differs little from the last; undefined if all must be
+ * parsed.
+ */
 function parseChange(
   source: object,
   options: ParseOptions,
@@ -120,7 +123,7 @@ function parseChange(
   return isWhole ? parsed : undefined
 }
 
-/** All rules of the set, given those that were read without an error. */
+/** Returns all rules of the set, given those that were parsed without an error. */
 type ResolveRules = (read: readonly LocatedRule[]) => readonly Rule[] | undefined
 
 function parseTree(
@@ -212,7 +215,7 @@ function readRuleList(located: Located, parsing: Parsing): readonly LocatedRule[
   return rules
 }
 
-/** A rule that was read before. */
+/** Returns a rule that was parsed before. */
 function readCached(
   { node, report }: Located,
   cache: RuleCache | undefined,
@@ -226,7 +229,7 @@ function readCached(
   return { rule: before.rule, map: locateRule<MapNode>(node, before.rule.id, report) }
 }
 
-/** A rule with all that can be said of it by itself. */
+/** Parses a rule and reports all problems of the rule alone. */
 function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRule | undefined {
   const { node, field } = item
   const before = errorCount()
@@ -241,7 +244,7 @@ function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRul
   if (errorCount() === before) checkShares(placed)
   if (errorCount() === before) warnOfRule(placed)
   if (cache !== undefined && errorCount() === before && node instanceof ObjectNode) {
-    // A copy: what is said of it beside others comes later, and is of that set alone.
+    // A copy: problems with other rules are added later, and belong to that set only.
     cache.rules.set(node.object, { rule: placed.rule, size: node.size, warnings: [...reported] })
   }
   return placed
@@ -250,7 +253,7 @@ function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRul
 function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   const { routes, strictPaths } = placed
   const { cache, compare, warnOf, resolveRules = rulesOf } = parsing
-  // A rule that could not be read may be the very one that another seems to lack.
+  // A rule that could not be parsed may be the one that another seems to lack.
   if (parsing.errorCount() > 0) return undefined
   const rules = resolveRules(placed.rules)
   if (rules === undefined) return undefined
@@ -258,7 +261,7 @@ function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   if (compare) {
     const selected = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
     warnOfSet(rules, selected, strictPaths)
-    // Of each rule by itself, but not remembered with it: another node may know other headers.
+    // A check of each rule alone, but not cached with it: another node may have other headers.
     for (const each of selected) warnOfFreeCost(each, parsing.origins)
   }
   const isLarge = cache !== undefined && rules.length >= LARGE_SET_MIN

@@ -1,4 +1,4 @@
-/** An instant as a person writes it: a date, a time and the zone without which it is no instant. */
+/** Parses an instant: a date, a time and a time zone, which is required. */
 import { reportAt, readText, type Located } from './reader.js'
 
 const SHAPE =
@@ -22,7 +22,7 @@ function parseTime(text: string): number | undefined {
   const isTime = hour < 24 && minute < 60 && second < 60 && zoneHour < 24 && zoneMinute < 60
   if (!isTime || year < 1970) return undefined
   const date = new Date(Date.UTC(year, month - 1, day))
-  // 30 February would be read as 2 March.
+  // Refuses 30 February, which `Date` would read as 2 March.
   if (date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return undefined
   const milliseconds = Number((shape[7] ?? '').padEnd(3, '0'))
   const local = date.getTime() + ((hour * 60 + minute) * 60 + second) * 1000 + milliseconds

@@ -1,4 +1,4 @@
-/** Other limits than a rule's own: by tier, for one caller, or tried in shadow. */
+/** Parses the variants of a rule's limits: tiers, overrides and the candidate. */
 import type { LimitSpec } from '../limit.js'
 import { isAttributeName, isAttributeValue, readCallerValue } from './parse-attribute.js'
 import { readLimits, readNonEmptyLimits } from './parse-limit.js'
@@ -27,7 +27,7 @@ export function readTiers(located: Located): Tiers | undefined {
   const map = readAnyMap(located, ACCEPTED_TIERS)
   if (map === undefined) return undefined
   const [entry, ...others] = map.node.entries.values()
-  // With two, a call could have two tiers and no reason to prefer one.
+  // With two attributes, a call could have two tiers without an order between them.
   if (entry === undefined || others.length > 0) {
     const found = `${map.node.entries.size} attributes`
     return reportAt(located, 'bad-tiers', { found, accepted: ACCEPTED_TIERS })
@@ -59,7 +59,7 @@ export function readCandidate(located: Located): Candidate | undefined {
   }
 }
 
-/** `by` is undefined where it could not be read: then any caller will do. */
+/** `by` is undefined if it is invalid; then any caller is accepted. */
 export function readOverrides(
   located: Located,
   by: readonly string[] | undefined,
@@ -135,6 +135,6 @@ function readCaller(
     const field = fieldName(map, attribute)
     reportAt(map, 'bad-caller', { field, found: quote(attribute), why: 'is missing', accepted })
   }
-  // One that lacks a value names no caller, and must not be compared with those that do.
+  // An override that lacks a value names no caller, and is not compared with the others.
   return by === undefined || caller.size === by.length ? caller : undefined
 }

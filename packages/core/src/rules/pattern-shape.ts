@@ -1,4 +1,4 @@
-/** What a path pattern matches, as a text to compare: parameters count by their place alone. */
+/** Converts a path pattern to a text for comparison: parameters count only by position. */
 import { foldPath, type PathPattern } from '../path.js'
 
 /** Two patterns with one shape match the same paths. */
@@ -9,12 +9,12 @@ export function patternShape(pattern: PathPattern, isStrict: boolean): string {
 }
 
 /**
- * The shapes of this pattern and of every `/*` above it: what they match is all that it matches.
+ * Returns the shapes of this pattern and of every `/*` above it: each matches all that it matches.
  */
 export function coveringShapes(pattern: PathPattern, isStrict: boolean): readonly string[] {
   const { segments } = pattern
   const last = segments.at(-1)
-  // A trailing slash is no segment that a `*` would match.
+  // A trailing slash is not a segment that `*` matches.
   const hasTrailingSlash = last !== undefined && 'literal' in last && last.literal === ''
   const depth = hasTrailingSlash && !pattern.wildcard ? segments.length - 1 : segments.length
   const above = Array.from({ length: depth }, (_, length) =>

@@ -1,14 +1,15 @@
-/**
- * Reading one place of the tree after the other: each is what is asked for, or a problem is told.
- */
+/** Reads nodes of the tree: each has the requested type, or a problem is reported. */
 import type { Diagnostic, ProblemCode, ReportDiagnostic } from './diagnostics.js'
 import { show } from '../errors.js'
 import { describe, type MapEntry, type ListNode, type MapNode, type Node, quote } from './tree.js'
 
-/** A node, what it is called in messages, and whom to tell of problems. */
+/** A node, its name in messages, and the function that reports its problems. */
 export interface Located<T extends Node = Node> {
   readonly node: T
-  /** `limits[0].window`; `document` or `rule` for the whole, whose fields go by their own name. */
+  /**
+   * `limits[0].window`; `document` or `rule` for the whole, whose fields are named without a
+   * prefix.
+   */
   readonly field: string
   readonly report: ReportDiagnostic
 }
@@ -16,7 +17,7 @@ export interface Located<T extends Node = Node> {
 export const DOCUMENT = 'document'
 export const RULE = 'rule'
 
-/** How a reader complains of a spot: what it found is the node unless it says otherwise. */
+/** The details of a reported problem; the found value is the node by default. */
 type DiagnosticDetails = Pick<Diagnostic, 'accepted'> &
   Partial<Pick<Diagnostic, 'at' | 'field' | 'found' | 'why' | 'suggestion' | 'near'>>
 
@@ -30,7 +31,7 @@ export function reportAt(
 }
 
 export function fieldName(located: Located, key: string): string {
-  // A key that is no name could forge the rest of the message.
+  // A key that is not a plain name could forge the rest of the message.
   const name = /^[\w.-]{1,64}$/.test(key) ? key : quote(key)
   return located.field === DOCUMENT || located.field === RULE ? name : `${located.field}.${name}`
 }
@@ -49,7 +50,7 @@ export function itemsOf(list: Located<ListNode>): readonly Located[] {
   return list.node.items.map((node, index) => ({ node, field: `${field}[${index}]`, report }))
 }
 
-/** A map with any keys: those that are no text or come twice are told of. */
+/** Reads a map with any keys; reports keys that are not text or are repeated. */
 export function readAnyMap(located: Located, accepted: string): Located<MapNode> | undefined {
   const { node, field, report } = located
   if (node.kind !== 'map') return reportAt(located, 'wrong-type', { accepted })
@@ -73,7 +74,7 @@ export function readAnyMap(located: Located, accepted: string): Located<MapNode>
   return map
 }
 
-/** A map with these keys and no others. */
+/** Reads a map with these keys and no others. */
 export function readMap(located: Located, keys: readonly string[]): Located<MapNode> | undefined {
   const map = readAnyMap(located, `a map with ${keys.join(', ')}`)
   if (map === undefined) return undefined
@@ -91,7 +92,7 @@ export function readMap(located: Located, keys: readonly string[]): Located<MapN
 }
 
 interface ListBounds {
-  /** What the items are, in the plural: `limits`. */
+  /** The name of the items, in the plural: `limits`. */
   readonly items: string
   readonly most: number
 }
@@ -107,14 +108,14 @@ export function readList(
   return { node, field, report }
 }
 
-/** Whether there are not too many; told of if there are. */
+/** Returns whether the count is within the bound, and reports a problem if not. */
 export function isWithin(located: Located, count: number, { items, most }: ListBounds): boolean {
   if (count <= most) return true
   reportAt(located, 'too-many', { found: `${count} ${items}`, accepted: `up to ${most} ${items}` })
   return false
 }
 
-/** A field that must be there. `accepted` is what to write if it is not. */
+/** Reads a required field. `accepted` is the suggestion if it is absent. */
 export function readRequired<T>(
   map: Located<MapNode>,
   key: string,
@@ -129,7 +130,7 @@ export function readRequired<T>(
   return reportAt(map, 'missing-field', { field, found: 'nothing', accepted })
 }
 
-/** A field that may be left out. What a bad one is read as does not matter: its set is not used. */
+/** Reads an optional field. The value of an invalid one does not matter: its set is not used. */
 export function readOptional<T>(
   map: Located<MapNode>,
   key: string,
@@ -160,12 +161,12 @@ export function readBoolean(located: Located): boolean | undefined {
 
 export function readNumber(located: Located, accepted: string): number | undefined {
   const { node } = located
-  // Adding 0 turns -0, which prints as 0 and divides otherwise, into 0.
+  // Adding 0 turns -0 into 0: -0 prints as 0 but divides differently.
   if (node.kind === 'scalar' && typeof node.value === 'number') return node.value + 0
   return reportAt(located, 'wrong-type', { accepted })
 }
 
-/** One of a few words. */
+/** Reads one of a few words. */
 export function readChoice<T extends string>(
   located: Located,
   choices: readonly T[],
@@ -181,7 +182,7 @@ export function readChoice<T extends string>(
   return reportAt(located, 'unknown-value', { accepted, near: { word: value, words: choices } })
 }
 
-/** The two halves of `found ...; accepted: ...`, which paths and networks are refused with. */
+/** Splits `found ...; accepted: ...`, the form in which paths and networks are refused. */
 export function reportProblemAt(located: Located, code: ProblemCode, problem: string): undefined {
   const split = problem.lastIndexOf('; accepted: ')
   if (split === -1) return reportAt(located, code, { accepted: problem })

@@ -1,4 +1,4 @@
-/** What a rule by itself does that its writer may not have meant. Errors with `strict`. */
+/** Warns of likely mistakes within one rule. Errors with `strict`. */
 import { algorithms } from '../algorithms/index.js'
 import { formatDuration } from '../text/duration.js'
 import { MAX_UNITS } from '../numbers.js'
@@ -11,19 +11,19 @@ import { reportAt, fieldOf } from './reader.js'
 import { NO_ATTRIBUTES } from './suggest.js'
 import { quote } from './tree.js'
 
-/** What a log may take for each caller, about ten times what any other algorithm does. */
+/** The bytes per caller from which a log is reported, about ten times those of other algorithms. */
 const LOG_BYTES_MANY = 512
 const LOG_CALLS_PER_SECOND_MANY = 10
-/** The most that Redis takes for one entry of a log. */
+/** The most bytes of one log entry in Redis. */
 const LOG_ENTRY_BYTES = 16
 const FIXED_WINDOW_MS_LONG = 1000
-/** With fewer a lease would save no trip to the store. */
+/** With fewer units a lease would save no request to the store. */
 const LEASE_UNITS_MIN = 2
 
-/** For a rule without problems. One that is off does nothing, so nothing of it can surprise. */
+/** For a rule without problems. A rule that is off has no effect and gives no warnings. */
 export function warnOfRule({ rule, map }: LocatedRule): void {
   if (rule.mode === 'off') return
-  // Memory is taken and counters multiply in shadow too; only refusals wait for `enforce`.
+  // Shadow rules use memory and counters too; only refusals need `enforce`.
   if (rule.by.includes('path')) {
     const accepted = 'by route, or by the attributes of the caller alone'
     reportAt(fieldOf(map, 'by') ?? map, 'by-path', { found: '"path"', accepted })
@@ -60,7 +60,7 @@ function warnOfLog({ located, limit }: LocatedLimit): void {
   })
 }
 
-/** The state of a log is all of its entries: too much to be sent with every decision. */
+/** Warns of a hedged log: its state is all of its entries, too much to send with every decision. */
 function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
   if (algorithms[limit.algorithm].family !== 'log') return
   reportAt(located, 'hedged-log', {
@@ -80,13 +80,15 @@ function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
   })
 }
 
-/** One that charges refusals is exact whatever its rule says, and one of 0 refuses all. */
+/**
+ * Whether nodes share a limit: one that charges refusals is always exact, and one of 0 refuses all.
+ */
 function isShared({ limit }: LocatedLimit): boolean {
   return limit.onRefusal !== 'charge' && limit.max > 0
 }
 
 function warnOfSmallLease({ located, limit, isOverride }: LocatedLimit, maxStranded: number): void {
-  // How one caller is treated says nothing of how the rule should be coordinated.
+  // An override of one caller does not determine how the rule should be coordinated.
   if (isOverride) return
   const { capacity } = defineLimit(limit)
   if (isLeasable(capacity, maxStranded)) return
@@ -100,20 +102,20 @@ function warnOfSmallLease({ located, limit, isOverride }: LocatedLimit, maxStran
   })
 }
 
-/** As the limiter draws, on a fleet of one. */
+/** Whether the limiter would draw a lease, for a fleet of one node. */
 function isLeasable(capacity: number, maxStranded: number): boolean {
   return Math.floor(maxStranded * capacity) >= LEASE_UNITS_MIN
 }
 
 function leasableCapacity(limit: LimitSpec, maxStranded: number): readonly string[] {
   const least = Math.ceil(LEASE_UNITS_MIN / maxStranded)
-  // The product may fall a hair short of what the quotient promised.
+  // The product may be slightly below the exact value because of rounding.
   const capacity = isLeasable(least, maxStranded) ? least : least + 1
   const field = algorithms[limit.algorithm].holdsMax && limit.burst === undefined ? 'max' : 'burst'
   return capacity > MAX_UNITS ? [] : [`${field}: ${capacity}`]
 }
 
-/** The least share, as short as it can be said. */
+/** Returns the smallest leasable share, with as few digits as possible. */
 function leasableShare(capacity: number): readonly number[] {
   const least = LEASE_UNITS_MIN / capacity
   const step = 10 ** (Math.floor(Math.log10(least)) - 2)

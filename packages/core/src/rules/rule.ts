@@ -1,14 +1,15 @@
-/** A rule as a person wrote it, checked and with its defaults filled in. */
+/** A parsed rule: validated and with its defaults. */
 import type { LimitSpec } from '../limit.js'
 
 export type Mode = 'enforce' | 'shadow' | 'off'
 /**
- * How nodes share a counter: every call asks the store; units are drawn ahead; counts are merged;
- * or each node has a fixed part of the limit to itself.
+ * How nodes share a counter: every call goes to the store; units are drawn ahead; counts are
+ * merged; or each node has a fixed part of the limit.
  */
 export type Coordination = 'exact' | 'leased' | 'local' | 'split'
 /**
- * What a rule answers when the store cannot: all, nothing, or a share of the limit in this process.
+ * What a rule does when the store does not answer: allow all, refuse all, or allow a share of the
+ * limit counted in this process.
  */
 export type Posture = 'open' | 'closed' | { readonly local: number }
 
@@ -17,7 +18,7 @@ export interface ExcludedValues {
   readonly not: readonly string[]
 }
 
-/** What an attribute must be: one of the values, absent (`null`), or none of some values. */
+/** The condition on an attribute: one of the values, absent (`null`), or none of some values. */
 export type WhereClause = readonly string[] | null | ExcludedValues
 
 export function isExclusion(clause: WhereClause | undefined): clause is ExcludedValues {
@@ -25,11 +26,11 @@ export function isExclusion(clause: WhereClause | undefined): clause is Excluded
 }
 
 export interface Match {
-  /** Upper case; empty: any method. */
+  /** Upper case; empty for any method. */
   readonly method: readonly string[]
-  /** Literal segments, `:param`, a trailing `*`; undefined: any path. */
+  /** Literal segments, `:param`, a trailing `*`; undefined for any path. */
   readonly path: string | undefined
-  /** Attribute to what it must be. For `ip`, CIDRs. */
+  /** The required value of each attribute; for `ip`, CIDRs. */
   readonly where: ReadonlyMap<string, WhereClause>
 }
 
@@ -42,13 +43,13 @@ export interface Tiers {
 export interface Override {
   /** A value for every attribute of the rule's `by`; for `ip` an address or a network. */
   readonly caller: ReadonlyMap<string, string>
-  /** Empty: no limit. */
+  /** Empty for no limit. */
   readonly limits: readonly LimitSpec[]
-  /** The wall clock, in ms since 1970, from which it no longer holds. */
+  /** The wall-clock time, in ms since 1970, at which it ends. */
   readonly untilMs: number | undefined
 }
 
-/** Other limits tried in shadow beside those in force. */
+/** New limits that count in shadow beside the active ones. */
 export interface Candidate {
   readonly limits: readonly LimitSpec[]
   readonly tiers: Tiers | undefined
@@ -61,7 +62,7 @@ export interface Rule {
   readonly id: string
   readonly description: string | undefined
   readonly match: Match
-  /** Empty: one counter for everybody. */
+  /** Empty for one counter for all callers. */
   readonly by: readonly string[]
   readonly limits: readonly LimitSpec[]
   readonly tiers: Tiers | undefined
@@ -72,23 +73,23 @@ export interface Rule {
   readonly coordination: Coordination
   /** Leased: the share of a limit that all nodes together may hold without having spent it. */
   readonly maxStranded: number
-  /** Local: how often a node reports what it counted and reads what others did. */
+  /** Local: how often a node reports its counts and reads those of others. */
   readonly syncEveryMs: number
   readonly posture: Posture
-  /** How long a call may wait for the store; undefined: as long as the store was made for. */
+  /** How long a call may wait for the store; undefined for the deadline of the store. */
   readonly deadlineMs: number | undefined
-  /** Answer from the last known state where the store takes more than a quarter of the deadline. */
+  /** Decides from the last known state if the store takes more than a quarter of the deadline. */
   readonly hedge: boolean
-  /** Its counters outlive a restart. */
+  /** Whether its counters survive a restart. */
   readonly durable: boolean
-  /** In shadow: the gateway marks the calls it would have refused for the upstream to see. */
+  /** In shadow: the gateway tags the calls it would have refused with a header for the upstream. */
   readonly tag: boolean
 }
 
 export interface RuleSet {
   /** Patterns that give a call its `route`, in order of preference by specificity. */
   readonly routes: readonly string[]
-  /** Paths match with their case and trailing slash. */
+  /** Whether paths match with their case and trailing slash. */
   readonly strictPaths: boolean
   readonly rules: readonly Rule[]
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseRules } from './parse-rules.js'
 
-/** The rules that are warned of, with the code. */
+/** Returns the rules that have a warning, with its code. */
 function warningsOf(rules: readonly object[], strictPaths = false): readonly string[] {
   const filled = rules.map((rule, index) => ({ id: `r${index}`, limits: ['10/second'], ...rule }))
   const { errors, warnings } = parseRules({ strictPaths, rules: filled })
@@ -17,7 +17,7 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     by: ['ip'],
   })
 
-  test('is warned of', () => {
+  test('gives a warning', () => {
     expect(warningsOf([byUser])).toEqual(dodged)
   })
 
@@ -44,18 +44,18 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     expect(warningsOf([byUser, rule])).toEqual(dodged)
   })
 
-  test('is not caught by one that is not enforced, or can be dodged as well', () => {
+  test('is not covered by a rule that is not enforced or can be dodged as well', () => {
     expect(warningsOf([byUser, { by: ['ip'], mode: 'shadow' }])).toEqual(dodged)
     expect(warningsOf([byUser, { by: ['ip'], mode: 'off' }])).toEqual(dodged)
     expect(warningsOf([byUser, { by: ['session'] }])).toEqual([...dodged, 'r1 dodged-rule'])
   })
 
-  test('has nothing to dodge if it is not enforced', () => {
+  test('gives no warning if it is not enforced', () => {
     expect(warningsOf([{ ...byUser, mode: 'shadow' }])).toEqual([])
     expect(warningsOf([{ ...byUser, mode: 'off' }])).toEqual([])
   })
 
-  test('may need what its own match makes sure of', () => {
+  test('may count by an attribute that its own match requires', () => {
     const where = { plan: ['free', 'pro'], beta: null }
     const rule = { match: { where }, by: ['user'] }
     const caughtBy = (wider: object, by = ['ip']) =>
@@ -64,18 +64,18 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     expect(caughtBy({ plan: ['free'] })).toEqual(dodged)
     expect(caughtBy({ beta: null })).toEqual([])
     expect(caughtBy({ beta: 'on' })).toEqual(dodged)
-    // Every call of the first rule has a plan; that of the second may lack it.
+    // Every call of the first rule has a plan; one of the second may lack it.
     expect(caughtBy({}, ['plan'])).toEqual(['r1 dodged-rule'])
   })
 
-  test('is caught without each attribute, and without all of them', () => {
+  test('is covered without each attribute, and without all of them', () => {
     const rules = [{ by: ['tenant', 'user'] }, { by: ['tenant'] }, { by: ['user'] }]
-    // Either may be left out, but not both: the two rules that catch are themselves dodged.
+    // Either may be absent, but not both: the two covering rules can be dodged themselves.
     expect(warningsOf(rules)).toEqual(['r1 dodged-rule', 'r2 dodged-rule'])
     expect(warningsOf([...rules, { by: ['ip'] }])).toEqual([])
   })
 
-  test('strict paths are told apart by case and trailing slash', () => {
+  test('is compared by case and trailing slash with strict paths', () => {
     const rules = [byUser, whereNoUser({ path: '/v1/Orders/:id' })]
     expect(warningsOf(rules)).toEqual([])
     expect(warningsOf(rules, true)).toEqual(dodged)
@@ -87,7 +87,7 @@ describe('an address rule tighter than the user rule of its path', () => {
   const address = { match: { path: '/v1/orders' }, by: ['ip'], limits: ['10/second', '500/hour'] }
   const tight = ['r1 tight-address-rule']
 
-  test('is warned of, by user and by key', () => {
+  test('gives a warning, by user and by key', () => {
     expect(warningsOf([user, address])).toEqual(tight)
     expect(warningsOf([{ ...user, by: ['tenant', 'api_key'] }, address])).toContain(tight[0])
   })
@@ -108,7 +108,7 @@ describe('an address rule tighter than the user rule of its path', () => {
     expect(warningsOf([user, rule])).not.toContain(tight[0])
   })
 
-  test('is not one that no call of the user rule meets', () => {
+  test('gives no warning if no call of the user rule matches it', () => {
     const where = (conditions: object) => ({
       ...address,
       match: { path: '/v1/orders', where: conditions },
@@ -125,7 +125,7 @@ describe('an address rule tighter than the user rule of its path', () => {
   })
 })
 
-test('a set whose rules are not compared tells what is wrong with each of them alone', () => {
+test('a set parsed without comparison reports the problems of each rule alone', () => {
   const rules = [{ id: 'per-user', by: ['user'], limits: ['10/second'] }]
   expect(parseRules(rules).warnings.map(({ code }) => code)).toEqual(['dodged-rule'])
   expect(parseRules(rules, { compare: false })).toMatchObject({ errors: [], warnings: [] })

@@ -1,4 +1,4 @@
-/** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
+/** Warns of likely mistakes in how rules combine. Errors with `strict`. */
 import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
 import { compiledMatchOf } from '../matching/compiled-match.js'
@@ -11,14 +11,14 @@ import { isExclusion, type Rule } from './rule.js'
 import { coveringShapes, patternShape } from './pattern-shape.js'
 import { quote } from './tree.js'
 
-/** What every call has, so that no caller can leave it out. */
+/** Attributes that every call has, so that no caller can omit them. */
 const ALWAYS_PRESENT: readonly string[] = ['ip', 'method', 'path']
 const IDENTITIES: readonly string[] = ['user', 'api_key']
 /** The shape of a rule for every path. */
 const ANY_PATH = ''
 /**
  * Two rules are compared in well below a microsecond, but a set may have ten thousand for one path.
- * Beyond this many comparisons nothing more is warned of: silence about a strange set, no delay.
+ * After this many comparisons no more warnings are given, so that an unusual set causes no delay.
  */
 const COMPARISONS_MAX = 5_000_000
 
@@ -29,7 +29,7 @@ interface EnforcedRule {
 }
 
 /**
- * Rules of one path that count by the same attributes: most questions are answered for all at once.
+ * Rules of one path that count by the same attributes; most checks apply to all of them at once.
  */
 interface Group {
   readonly by: readonly string[]
@@ -45,8 +45,8 @@ interface Neighbours {
 }
 
 /**
- * For a set without problems; of some of its rules, or of all. Only enforced rules refuse, so only
- * they count here.
+ * Checks some or all rules of a set without problems. Only enforced rules refuse, so only they are
+ * compared.
  */
 export function warnOfSet(
   rules: readonly Rule[],
@@ -74,7 +74,7 @@ export function warnOfSet(
   }
 }
 
-/** Whether rules of a path are among those that one of these is compared with. */
+/** Returns whether rules of a path are compared with any of these rules. */
 function nearnessOf(
   enforced: readonly EnforcedRule[],
   strictPaths: boolean,
@@ -87,7 +87,7 @@ function nearnessOf(
   return (shape) => shapes.has(shape)
 }
 
-/** A rule is asked for it with each set that it is in. */
+/** Cached, because it is needed for each set that contains the rule. */
 const shapeTexts = new WeakMap<Rule, { readonly isStrict: boolean; readonly text: string }>()
 
 function shapeTextOf(rule: Rule, isStrict: boolean): string {
@@ -110,7 +110,7 @@ function groupOf({ by }: Rule, shape: string, groupsByShape: Map<string, Group[]
   return group
 }
 
-/** The rules of one path whose `by` passes, as long as there is time to compare. */
+/** Yields the rules of one path whose `by` passes, within the bound of comparisons. */
 function* neighboursOf(
   neighbours: Neighbours,
   shape: string,
@@ -126,14 +126,14 @@ function* neighboursOf(
 }
 
 /**
- * Many users sit behind one address, so a limit per address below the limit per user refuses users
- * that are within their own. Compared is the slowest limit of each: what can be kept up for long.
+ * Many users share one address, so a limit per address below the limit per user refuses users that
+ * are within their own limit. The slowest limit of each is compared: the sustained rate.
  */
 function warnOfTightAddress({ locatedRule, shape }: EnforcedRule, neighbours: Neighbours): void {
   const { rule, map } = locatedRule
   if (!rule.by.includes('ip') || rule.by.some((name) => IDENTITIES.includes(name))) return
   const slowest = slowestLimit(rule)
-  // One for certain networks, or one that refuses all, is meant to be tight.
+  // A rule for certain networks, or one that refuses all, is tight on purpose.
   if (slowest === undefined || slowest.max === 0) return
   const networks = rule.match.where.get('ip')
   if (networks !== undefined && networks !== null && !isExclusion(networks)) return
@@ -154,21 +154,21 @@ function warnOfTightAddress({ locatedRule, shape }: EnforcedRule, neighbours: Ne
 }
 
 /**
- * A rule counts only calls that have every attribute of its `by`. A call without one must meet
- * another enforced rule, or leaving the attribute out is a way around the limit.
+ * Warns of a rule that callers can dodge. A rule counts only calls that have every attribute of its
+ * `by`. A call without one must match another enforced rule; otherwise omitting the attribute
+ * bypasses the limit.
  *
- * The other rule catches such calls if each of them, for certain, matches it and is counted by it:
+ * The other rule covers such calls if it certainly matches and counts each of them:
  * - its path is the same, absent, or a `/*` above it (a pattern that is wider in another way does
  *   not count, so this may warn where all is well);
  * - its methods and its `where` hold for every call of this rule but for the missing attribute;
- * - its `by` needs nothing but what every call has and the other attributes of this rule.
- * That other rule is asked the same question, so leaving out two attributes is no way around
- * either.
+ * - its `by` needs only attributes that every call has and the other attributes of this rule. That
+ *   other rule is asked the same question, so leaving out two attributes is no way around either.
  */
 function warnOfDodging(enforced: EnforcedRule, neighbours: Neighbours): void {
   const { rule, map } = enforced.locatedRule
   for (const attribute of rule.by) {
-    // Of a word for everybody the rule's own warning says more.
+    // A word for all callers has a more specific warning.
     if (ALWAYS_PRESENT.includes(attribute) || meansEverybody(attribute)) continue
     if (isCaught(enforced, attribute, neighbours)) continue
     reportAt(fieldOf(map, 'by') ?? map, 'dodged-rule', {
@@ -185,7 +185,7 @@ function isCaught(
 ): boolean {
   const present = new Set([...ALWAYS_PRESENT, ...rule.by])
   for (const [name, clause] of rule.match.where) {
-    // A call without the attribute has none of the values that are left out.
+    // A call without the attribute has none of the excluded values.
     if (clause !== null && !isExclusion(clause)) present.add(name)
   }
   present.delete(missing)
@@ -196,7 +196,7 @@ function isCaught(
     }
     return false
   }
-  // Most sets have a rule for every path, and then no other needs to be looked for.
+  // Most sets have a rule for every path, and then no other needs to be searched.
   if (isCaughtAt(ANY_PATH)) return true
   const shapes = pattern === undefined ? [] : coveringShapes(pattern, neighbours.strictPaths)
   return shapes.some(isCaughtAt) || neighbours.comparisons > COMPARISONS_MAX

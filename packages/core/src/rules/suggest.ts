@@ -1,13 +1,13 @@
-/** What was probably meant by a word that is not known. */
+/** Suggests the word that was probably meant by an unknown one. */
 
-/** No key or value of ours is longer, and the distance takes the product of both lengths. */
+/** No known word is longer, and the cost of the distance is the product of both lengths. */
 const WORD_LENGTH_MAX = 64
 const PREFIX_LENGTH_MIN = 3
 
 /** The empty list of attributes to count by. It is no word, so messages show it without quotes. */
 export const NO_ATTRIBUTES = '[]'
 
-/** The nearest of the words, or undefined if none is near enough to be what was meant. */
+/** Returns the nearest of the words, or undefined if none is near enough. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   if (word.length > WORD_LENGTH_MAX) return undefined
   const written = word.toLowerCase()
@@ -25,7 +25,7 @@ export function nearest(word: string, words: readonly string[]): string | undefi
   return best
 }
 
-/** A name in the form that ids have: `Orders per_user` is `orders-per-user`. */
+/** Converts a name to the form of ids: `Orders per_user` to `orders-per-user`. */
 export function slug(text: string): string | undefined {
   const made = text
     .slice(0, 2 * WORD_LENGTH_MAX)
@@ -47,7 +47,7 @@ function isBeginning(a: string, b: string): boolean {
   return shorter >= PREFIX_LENGTH_MIN && a.slice(0, shorter) === b.slice(0, shorter)
 }
 
-/** Letters added, dropped, replaced, or swapped with their neighbour. */
+/** Counts letters added, removed, replaced, or swapped with their neighbour. */
 function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)

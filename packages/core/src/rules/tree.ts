@@ -1,18 +1,18 @@
 import { SHOWN_MAX, show } from '../errors.js'
 /**
- * What was written, whatever it was written in: YAML, JSON or a JavaScript value. The parser of
- * rules reads this tree and knows nothing of the three.
+ * The tree of a document, whether from YAML, JSON or a JavaScript value. The parser of rules reads
+ * this tree and is independent of the source format.
  */
 
 interface Positioned {
-  /** Where it begins: an offset in the text, or -1 where there is no text. */
+  /** Its start as an offset in the text, or -1 if there is no text. */
   readonly at: number
 }
 
 export interface ScalarNode extends Positioned {
   readonly kind: 'scalar'
   readonly value: string | number | boolean | null
-  /** A number as it was written: `007` and `1e3` are not what they are computed to. */
+  /** The source text of a number: `007` and `1e3` differ from the text of their value. */
   readonly source?: string
 }
 
@@ -31,13 +31,13 @@ export interface MapNode extends Positioned {
   readonly kind: 'map'
   /** A Map, so that `__proto__` is a key like any other. */
   readonly entries: ReadonlyMap<string, MapEntry>
-  /** Entries whose key was there before. Kept apart, to be told of where the field is known. */
+  /** Entries with a repeated key. Kept separately, to be reported where the field name is known. */
   readonly repeated: readonly MapEntry[]
-  /** Where there are keys that are lists, maps or aliases. */
+  /** The positions of keys that are lists, maps or aliases. */
   readonly badKeys: readonly number[]
 }
 
-/** What no text can be: a function, a Date, a symbol. */
+/** A value that text cannot have: a function, a Date, a symbol. */
 interface ForeignNode extends Positioned {
   readonly kind: 'foreign'
   readonly type: string
@@ -58,8 +58,8 @@ export type Tree =
   | { readonly root?: undefined; readonly problems: readonly TreeProblem[] }
 
 /**
- * Thrown to leave a recursion at once, ours or the `yaml` package's; caught where the tree is asked
- * for.
+ * Thrown to leave a recursion at once, ours or the `yaml` package's; caught where the tree is
+ * built.
  */
 export class TreeError extends Error {
   readonly problem: TreeProblem
@@ -70,7 +70,7 @@ export class TreeError extends Error {
   }
 }
 
-/** Lists and maps within each other. The rules themselves need eight. */
+/** The deepest nesting of lists and maps. Rules need eight levels. */
 export const DEPTH_MAX = 16
 
 export const TOO_DEEP = {
@@ -80,11 +80,11 @@ export const TOO_DEEP = {
 } as const
 
 export function quote(text: string): string {
-  // Cut first as well, for the same reason.
+  // Cut before escaping, so that a long text is not escaped whole.
   return `"${show(text.slice(0, SHOWN_MAX).replace(/["\\]/g, '\\$&'), SHOWN_MAX - 2)}"`
 }
 
-/** A node as a message says what was found. */
+/** Describes a node for the `found` part of a message. */
 export function describe(node: Node): string {
   switch (node.kind) {
     case 'scalar':

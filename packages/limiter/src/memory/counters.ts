@@ -1,11 +1,11 @@
 /**
- * The counters of one process: states by key, bounded in number.
+ * The counters of one process: states by key, with a maximum number.
  *
- * When it is full, what means least goes: of the next few records the one whose state means nothing
- * soonest. A blocked caller is never dropped for one that is not, or a flood of new names would
- * free it. While only blocked ones are in sight, a new counter is not kept, so its caller is let
- * through uncounted; when a whole round has shown nothing else, the blocked caller that is free
- * soonest goes, and that is counted.
+ * When it is full, it evicts, among the next few records, the one whose state expires soonest. A
+ * blocked caller is never evicted for one that is not blocked; otherwise a flood of new names would
+ * free it. If the scanned records are all blocked, a new counter is not stored, so its caller
+ * passes uncounted. If a whole round finds only blocked callers, the one that is free soonest is
+ * evicted, and that is counted.
  */
 import { algorithmOf, type CounterKey, gcd, layoutOf, type Limit, type Log } from '@sluice/core'
 import { HashIndex } from './hash-index.js'
@@ -15,15 +15,15 @@ import { RECORD_BYTES, Slab } from './slab.js'
 export interface CounterStats {
   readonly counters: number
   readonly bytes: number
-  /** Counters dropped, because the store was full, that still meant something. */
+  /** Counters evicted because the store was full, before they expired. */
   readonly evicted: number
-  /** Of these, counters of blocked callers: the store is too small for the attack. */
+  /** Those of them that belonged to blocked callers: the store is too small for the attack. */
   readonly evictedBlocked: number
-  /** Takes that were admitted without being kept. */
+  /** Takes that were admitted without being stored. */
   readonly unstored: number
 }
 
-/** One counter as a snapshot has it. */
+/** One counter of a snapshot. */
 export interface DurableCounter {
   readonly hi: number
   readonly lo: number
@@ -31,9 +31,11 @@ export interface DurableCounter {
   readonly state: unknown
 }
 
-/** Records looked at for one new counter in a full store. */
+/** Records scanned per new counter in a full store. */
 const SCANS_FULL = 16
-/** Records looked at for one new counter otherwise, so that dead ones go before it is full. */
+/**
+ * Records scanned per new counter otherwise, so that expired ones are dropped before it is full.
+ */
 const SCANS = 2
 const FORMAT_SHIFT = 24
 const FORMAT_MASK = 0x7f
@@ -59,23 +61,25 @@ export class Counters {
   #unstored = 0
   #drops = 0
 
-  /** With `keepsEnded`, what means nothing any more is kept for a window of its limit. */
+  /** With `keepsEnded`, an expired counter is kept for one more window of its limit. */
   constructor(capacity: number, keepsEnded = false) {
     this.#capacity = capacity
     this.#keepsEnded = keepsEnded
   }
 
-  /** How many records were ever dropped: while it stands still, a record found stays valid. */
+  /**
+   * The total of dropped records: while it does not change, a record that was found stays valid.
+   */
   get drops(): number {
     return this.#drops
   }
 
-  /** The record of a key, or -1. Valid until the next `write` of another key. */
+  /** Returns the record of a key, or -1. Valid until the next `write` of another key. */
   find(key: CounterKey): number {
     return this.#index.find(key.hi, key.lo)
   }
 
-  /** A record's state; undefined where there is none, or another algorithm wrote it. */
+  /** Returns a record's state; undefined if there is none or another algorithm wrote it. */
   read(record: number, limit: Limit): unknown {
     if (record === -1) return undefined
     const meta = this.#slab.meta(record)
@@ -85,14 +89,14 @@ export class Counters {
     return layout.read(this.#slab.doubles(record), this.#slab.stateAt(record))
   }
 
-  /** What a counter takes beside its place in the index; undefined where there is none. */
+  /** Returns the bytes of a counter without its index slot; undefined if there is none. */
   bytesOf(key: CounterKey): number | undefined {
     const record = this.find(key)
     if (record === -1) return undefined
     return RECORD_BYTES + (this.#logs.get(record)?.length ?? 0) * (LOG_PAIR_BYTES / 2)
   }
 
-  /** Stores a state under a key, whose record is known (-1: there is none yet). */
+  /** Stores the state of a key with its known record (-1 if it has none yet). */
   write(key: CounterKey, record: number, limit: Limit, state: unknown, now: number): void {
     if (record !== -1) {
       const isOfAnother = formatIn(this.#slab.meta(record)) !== limit.format
@@ -116,13 +120,13 @@ export class Counters {
     if (record !== -1) this.drop(record)
   }
 
-  /** A counter that was marked stays so until it is forgotten. */
+  /** Marks a counter as durable until it is dropped. */
   markDurable(key: CounterKey): void {
     const record = this.find(key)
     if (record !== -1) this.#slab.setMeta(record, this.#slab.meta(record) | DURABLE)
   }
 
-  /** Every marked counter that still means something. */
+  /** Yields every durable counter that has not expired. */
   *durable(now: number): Generator<DurableCounter> {
     for (let record = 0; record < this.#slab.end; record++) {
       const meta = this.#slab.meta(record)
@@ -159,8 +163,8 @@ export class Counters {
   }
 
   /**
-   * Notes which limit a record is of, because that says when it means nothing any more. Limits of
-   * several tiers may share a counter; then the one under which it means something longest is kept.
+   * Records the limit of a record, which determines when it expires. Limits of several tiers may
+   * share a counter; the one under which it expires last is kept.
    */
   rebind(record: number, limit: Limit): void {
     if (record === -1) return
@@ -192,7 +196,7 @@ export class Counters {
     this.#slab.free(record)
   }
 
-  /** Whether a new counter finds a place; drops what means least if that is needed. */
+  /** Returns whether there is room for a new counter; evicts one if needed. */
   private makeRoom(now: number): boolean {
     const full = this.#slab.live >= this.#capacity
     const scanned = this.scan(full ? SCANS_FULL : SCANS, full ? this.wideStride() : 1, now)
@@ -212,8 +216,8 @@ export class Counters {
   }
 
   /**
-   * Looks at the next records: drops those that mean nothing, and names, of the others, the
-   * unblocked one that will soonest and the blocked one that is free soonest.
+   * Scans the next records: drops expired ones, and returns, of the others, the unblocked one that
+   * expires soonest and the blocked one that is free soonest.
    */
   private scan(
     scans: number,
@@ -249,7 +253,7 @@ export class Counters {
     return { unblocked, blocked }
   }
 
-  /** The next record of a round that meets every record once. */
+  /** Returns the next record of a round that visits every record once. */
   private advance(stride: number): number {
     const { end } = this.#slab
     const record = this.#hand % end
@@ -258,8 +262,8 @@ export class Counters {
   }
 
   /**
-   * In a full store the steps are wide: the blocked callers of one attack lie side by side, and a
-   * look should see others too. A step that shares no divisor with the length of the round meets
+   * Returns the stride in a full store. It is wide, because the blocked callers of one attack are
+   * adjacent and a scan should reach others too. A stride coprime to the length of the round visits
    * every record.
    */
   private wideStride(): number {

@@ -1,20 +1,19 @@
 /**
- * From a 64-bit hash to a record: open addressing over 32-bit entries, 5 to 6.5 bytes a record.
+ * Maps a 64-bit hash to a record: open addressing over 32-bit entries, 5 to 6.5 bytes per record.
  *
- * It grows without a pause: the larger table fills while the old one empties, at most MOVES slots a
- * call.
+ * It grows incrementally: each call moves at most MOVES slots from the old table to the larger one.
  */
 import type { Slab } from './slab.js'
 
 /**
  * A slot holds a record + 1 in its low bits and a few bits of the hash above, so that a search
- * looks at a record, which is a cache miss, only where it is most likely the right one.
+ * reads a record, which is a cache miss, only if it is most likely the right one.
  */
 const RECORD_BITS = 26
 const RECORD_MASK = (1 << RECORD_BITS) - 1
 const EMPTY = 0
 const MOVED = RECORD_MASK
-/** The most records an index can tell apart. */
+/** The most records of an index. */
 export const RECORDS_MAX = RECORD_MASK - 1
 const SLOTS_MIN = 1024
 const LOAD_MAX = 0.72
@@ -26,8 +25,8 @@ const SEGMENT_SLOTS = 1 << SEGMENT_BITS
 const SEGMENT_MASK = SEGMENT_SLOTS - 1
 
 /**
- * Slots in segments that are made when first written to: one array of 30 MB would be cleared in one
- * call, which then takes several milliseconds.
+ * Slots in segments that are allocated on the first write: clearing one array of 30 MB would take
+ * several milliseconds in one call.
  */
 class SlotTable {
   readonly size: number
@@ -77,7 +76,7 @@ export class HashIndex {
     return this.#slots.bytes + (this.#old?.bytes ?? 0)
   }
 
-  /** The record of a hash, or -1. */
+  /** Returns the record of a hash, or -1. */
   find(hi: number, lo: number): number {
     if (this.#old !== undefined) this.move()
     const slot = this.slotOf(this.#slots, hi, lo)
@@ -87,7 +86,7 @@ export class HashIndex {
     return oldSlot === -1 ? -1 : recordIn(this.#old.get(oldSlot))
   }
 
-  /** Files a record under its own hash, which must not be there. */
+  /** Inserts a record under its own hash, which must not be present. */
   insert(record: number): void {
     if (this.#old !== undefined) this.move()
     if (this.#old === undefined && this.#count >= this.#slots.size * LOAD_MAX) this.grow()
@@ -142,14 +141,14 @@ export class HashIndex {
       const entry = old.get(slot)
       if (entry === EMPTY || entry === MOVED) continue
       this.place(recordIn(entry))
-      // Not emptied: the chains of those not yet moved lead through here.
+      // Not emptied, because chains of slots that have not moved yet lead through here.
       old.set(slot, MOVED)
     }
     this.#oldCursor = end
     if (end === old.size) this.#old = undefined
   }
 
-  /** Empties a slot and moves back what was pushed past it, so that no chain breaks. */
+  /** Empties a slot and shifts later entries of its chain back, so that no chain breaks. */
   private close(hole: number): void {
     const slots = this.#slots
     const { size } = slots
@@ -181,7 +180,8 @@ function tagOf(hi: number): number {
 }
 
 /**
- * The slot a hash belongs to: its low word as a share of the table, which need be no power of two.
+ * Returns the first slot of a hash: its low word scaled to the table, whose size need not be a
+ * power of two.
  */
 function home(lo: number, size: number): number {
   return Math.floor(((lo >>> 0) / 0x100000000) * size)

@@ -1,7 +1,6 @@
 /**
- * Numbers for limits, so that a record can say in three bytes what it is of. Limits of equal
- * numbers share one number, however often the rules are loaded; a number that no record uses any
- * more is used again.
+ * Assigns ids to limits, so that a record names its limit in three bytes. Equal limits share one
+ * id, however often the rules are loaded; an id that no record uses is reused.
  */
 import type { Limit } from '@sluice/core'
 
@@ -26,20 +25,20 @@ export class LimitRegistry {
     return entry.limit
   }
 
-  /** Whether a number stands for these very limits. */
+  /** Whether an id belongs to an equal limit. */
   matches(id: number, limit: Limit): boolean {
     const entry = this.#entries[id]
     return entry !== undefined && (entry.limit === limit || this.#byObject.get(limit) === entry)
   }
 
-  /** The number of a limit, counting one more record of it. */
+  /** Returns the id of a limit and counts one more record of it. */
   acquire(limit: Limit): number {
     const entry = this.find(limit) ?? this.add(limit)
     entry.records += 1
     return entry.id
   }
 
-  /** One record fewer. */
+  /** Counts one record fewer. */
   release(id: number): void {
     const entry = this.#entries[id]
     if (entry === undefined) return

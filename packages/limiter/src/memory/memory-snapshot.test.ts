@@ -17,7 +17,7 @@ function stores() {
   return { clock, before: memoryStore({ clock }), after: memoryStore({ clock }) }
 }
 
-test('a limiter of the same secret goes on with the counters of its durable rules', () => {
+test('a limiter with the same secret continues the counters of its durable rules', () => {
   const { clock, before, after } = stores()
   const limits = [{ algorithm: 'fixed-window', max: 5, window: '1h' }]
   const rules = [
@@ -37,7 +37,7 @@ test('a limiter of the same secret goes on with the counters of its durable rule
 })
 
 describe('a snapshot', () => {
-  test('carries every state of every algorithm into another store, to the last digit', () => {
+  test('restores every state of every algorithm exactly in another store', () => {
     const limits = ALGORITHM_NAMES.map((algorithm) =>
       defineLimit({ algorithm, max: 7, windowMs: 61_000 }),
     )
@@ -57,7 +57,7 @@ describe('a snapshot', () => {
     expect(after.snapshot()).toEqual(before.snapshot())
   })
 
-  test('has durable counters only, whichever take of a group made them', () => {
+  test('contains only durable counters, whichever take of a group created them', () => {
     const { before, after } = stores()
     before.sync.take(take(1, hourly, 1, false))
     before.sync.take([...take(2, hourly), ...take(3, hourly)])
@@ -67,7 +67,7 @@ describe('a snapshot', () => {
     expect(used.map((state) => state !== undefined)).toEqual([false, true, true, true, false])
   })
 
-  test('keeps the mark of a counter whose limit changes', () => {
+  test('keeps a counter durable when its limit changes', () => {
     const { before, after } = stores()
     const bucket = (max: number) =>
       defineLimit({ algorithm: 'token-bucket', max, windowMs: 60_000 })
@@ -78,7 +78,7 @@ describe('a snapshot', () => {
     expect(after.restore(before.snapshot())).toBe(2)
   })
 
-  test('leaves out what has ended, when it is made and when it is read', () => {
+  test('omits expired counters, when it is written and when it is read', () => {
     const { clock, before, after } = stores()
     before.sync.take(take(1, hourly))
     clock.advance(3_600_000)
@@ -90,7 +90,7 @@ describe('a snapshot', () => {
     expect(after.stats().counters).toBe(0)
   })
 
-  test('replaces nothing that is counted already', () => {
+  test('replaces no existing counter', () => {
     const { before, after } = stores()
     before.sync.take(take(1, hourly, 1))
     after.sync.take(take(1, hourly, 4))
@@ -98,7 +98,7 @@ describe('a snapshot', () => {
     expect(after.sync.peek(take(1, hourly, 0))[0]?.[0]?.remaining).toBe(1)
   })
 
-  test('of nothing is one too', () => {
+  test('of an empty store is valid', () => {
     const { before, after } = stores()
     expect(after.restore(before.snapshot())).toBe(0)
   })
@@ -111,7 +111,7 @@ describe('a snapshot', () => {
     expect(() => memoryStore().restore(bytes)).toThrow(message)
   })
 
-  test('with any byte changed, cut off or added restores nothing and says so', () => {
+  test('with any byte changed, removed or added is refused and restores nothing', () => {
     const { before, after } = stores()
     const log = defineLimit({ algorithm: 'sliding-window-log', max: 9, windowMs: 60_000 })
     for (let n = 0; n < 20; n++) before.sync.take(take(n, n % 2 === 0 ? hourly : log))

@@ -1,6 +1,6 @@
 /**
- * Counters as bytes that outlive the process: what each holds, and the numbers of its limit, which
- * say until when that means something. Little endian, whatever the machine:
+ * Serializes counters so that they survive the process: the state of each, and the numbers of its
+ * limit, which determine when it expires. Little endian on every machine:
  *
  *   8  what it is, and its version
  *   4  bytes of the limits         4  counters
@@ -11,12 +11,12 @@
 import { algorithms, layoutOf, type Limit, SluiceError } from '@sluice/core'
 import type { DurableCounter } from './counters.js'
 
-/** The last byte is the version: another one is not understood. */
+/** The last byte is the version; other versions are refused. */
 const MAGIC = new TextEncoder().encode('sluice-\u0001')
 const HEAD_BYTES = 16
 const COUNTER_BYTES = 16
 const CHECKSUM_BYTES = 8
-/** Numbers of a state that fits into a record; a log has as many as it has entries. */
+/** The most numbers of a state that fits into a record; a log has as many as its entries need. */
 const STATE_NUMBERS = 3
 
 export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
@@ -76,7 +76,7 @@ function stateNumbers({ limit, state }: DurableCounter): ArrayLike<number> & Ite
   return numbers
 }
 
-/** Throws where the bytes are not whole; nothing is given out before all of them were looked at. */
+/** Throws if the bytes are damaged; returns nothing before all of them are checked. */
 export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
   if (!(bytes instanceof Uint8Array) || bytes.length < HEAD_BYTES + CHECKSUM_BYTES) {
     throw unreadable('too few bytes')
@@ -114,10 +114,10 @@ function readLimits(bytes: Uint8Array): readonly Limit[] {
   throw unreadable('limits of another version')
 }
 
-/** A limit as stored: one field has the name that it had in the first release. */
+/** A stored limit: one field keeps its name from the first release. */
 type StoredLimit = Omit<Limit, 'borrowable'> & { readonly lent: number }
 
-/** The order of the fields stays, because limits are compared by their JSON. */
+/** Keeps the order of the fields, because limits are compared by their JSON. */
 function toStored(limit: Limit): object {
   return renameField(limit, 'borrowable', 'lent')
 }
@@ -139,7 +139,7 @@ function isStoredLimit(limit: Partial<StoredLimit> | null): limit is StoredLimit
   return Object.hasOwn(algorithms, algorithm) && algorithms[algorithm].format === format
 }
 
-/** Two sums of all words, each with its place in it, so that no two words can change places. */
+/** Two sums over all words, weighted by position, so that swapped words are detected. */
 function checksum(view: DataView, end: number): { readonly a: number; readonly b: number } {
   let a = 0x811c9dc5
   let b = 0x9e3779b9

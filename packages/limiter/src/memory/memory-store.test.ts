@@ -3,7 +3,7 @@ import { defineLimit } from '@sluice/core'
 import { manualClock, storeConformance } from '../testing/index.js'
 import { MEMORY_COUNTERS_MAX, memoryStore, placedStore } from './memory-store.js'
 
-describe('the memory store passes the suite of all stores', () => {
+describe('the memory store passes the test suite of all stores', () => {
   const cases = storeConformance(() => {
     const clock = manualClock()
     return { clock, store: memoryStore({ clock }) }
@@ -11,7 +11,7 @@ describe('the memory store passes the suite of all stores', () => {
   for (const { name, run } of cases) test(name, run)
 })
 
-describe('a memory store refuses to be made', () => {
+describe('creating a memory store throws', () => {
   test.each([0, -1, 1.5, Number.NaN, 1e9])('for %s counters', (maxCounters) => {
     expect(() => memoryStore({ maxCounters })).toThrow(
       /maxCounters: found .*; accepted: a whole number/,
@@ -19,7 +19,7 @@ describe('a memory store refuses to be made', () => {
   })
 })
 
-test('a memory store of the largest size is made and counts, and one counter more is refused', () => {
+test('a memory store of the largest size works, and one counter more is refused', () => {
   const store = memoryStore({ clock: manualClock(), maxCounters: MEMORY_COUNTERS_MAX })
   expect(store.sync.take(take(1))[0]?.[0]?.remaining).toBe(1)
   expect(store.stats().counters).toBe(1)
@@ -45,14 +45,14 @@ describe('a full memory store', () => {
     return { clock, store, isBlocked }
   }
 
-  test('drops unblocked counters and no blocked one', () => {
+  test('evicts unblocked counters and no blocked one', () => {
     const { store, isBlocked } = full(1000, 100)
     for (let n = 10_000; n < 60_000; n++) store.sync.take(take(n))
     for (let n = 0; n < 100; n++) expect(isBlocked(n)).toBe(true)
     expect(store.stats()).toMatchObject({ counters: 1000, evicted: 50_000, evictedBlocked: 0 })
   })
 
-  test('keeps a single unblocked place in use rather than freeing a blocked caller', () => {
+  test('reuses a single unblocked record rather than freeing a blocked caller', () => {
     const { store, isBlocked } = full(1000, 999)
     for (let n = 10_000; n < 15_000; n++) store.sync.take(take(n))
     for (let n = 0; n < 999; n++) expect(isBlocked(n)).toBe(true)
@@ -60,7 +60,7 @@ describe('a full memory store', () => {
     expect(store.stats().unstored).toBeGreaterThan(0)
   })
 
-  test('filled by blocked callers alone, drops the one that is free soonest, and counts it', () => {
+  test('of blocked callers alone evicts the one that is free soonest, and counts it', () => {
     const { store } = full(1000, 1000)
     for (let n = 10_000; n < 11_000; n++) store.sync.take(take(n, 2))
     const { counters, evictedBlocked } = store.stats()
@@ -68,7 +68,7 @@ describe('a full memory store', () => {
     expect(evictedBlocked).toBeGreaterThan(0)
   })
 
-  test('gives the place of counters that mean nothing any more to new ones', () => {
+  test('reuses the records of expired counters', () => {
     const { clock, store } = full(1000, 1000)
     clock.advance(3_600_000)
     for (let n = 10_000; n < 11_000; n++) store.sync.take(take(n))
@@ -77,7 +77,7 @@ describe('a full memory store', () => {
 })
 
 describe('a memory store that is not full', () => {
-  test('forgets counters that mean nothing while new ones come', () => {
+  test('drops expired counters while new ones are added', () => {
     const clock = manualClock()
     const store = memoryStore({ clock })
     for (let n = 0; n < 5000; n++) store.sync.take(take(n))
@@ -86,7 +86,7 @@ describe('a memory store that is not full', () => {
     expect(store.stats().counters).toBe(5000)
   })
 
-  test('keeps what has ended for a window more, where a call may lie in that', () => {
+  test('keeps expired counters for one more window if calls may be placed in it', () => {
     const clock = manualClock()
     const store = placedStore({ clock })
     const untilEdgeMs = hourly.windowMs - ((clock.now() / 1000) % hourly.windowMs)
@@ -100,7 +100,7 @@ describe('a memory store that is not full', () => {
     expect(store.stats().counters).toBe(200)
   })
 
-  test('needs at most 48 bytes a counter, a little more only while it grows', () => {
+  test('needs at most 48 bytes per counter, and slightly more only while it grows', () => {
     const store = memoryStore({ clock: manualClock() })
     let within = 0
     for (let n = 1; n <= 400_000; n++) {
@@ -113,7 +113,7 @@ describe('a memory store that is not full', () => {
     expect(within).toBeGreaterThan(200)
   })
 
-  test('finds every counter while it grows, and none that was reset', () => {
+  test('finds every counter while it grows, except those that were reset', () => {
     const store = memoryStore({ clock: manualClock() })
     const wide = defineLimit({ algorithm: 'fixed-window', max: 1_000_000, windowMs: 3_600_000 })
     const counts = new Map<number, number>()
@@ -133,7 +133,7 @@ describe('a memory store that is not full', () => {
     expect(store.stats().counters).toBe(counts.size)
   })
 
-  test('frees what a log held when another algorithm takes its place', () => {
+  test('frees the entries of a log when another algorithm replaces it', () => {
     const store = memoryStore({ clock: manualClock() })
     const log = defineLimit({ algorithm: 'sliding-window-log', max: 100, windowMs: 60_000 })
     for (let n = 0; n < 50; n++) store.sync.take(take(1, 1, log))
@@ -149,7 +149,7 @@ describe('a counter whose limit changes', () => {
   const left = (store: ReturnType<typeof memoryStore>, limit = hourly) =>
     store.sync.peek(take(1, 0, limit))[0]?.[0]?.remaining
 
-  test('is kept for as long as it means something under the tightened limit', () => {
+  test('is kept until it expires under the tightened limit', () => {
     const clock = manualClock()
     const store = memoryStore({ clock })
     store.sync.take(take(1, 100, bucket(100)))
@@ -171,7 +171,7 @@ describe('a counter whose limit changes', () => {
     expect(left(store, window(3_600_000))).toBe(0)
   })
 
-  test('of another algorithm is not mistaken for one of it by a refusal', () => {
+  test('to another algorithm is not misread by a refusal', () => {
     const store = memoryStore({ clock: manualClock() })
     store.sync.take(take(1, 2))
     const none = defineLimit({ algorithm: 'token-bucket', max: 0, windowMs: 60_000 })

@@ -1,4 +1,4 @@
-/** Counters in this process: the default store, and the one that answers without waiting. */
+/** Keeps counters in this process: the default store, and the only synchronous one. */
 import {
   algorithmOf,
   type CounterKey,
@@ -48,20 +48,19 @@ export interface MemoryStore extends Store {
   health(): StoreHealth
   stats(): CounterStats
   /**
-   * The counters of rules with `durable: true`, to be kept over a restart. Keys are hashes: only a
-   * limiter of the same secret finds them again.
+   * Returns the counters of rules with `durable: true`, to restore after a restart. Keys are
+   * hashes: only a limiter with the same secret finds them again.
    */
   snapshot(): Uint8Array
   /**
-   * Takes in what `snapshot` gave, without what has ended since and what is counted here already,
-   * and returns how many counters that were. Bytes that are damaged, or were not made by it, throw
-   * and change nothing.
+   * Restores the result of `snapshot`, except counters that have expired since or exist here
+   * already, and returns how many were restored. Damaged or foreign bytes throw and change nothing.
    */
   restore(snapshot: Uint8Array): number
 }
 
 export const MEMORY_COUNTERS_DEFAULT = 1_000_000
-/** The most counters that one memory store can hold: its index has no numbers for more. */
+/** The most counters of one memory store, the capacity of its index. */
 export const MEMORY_COUNTERS_MAX = RECORDS_MAX
 
 /**
@@ -76,8 +75,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 }
 
 /**
- * The same for a clock that may put one limit into its last window and another not: what has ended
- * by the one may still be asked for by the other.
+ * Makes a memory store for a clock that may place one limit in its previous window and another in
+ * its present one: a counter that expired for one limit may still be needed for the other.
  */
 export function placedStore(options: MemoryStoreOptions): MemoryStore {
   return openStore(options, true)
@@ -198,7 +197,7 @@ class MemoryCounterStore implements SyncStore {
       const take = takes[i]
       const state = steps[i]?.state
       if (take === undefined || state === undefined) continue
-      // Found again if making room for the one before may have dropped this one.
+      // Looked up again if making room for the previous counter may have dropped this one.
       const kept = this.#counters.drops === drops
       const record = kept ? (records[i] ?? -1) : this.#counters.find(take.key)
       this.#counters.write(take.key, record, take.limit, state, now)
@@ -207,7 +206,7 @@ class MemoryCounterStore implements SyncStore {
     return steps
   }
 
-  /** A group of one limit, as most are: its counter is looked up once. */
+  /** Takes a group of one limit, the most common case, with a single lookup. */
   private takeOne(take: Take, takes: readonly Take[], now: number): readonly Outcome[] {
     const { key, limit, amount, atLeast } = take
     const record = this.#counters.find(key)
@@ -221,7 +220,7 @@ class MemoryCounterStore implements SyncStore {
     return [step]
   }
 
-  /** Charges nothing but limits that say so, and keeps what was moved to this clock. */
+  /** Charges only limits with `onRefusal: charge`, and stores rebased states. */
   private refuse(
     takes: readonly Take[],
     steps: readonly Step<unknown>[],

@@ -1,6 +1,6 @@
 /**
- * Records of 40 bytes in chunks of typed arrays: outside the heap that the collector walks, and
- * never moved.
+ * Records of 40 bytes in chunks of typed arrays: outside the garbage-collected heap, and never
+ * moved.
  *
  *   8  hash of the key            two 32-bit words
  * 24  state of the counter       three doubles, see codec.ts
@@ -34,7 +34,7 @@ export class Slab {
     return this.#live
   }
 
-  /** Records ever used: every live one lies below. */
+  /** The end of the records ever used; every live record is below it. */
   get end(): number {
     return this.#used
   }
@@ -84,7 +84,7 @@ export class Slab {
     this.words(record)[this.wordAt(record) + META_WORD] = meta
   }
 
-  /** The array that holds a record's state, from `stateAt` on. */
+  /** Returns the array that holds a record's state, from `stateAt` on. */
   doubles(record: number): Float64Array {
     return chunkOf(this.#chunks, record).doubles
   }

@@ -1,6 +1,6 @@
--- One outcome in the reply: what is left and when it is reset. What is not as it is of most takes
--- follows, and a mark below 0 that says what it is goes before. `expected` is what is granted to a
--- take that passes. Returns the reply's new size.
+-- Appends one outcome to the reply: the units left and the reset time. Values that differ from
+-- those of most takes follow, preceded by a negative mark that lists them. `expected` is the amount
+-- granted to a take that passes. Returns the reply's new size.
 local function answer(reply, size, now, expected, states,
     granted, remaining, resetMs, retryMs, delayMs, at)
   if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
@@ -30,7 +30,8 @@ local function answer(reply, size, now, expected, states,
   return last
 end
 
--- How many numbers a state has, then these. Returns the reply's new size.
+-- Appends a state to the reply: its count of numbers, then the numbers. Returns the reply's new
+-- size.
 local function sayState(reply, size, numbers, a, b, c, d)
   if a == nil then
     reply[size + 1] = 0

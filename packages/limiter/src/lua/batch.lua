@@ -1,10 +1,10 @@
--- Decides op after op on the counters in hand, so that a later one sees what an earlier one took;
--- then writes all that changed, then replies.
+-- Decides the ops in order on the loaded counters, so that a later one sees what an earlier one
+-- took; then writes all changes, then replies.
 
--- The reply: 1, the time, then what each op has to say.
+-- The reply: 1, the time, then the results of each op.
 local reply, size = { 1, now }, 2
 
--- What `admit` of the limit's algorithm finds of a take: nothing where it is not sure to pass.
+-- Returns the results of the algorithm's `admit` for a take; nothing unless it is certain to pass.
 local function admit(counter, limit, amount)
   local format = limit.format
   if format <= 2 then
@@ -16,7 +16,7 @@ local function admit(counter, limit, amount)
   end
 end
 
--- Takes what `admit` found for the counter's state from now on, as `keep` does, and says so.
+-- Sets the state that `admit` returned, as `keep` does, and appends the outcome to the reply.
 local function keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
   local needed = isPacked and expires or 2 * expires - now
   if needed + EARLY_US > kept * SPAN_US then
@@ -35,12 +35,13 @@ local function keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a,
   end
 end
 
--- The takes of a group, each in 8 places: what `admit` found. Returns whether all pass.
+-- The results of `admit` for the takes of a group, each in 8 slots. `admitGroup` returns whether
+-- all pass.
 local found = {}
 local function admitGroup(from, count)
   for item = 0, count - 1 do
     local op, to = from + 4 * item, 8 * item
-    -- A take that may get less than it asks for is none of these.
+    -- A take that accepts less than its amount is not handled here.
     if request[op + 3] > 0 then return false end
     found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
       found[to + 7], found[to + 8] = admit(request[op], limits[request[op + 1]], request[op + 2])
@@ -79,8 +80,8 @@ while place <= last do
   end
 end
 
--- To write over a value of the same length costs half as much as to set one. Many keys are kept for
--- the same span.
+-- Overwriting a value of the same length costs half as much as setting one. Many keys share an
+-- expiry span.
 local call, keys, ttls = redis.call, KEYS, {}
 for counter = 1, valueCount + logCount + forgottenCount do
   local kept, value = writes[counter], values[counter]

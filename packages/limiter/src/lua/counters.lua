@@ -1,11 +1,11 @@
--- Counters in hand: each is read once before anything is decided, and written once after that.
+-- Loads the counters: each is read once before any decision, and written once afterwards.
 
 local LOG_READ_TO = '2067'
 
--- `values`: a string, a log, or false where there is none. `writes` has an entry for each counter
--- that changed: until when its key is to be kept; or where the TTL that it has will do, false if
--- the value is as long as the one in Redis, else true. `spoiled` names those in whose place lies
--- something of another type; nil: none.
+-- `values`: a string, a log, or false if there is none. `writes` has an entry for each changed
+-- counter: the expiry of its key; or, if its present TTL suffices, false if the value is as long as
+-- the one in Redis, else true. `spoiled` lists counters whose key holds another type; nil if there
+-- are none.
 local values, writes, spoiled, packed = nil, {}, nil, nil
 
 if isPacked then
@@ -16,7 +16,7 @@ elseif valueCount > 0 then
 else
   values = {}
 end
--- All of each log that is short, and the beginning of those that are long.
+-- Reads short logs whole, and the beginning of long ones.
 for counter = valueCount + 1, valueCount + logCount do
   values[counter] = redis.pcall('GETRANGE', KEYS[counter + keysBefore], '0', LOG_READ_TO)
 end

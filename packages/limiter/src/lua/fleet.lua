@@ -1,4 +1,5 @@
--- One beat of a node: it lives for a while longer, or leaves; the expired are removed.
+-- Runs one heartbeat of a node: extends its life, or removes it if it leaves; removes expired
+-- nodes.
 -- KEYS: the fleet, a sorted set of nodes by the store time at which each expires, in milliseconds;
 --       the fingerprint of the key secret;
 --       the places, a sorted set of the same nodes by name alone.
@@ -17,14 +18,14 @@ local place = 0
 
 if life > 0 then
   local expires = string.format('%.0f', now + life)
-  -- A clock that stepped back left expiries that nobody lives to see: they are moved to the latest
-  -- there can be, and whoever has gone since is removed in its time.
+  -- A clock that stepped back left expiries too far ahead: they are moved to the latest valid one,
+  -- so that nodes that have gone since expire in time.
   for _, ahead in ipairs(redis.call('ZRANGEBYSCORE', fleet, '(' .. expires, '+inf')) do
     redis.call('ZADD', fleet, expires, ahead)
   end
   redis.call('ZADD', fleet, expires, node)
   redis.call('ZADD', places, '0', node)
-  -- Some have expired, or beat by a script that knew of no places.
+  -- Some nodes have expired, or sent a heartbeat with an older script that had no places.
   if redis.call('ZCARD', places) ~= redis.call('ZCARD', fleet) then
     redis.call('DEL', places)
     for _, each in ipairs(redis.call('ZRANGEBYSCORE', fleet, '-inf', '+inf')) do
@@ -33,7 +34,7 @@ if life > 0 then
   end
   redis.call('PEXPIRE', fleet, string.format('%.0f', 2 * life))
   redis.call('PEXPIRE', places, string.format('%.0f', 2 * life))
-  -- All have the same score, so they come in the order of their names.
+  -- All have the same score, so they are sorted by name.
   for i, each in ipairs(redis.call('ZRANGEBYSCORE', places, '0', '0')) do
     if each == node then place = i - 1 end
   end

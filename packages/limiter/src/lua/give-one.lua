@@ -1,5 +1,5 @@
--- A batch of one give, as a call over several slots of a Cluster sends when it is decided: the same
--- as batch.lua does, by the same functions. Not for logs or for the packed layout.
+-- Runs a batch of one give, which a call over several Cluster slots sends after its decision. Does
+-- the same as batch.lua, with the same functions. Not for logs or the packed layout.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
   scaledWindow, _, amount, at, undone = cmsgpack.unpack(ARGV[1])
@@ -13,7 +13,7 @@ local limit = {
   maxWaitUs = maxWaitUs, lent = lent, scale = scale, scaledWindow = scaledWindow,
 }
 
--- What is of another type is absent, as it is to MGET.
+-- A key of another type counts as absent, as with MGET.
 local algorithm, key, value = makeOther(), KEYS[1], redis.pcall('GET', KEYS[1])
 local kept, a, b, c, d = 0, nil, nil, nil, nil
 if type(value) == 'string' then

@@ -27,7 +27,7 @@ local function most(a, b)
   return b
 end
 
--- Whether a state's time lies so far ahead that it must come from another clock.
+-- Whether a state's time is so far ahead that another clock must have written it.
 local function isFromAnotherClock(stateAt, limit, now)
   return stateAt - now > limit.windowUs
 end

@@ -1,5 +1,5 @@
--- The packed layout: values lie in hashes, under the 8 bytes of their counter's hash. A value says
--- from when on it means nothing, so that a hash is trimmed without knowing a limit.
+-- The packed layout: values are in hashes, under the 8 bytes of their counter's hash. A value
+-- includes its expiry, so that a hash can be trimmed without its limits.
 
 local TRIM_ABOVE = 128
 local TRIM_EVERY = 8
@@ -22,7 +22,7 @@ local function readFields(valueCount)
   return values
 end
 
--- Drops the fields of a hash that mean nothing any more.
+-- Drops the expired fields of a hash.
 local function trim(hash)
   local fields, dead = redis.call('HGETALL', hash), {}
   for index = 1, #fields, 2 do
@@ -33,16 +33,16 @@ local function trim(hash)
   if #dead > 0 then redis.call('HDEL', hash, (table.unpack or unpack)(dead)) end
 end
 
--- The TTL of a hash is that of all its counters, so it is only ever raised: it lives at least twice
--- as long as a value that is written means something. `ttl` is until that means nothing.
+-- Raises the TTL of a hash. It covers all its counters, so it is never lowered: a hash lives at
+-- least twice as long as a written value is in use. `ttl` is the time until that value expires.
 local function raiseTtl(hash, ttl)
   if redis.call('PTTL', hash) < 2 * ttl then
     redis.call('PEXPIRE', hash, string.format('%d', 2 * ttl))
   end
 end
 
--- A hash that grew above 128 fields is trimmed, but not at every new field and one in a batch: to
--- look at all of its fields takes as long as twenty takes.
+-- Writes a field. A hash above 128 fields is trimmed, but not at every new field and only one per
+-- batch: reading all of its fields takes as long as twenty takes.
 local function writeField(counter, value, ttl)
   local hash, field = hashOf(counter), fieldOf(counter)
   if not value then

@@ -1,5 +1,5 @@
--- How Redis keeps a hash of the packed layout. One script, so that nodes that start together do not
--- delete each other's probe.
+-- Finds how Redis encodes a hash of the packed layout. A single script, so that nodes that start
+-- together do not delete each other's probe.
 -- KEYS: the probe. ARGV: fields, bytes of a field, bytes of a value.
 -- Returns the encoding.
 local probe, fields = KEYS[1], tonumber(ARGV[1])

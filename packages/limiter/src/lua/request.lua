@@ -1,10 +1,10 @@
--- What a batch asks: whole numbers in MessagePack, as wire/request.ts writes them; in an array
--- where they are more than Lua returns at once.
+-- Decodes the request of a batch: whole numbers in MessagePack, as written by
+-- redis/protocol/batch-request.ts; in an array if there are more than Lua can return at once.
 
 local request = { cmsgpack.unpack(ARGV[1]) }
 if #request == 1 then request = request[1] end
 
--- TIME is read once. A test may pass the time in; a batch that comes too late does nothing.
+-- TIME is read once. A test may pass in the time; a batch that arrives too late does nothing.
 local now = request[2]
 if now == 0 then
   local time = redis.call('TIME')
@@ -12,8 +12,8 @@ if now == 0 then
 end
 if request[1] > 0 and now > request[1] then return cmsgpack.pack({ 0, now }) end
 
--- Counters are numbered: first those with a value, then logs, then those that are only forgotten.
--- Each has a key, but in the packed layout values lie in hashes, whose keys come first.
+-- Counters are numbered: first those with a value, then logs, then those that are only deleted.
+-- Each has a key, except in the packed layout: there values are in hashes, whose keys come first.
 local valueCount, logCount, forgottenCount = request[3], request[4], request[5]
 local hashCount = request[6]
 local isPacked, keysBefore, place = hashCount > 0, 0, 7
@@ -22,7 +22,7 @@ if isPacked then
   place = 7 + valueCount
 end
 
--- `algorithm`, the functions of its algorithm, is made where a take needs more than `admit`.
+-- `algorithm`, the functions of its algorithm, is created when a take needs more than `admit`.
 local algorithms, limits = {}, {}
 for index = 1, request[place] do
   limits[index] = {

@@ -1,10 +1,10 @@
--- Which commands the user of this connection may not run.
+-- Finds the commands that the user of this connection may not run.
 -- KEYS: a key of the prefix that nothing else writes.
 -- ARGV: commands with their words, the key as `K`.
 -- Returns the names of those that are refused.
 local refused = {}
 
--- Before Redis 7 only running a command tells, so each is chosen to do no harm.
+-- Before Redis 7 the only test is to run a command, so each one is chosen to be harmless.
 local function tried(words)
   local reply = redis.pcall(unpack(words))
   local message = type(reply) == 'table' and reply.err or ''
@@ -13,7 +13,7 @@ local function tried(words)
     and not string.find(message, 'NOPERM', 1, true)
 end
 
--- A command that a server does not have is no question of rights.
+-- A command that the server does not have is not reported as missing rights.
 local function checked(words)
   local known, allowed = pcall(redis.acl_check_cmd, unpack(words))
   return not known or allowed

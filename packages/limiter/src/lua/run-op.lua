@@ -1,9 +1,9 @@
--- The verbs of memory-store.ts on the counters in hand, with the same answers.
+-- Runs the operations of memory-store.ts on the loaded counters, with the same outcomes.
 
 local TAKE, PEEK, GIVE, CHARGE, RESET, TAKE_ONE, SPOILED = 1, 2, 3, 4, 5, 6, -32
 local ITEM = 4
 local STEP = 16
--- The steps of a group's takes, each in 16 places: what `take` returned, and last `kept`.
+-- The steps of a group's takes, each in 16 slots: the results of `take`, then `kept`.
 local steps = {}
 
 local function look(counter, limit, amount)
@@ -17,7 +17,7 @@ local function chargeAt(counter, limit, amount, at, debt)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
 end
 
--- Charges nothing but a limit that says so, and keeps what was moved to this clock (a, b, c, d).
+-- Charges only a limit with `onRefusal: charge`, and stores a rebased state (a, b, c, d).
 local function refuse(counter, limit, amount, states, kept, a, b, c, d,
     granted, remaining, resetMs, retryMs, delayMs, at)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
@@ -36,7 +36,7 @@ local function refuse(counter, limit, amount, states, kept, a, b, c, d,
   say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
 end
 
--- Charges a group whole or not at all; returns whether it was.
+-- Charges a group whole or not at all; returns whether it was charged.
 local function takeGroup(place, count, states)
   local passes = true
   for item = 0, count - 1 do
@@ -69,7 +69,8 @@ local function takeGroup(place, count, states)
   return passes
 end
 
--- The first group opens the others; a peek only looks. Returns the place after the op.
+-- Runs each group; the others run only if the first passes, and a peek changes nothing. Returns the
+-- position after the op.
 local function eachGroup(place, isTake)
   local states, groups = request[place] == 1, request[place + 1]
   local from, open = place + 2, isTake
@@ -95,7 +96,7 @@ local function give(counter, limit, amount, at, undone)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
 end
 
--- The place after an op, and whether something of another type lies in the place of a counter.
+-- Returns the position after an op, and whether the key of a counter holds another type.
 local function findSpoiled(place, spoiled)
   local verb, counter = request[place], request[place + 1]
   if verb == TAKE_ONE then return place + 4, spoiled[counter] end
@@ -111,7 +112,7 @@ local function findSpoiled(place, spoiled)
   return from, found
 end
 
--- The take of one limit alone.
+-- Runs the take of a single limit.
 local function takeAlone(counter, limit, amount)
   local kept, a, b, c, d = read(counter, limit)
   local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA,
@@ -126,13 +127,13 @@ local function takeAlone(counter, limit, amount)
   say(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
 end
 
--- Forgets a counter; where logs lie apart, both that it may be.
+-- Deletes a counter; if logs have separate keys, both possible keys.
 local function reset(counter, log)
   values[counter], writes[counter] = false, true
   if log > 0 then values[log], writes[log] = false, true end
 end
 
--- Does the op at a place. Returns the place after it, and the new size of the reply.
+-- Runs the op at a position. Returns the position after it and the new size of the reply.
 return function(place, sizeBefore)
   size = sizeBefore
   local verb, counter, limit = request[place], request[place + 1], limits[request[place + 2]]

@@ -1,5 +1,5 @@
--- Counters in hand as states of their algorithms, and what an op has to say of them. What a batch
--- needs of this is made when the first op needs it: see batch.lua.
+-- Reads and writes the loaded counters as states of their algorithms, and appends their outcomes to
+-- the reply. A batch creates these functions when the first op needs them: see batch.lua.
 
 for _, limit in ipairs(limits) do
   local format = limit.format
@@ -16,7 +16,7 @@ local function readLog(counter, value, algorithm)
   return value.kept, value
 end
 
--- Until when a counter is kept, then its state.
+-- Returns the expiry of a counter, then its state.
 local function read(counter, limit)
   local value, algorithm = values[counter], limit.algorithm
   if not value then return 0 end
@@ -24,9 +24,9 @@ local function read(counter, limit)
   return algorithm.readValue(value, limit.format)
 end
 
--- Takes a state for the counter's from now on. Its key is kept for twice the time until it means
--- nothing, and for a span at least, see span.lua; a field of a hash only until it means nothing, as
--- its hash is kept for longer. A log without entries is as good as none.
+-- Sets the state of a counter. Its key is kept for twice the time until the state expires, and for
+-- at least one span, see span.lua; a field of a hash only until the state expires, because its hash
+-- is kept longer. A log without entries is deleted.
 local function keep(counter, limit, kept, a, b, c, d)
   local algorithm = limit.algorithm
   local expiresAt, isLog = algorithm.expiresAt(a, b, c, d, limit), algorithm.open ~= nil
@@ -51,10 +51,10 @@ local function keep(counter, limit, kept, a, b, c, d)
   values[counter] = value
 end
 
--- The reply's size so far.
+-- The present size of the reply.
 local size
 
--- A refusal carries the state, but not of a log.
+-- Appends an outcome; a refusal includes the state, except that of a log.
 local function say(counter, limit, expected, states,
     granted, remaining, resetMs, retryMs, delayMs, at)
   if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then

@@ -1,5 +1,5 @@
--- Replies to a take that `admit` found to pass, before any other function is made. What differs
--- between algorithms, the call of `admit` and the form of a value, stands before this.
+-- Replies to a take that passes by `admit`, before any other function is created. The parts that
+-- differ between algorithms, the call of `admit` and the format of a value, precede this file.
 if kept then
   local needed = 2 * expires - now
   if needed + EARLY_US > kept * SPAN_US then

@@ -1,4 +1,4 @@
--- The rest of take-one.lua: a take of any outcome, by the functions of its algorithm.
+-- Continues take-one.lua: decides a take of any outcome with the functions of its algorithm.
 
 local limit = {
   max = max, windowUs = windowUs, capacity = capacity, p = p, q = q, tickUs = tickUs,

@@ -1,6 +1,6 @@
--- A batch of one take of one limit, as all are where calls come one at a time: the same as
--- batch.lua does, but without tables of counters, limits and algorithms, which take as long again.
--- Not for logs, for the packed layout, or limits that charge on refusal.
+-- Decides a batch of one take of one limit, which is every batch while calls come one at a time.
+-- Does the same as batch.lua without tables of counters, limits and algorithms, which would double
+-- the time. Not for logs, the packed layout, or limits that charge on refusal.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
   scaledWindow, _, amount = cmsgpack.unpack(ARGV[1])
@@ -10,5 +10,5 @@ if now == 0 then
 end
 if notAfter > 0 and now > notAfter then return cmsgpack.pack({ 0, now }) end
 
--- What is of another type is absent, as it is to MGET.
+-- A key of another type counts as absent, as with MGET.
 local key, value = KEYS[1], redis.pcall('GET', KEYS[1])

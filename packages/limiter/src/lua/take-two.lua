@@ -1,7 +1,7 @@
--- A batch of one call with two groups of one limit each, as most calls over several slots of a
--- Cluster send to each: the same as batch.lua does, by the same functions, in half the time. The
--- second limit is a sliding window counter. Not for logs, for the packed layout, or limits that
--- charge on refusal.
+-- Decides a batch of one call with two groups of one limit each, which most calls over several
+-- Cluster slots send to each slot. Does the same as batch.lua, with the same functions, in half the
+-- time. The second limit is a sliding window counter. Not for logs, the packed layout, or limits
+-- that charge on refusal.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
   scaledWindow, _, otherFormat, otherMax, otherWindowUs, otherCapacity, otherP, otherQ, otherTickUs,
@@ -33,7 +33,7 @@ local function write(key, before, kept, expires, pack, valueFormat, a, b, c, d)
   end
 end
 
--- What is of another type is absent.
+-- A key of another type counts as absent.
 local values = redis.call('MGET', KEYS[1], KEYS[2])
 local value, kept, a, b, c, d = values[1], 0, nil, nil, nil, nil
 if value then kept, a, b, c, d = readValue(value, format) end
@@ -50,7 +50,7 @@ local size = answer(reply, 2, now, amount, not isOpen,
   granted, remaining, resetMs, retryMs, delayMs, at)
 if not isOpen then size = sayState(reply, size, NUMBERS, a, b, c, d) end
 
--- The first group opens the second.
+-- The second group runs only if the first passes.
 local other = makeOther()
 limit = {
   max = otherMax, windowUs = otherWindowUs, capacity = otherCapacity, p = otherP, q = otherQ,

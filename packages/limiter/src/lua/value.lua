@@ -1,8 +1,8 @@
--- How a state lies in bytes: the limit's format, until when it is kept, and its numbers, narrow
--- where they fit. That time is in spans of about four seconds, rounded up: a key that is kept for
--- long enough keeps its TTL, which costs half as much as to set one.
+-- The stored format of a state: the limit's format, its expiry, and its numbers, narrow if they
+-- fit. The expiry is in spans of about four seconds, rounded up: a key that lives long enough keeps
+-- its TTL, which costs half as much as setting one.
 
--- Until when it is kept, then the state; 0 and nothing where it is of another algorithm or damaged.
+-- Returns the expiry, then the state; 0 and no state if it is of another algorithm or damaged.
 local function readValue(value, format)
   local size, layout = #value, NARROW
   if size ~= NARROW_SIZE then

@@ -1,5 +1,5 @@
--- Admits a take of a fixed window in the case that nearly all are, as admit.lua of the token bucket does, and
--- returns the same.
+-- Admits a take of a fixed window in the most common case, like admit.lua of the token bucket, and
+-- returns the same values.
 local function admitWindow(value, format, max, windowUs, amount, now)
   local kept, start, count = 0, now - now % windowUs, amount
   if amount == 0 then return nil end

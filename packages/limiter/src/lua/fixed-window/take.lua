@@ -1,17 +1,17 @@
 -- Fixed window, twin of fixed-window.ts. A state is (start, count).
 
--- Returns the time taken as now, the window's start and count, and whether another clock wrote it.
+-- Returns the time used as now, the window's start and count, and whether another clock wrote it.
 local function view(begun, counted, limit, now)
   if begun == nil then return now, windowStart(now, limit), 0, false end
   local moved = isFromAnotherClock(begun, limit, now)
   local at = moved and now or most(now, begun)
   local start = windowStart(at, limit)
-  -- A window of another length under the same name goes on if it began within the present one.
+  -- A window of another length under the same name continues if it began within this one.
   if moved or begun >= start then return at, start, counted, moved end
   return at, start, 0, moved
 end
 
--- `fits` is nil where waiting does not help.
+-- `fits` is nil if waiting does not help.
 local function step(at, start, count, moved, limit, now, granted, fits)
   local endsInMs = usToMsUp(start + limit.windowUs - now)
   local left = most(0, limit.max - count - granted)

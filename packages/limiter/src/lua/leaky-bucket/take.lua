@@ -1,11 +1,11 @@
 -- Leaky bucket, twin of leaky-bucket.ts. A state is (next, part, vacated, oldest): the next free
--- slot in microseconds and p-ths of a tick, places freed by callers that left, and how many slots
--- before `next` the first of these lies.
+-- slot in microseconds and p-ths of a tick, places freed by calls that left the queue, and how many
+-- slots before `next` the first of these is.
 --
--- A view is that state as of now, and more: gap (microseconds from now to `next`), ahead (units
--- whose slot is still to come) and idle (nobody waits), always passed in this order.
+-- A view is that state as of now, plus gap (microseconds from now to `next`), ahead (units whose
+-- slot is still to come) and idle (the queue is empty), always passed in this order.
 
--- The same with the next free slot `amount` slots later.
+-- Moves the next free slot `amount` slots later.
 local function join(next, part, vacated, oldest, gap, ahead, idle, limit, amount)
   local parts = part + amount * limit.q
   local ticks = floorDiv(parts, limit.p)
@@ -19,13 +19,13 @@ local function view(slot, rest, left, eldest, limit, now)
   if slot == nil or limit.capacity == 0 then return false, now, 0, 0, 0, 0, 0, true end
   local p, q, tickUs = limit.p, limit.q, limit.tickUs
   local part = least(rest, p - 1)
-  -- Full, and as long again for the places of those that left: no queue of this clock reaches
-  -- further.
+  -- A full queue, twice, to include the places of calls that left: no queue written by this clock
+  -- is longer.
   local longestTicks = ceilDiv(2 * (limit.capacity + 1) * q, p)
   local gap = slot - now
   if gap <= 0 and gap * p + part * tickUs <= 0 then return false, now, 0, 0, 0, 0, 0, true end
   if gap > longestTicks * tickUs + limit.windowUs then
-    -- The queue of another clock: as many wait as places are, from now on.
+    -- Replaces the queue of another clock with a full queue that starts now.
     return true, join(now, 0, 0, 0, 0, 0, true, limit, limit.capacity + 1)
   end
 
@@ -37,15 +37,15 @@ local function view(slot, rest, left, eldest, limit, now)
   return false, slot, part, vacated, oldest, gap, ahead, false
 end
 
--- Microseconds until a call that joins now would leave.
+-- Returns the microseconds until a call that joins now would leave.
 local function delayOf(part, gap, idle, limit)
   if idle then return 0 end
   return most(0, gap + ceilDiv(part * limit.tickUs, limit.p))
 end
 
--- Microseconds until at most `room` units are ahead; -1 is an idle bucket.
+-- Returns the microseconds until at most `room` units are ahead; -1 waits for an idle bucket.
 local function timeUntilAhead(room, part, gap, idle, limit)
-  -- Without a rate there is nobody to wait for, and nothing to divide by.
+  -- Without a rate no call waits, and the division below would be by zero.
   if idle then return 0 end
   local untilIdle = delayOf(part, gap, idle, limit)
   if room < 0 then return untilIdle end
@@ -53,7 +53,7 @@ local function timeUntilAhead(room, part, gap, idle, limit)
   return most(0, least(untilIdle, gap - ticks * limit.tickUs))
 end
 
--- Microseconds until the amount finds places and a slot that is near enough.
+-- Returns the microseconds until there are places for the amount and a slot near enough.
 local function waitFor(part, vacated, oldest, gap, idle, limit, amount)
   if idle then return 0 end
   local free = limit.capacity - amount
@@ -82,7 +82,7 @@ local function step(limit, now, granted, delayUs, waitUs, moved,
   return granted, places, resetMs, retryMs, delayMs, at, slot, rest, left, eldest
 end
 
--- The first unit of a call leaves at once when nobody waits; only the others need places.
+-- With an empty queue the first unit of a call leaves at once; only the others need places.
 local function everFits(limit, amount)
   return limit.capacity > 0 and amount <= limit.capacity + 1
 end

@@ -15,13 +15,13 @@ local function peek(slot, rest, left, eldest, limit, amount, now)
   return step(limit, now, 0, delayUs, waitUs, moved, next, part, vacated, oldest, gap, ahead, idle)
 end
 
--- No more places are freed than the queue has, or its end would move away for ever.
+-- Frees at most as many places as the queue has; otherwise its end would move away for ever.
 local function vacate(next, part, vacated, ahead, limit, amount, oldest)
   local freed = least(ahead, least(limit.capacity, vacated + amount))
   return next, part, freed, least(ahead, oldest)
 end
 
--- The state with the next free slot `slots` slots earlier.
+-- Moves the next free slot `slots` slots earlier.
 local function rewind(next, part, vacated, oldest, limit, slots)
   local parts = part - slots * limit.q
   local ticks = floorDiv(parts, limit.p)
@@ -29,8 +29,8 @@ local function rewind(next, part, vacated, oldest, limit, slots)
   return next + ticks * limit.tickUs, parts - ticks * limit.p, least(vacated, before), before
 end
 
--- `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
--- slot that has begun is used, unless the call was undone: then nothing left the bucket in it.
+-- Frees the slot `at`. Without `at` the slot is unknown, so only a place in the queue is freed. A
+-- slot that has begun counts as used, unless the call was undone: then no call left in it.
 local function give(slot, rest, left, eldest, limit, amount, now, at, undone)
   local _, next, part, vacated, oldest, _, ahead, idle =
     view(slot, rest, left, eldest, limit, now)

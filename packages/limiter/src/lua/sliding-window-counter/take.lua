@@ -1,6 +1,6 @@
 -- Sliding window counter, twin of sliding-window-counter.ts. A state is (start, curr, prev).
 
--- Returns the time taken as now, the window's start, both counts, and whether another clock wrote
+-- Returns the time used as now, the window's start, both counts, and whether another clock wrote
 -- it.
 local function view(begun, counted, last, limit, now)
   if begun == nil then return now, windowStart(now, limit), 0, 0, false end
@@ -12,22 +12,21 @@ local function view(begun, counted, last, limit, now)
   return at, start, 0, 0, moved
 end
 
--- Units free now, rounded down; a share of a unit is no unit.
+-- Returns the whole units free now.
 local function free(at, start, curr, prev, limit)
   local scaledWindow = limit.scaledWindow
   local left = least(ceilDiv(start + limit.windowUs - at, limit.scale), scaledWindow)
   return floorDiv((limit.max - curr) * scaledWindow - prev * left, scaledWindow)
 end
 
--- The most that may be left of a window for `room` units to be free while `before` fade.
+-- Returns the longest rest of a window at which `room` units are free while `before` fade out.
 local function leftWhenItFits(before, room, limit)
   if room < 0 then return 0 end
   if before <= room then return limit.windowUs end
   return floorDiv(room * limit.scaledWindow, before) * limit.scale
 end
 
--- Microseconds from now until the amount fits: within this window, else the next, else the one
--- after.
+-- Returns the microseconds until the amount fits: within this window, the next, or the one after.
 local function waitFor(at, start, curr, prev, limit, amount, now)
   if free(at, start, curr, prev, limit) >= amount then return 0 end
   local ends = start + limit.windowUs

@@ -8,7 +8,7 @@ local function peek(begun, counted, last, _, limit, amount, now)
   return refuse(at, start, curr, prev, moved, limit, amount, now)
 end
 
--- The last window still counts, so what came from it returns to it.
+-- Returns units to the window they were taken in; the previous window still counts.
 local function give(begun, counted, last, _, limit, amount, now, at)
   if begun == nil then return nil end
   local seenAt, start, curr, prev = view(begun, counted, last, limit, now)

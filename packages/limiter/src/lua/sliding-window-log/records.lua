@@ -1,15 +1,15 @@
--- How a log lies in a Redis string: a header of 20 bytes, then records of 8, oldest first, one per
--- instant. A record is the time since the header's `base` and the running total of units, which
--- may wrap: a log holds at most 20,000 units, so the difference of two totals is always their
--- units. So a count is one subtraction, and a wait a search.
+-- The format of a log in a Redis string: a header of 20 bytes, then records of 8, oldest first, one
+-- per instant. A record is the time since the header's `base` and the running total of units, which
+-- may wrap: a log holds at most 20,000 units, so the difference of two totals is always exact. A
+-- count is thus one subtraction, and a wait a search.
 --
--- The header says how many records there are, from which on they count, the total before that one,
--- and how many there is room for. A log of up to 256 records is written whole and has no room to
--- spare; a longer one has an eighth, and then only what changed is written. What no longer counts
--- is dropped when the log is written whole, at the latest when it is an eighth.
+-- The header holds the number of records, the first one that counts, the total before it, and the
+-- capacity. A log of up to 256 records is always written whole and has no spare capacity; a longer
+-- one has an eighth, so that only changes are written. Expired records are dropped when the log is
+-- written whole, at the latest when they are an eighth of it.
 --
--- A log in hand is a table that never changes: what Redis has (`source`), with its records from
--- `tailFrom` on replaced by `tail`.
+-- A loaded log is an immutable table: the stored records (`source`), with those from `tailFrom` on
+-- replaced by `tail`.
 
 local HEADER = '>BI4I7I2I2I2I2'
 local HEADER_SIZE = 20
@@ -26,7 +26,7 @@ local function readRange(source, from, to)
   return redis.call('GETRANGE', source.key, start, start + 8 * (to - from + 1) - 1)
 end
 
--- Time and running total of a record; reads those around it where they are not in hand.
+-- Returns the time and running total of a record; reads its neighbourhood if it is not loaded.
 local function recordAt(log, index)
   local from, text = log.tailFrom, log.tail
   if index < from then
@@ -42,15 +42,15 @@ local function recordAt(log, index)
   return log.base + since, total
 end
 
--- The running total before a record.
+-- Returns the running total before a record.
 local function totalBefore(log, index)
   if index == log.first then return log.before end
   local _, total = recordAt(log, index - 1)
   return total
 end
 
--- The first record from `from` on for which `isPassed` does not hold, given that it never holds
--- after that. Looks near by first, where it nearly always is.
+-- Returns the first record from `from` on for which `isPassed` is false, given that it then stays
+-- false. Searches nearby first, where it nearly always is.
 local function search(log, from, isPassed)
   local low, high, step = from - 1, from, 1
   while high <= log.count and isPassed(recordAt(log, high)) do
@@ -64,7 +64,8 @@ local function search(log, from, isPassed)
   return high
 end
 
--- A log from the string in Redis, or from as much of it as was read; nil where it is none of ours.
+-- Opens a log from its string in Redis, or from the part that was read; nil if the format is not
+-- valid.
 local function openLog(key, text, isWhole)
   if #text < HEADER_SIZE + 8 or string.byte(text) ~= 6 then return nil end
   local _, kept, base, before, count, first, room = struct.unpack(HEADER, text)
@@ -75,7 +76,7 @@ local function openLog(key, text, isWhole)
   end
   local records = string.sub(text, HEADER_SIZE + 1)
   local source = { key = key, room = room, from = 1, to = floorDiv(#records, 8), text = records }
-  -- The newest alone, so that what was read of the oldest stays in hand.
+  -- Reads only the newest records, so that the oldest stay loaded.
   local isRead = count <= source.to
   local newest = isRead and records or readRange(source, count, count)
   local since, total = struct.unpack(RECORD, newest, isRead and 8 * count - 7 or 1)
@@ -85,7 +86,7 @@ local function openLog(key, text, isWhole)
   }
 end
 
--- A log without records, to be given its first at `base`.
+-- Returns a log without records, whose first one will be at `base`.
 local function newLog(base)
   return {
     source = { room = 0 }, kept = 0, base = base, before = 0, count = 0, first = 1, tailFrom = 1,
@@ -93,7 +94,7 @@ local function newLog(base)
   }
 end
 
--- The same log with other records from `from` on, of which the last is number `count`.
+-- Replaces the records from `from` on; the last one is number `count`.
 local function replaceFrom(log, from, records, count)
   local tail, tailFrom = records, from
   if from >= log.tailFrom then
@@ -107,7 +108,7 @@ local function replaceFrom(log, from, records, count)
   return changed
 end
 
--- The same log from record `first` on.
+-- Drops the records before `first`.
 local function startFrom(log, first, before)
   return {
     source = log.source, kept = log.kept, base = log.base, before = before, count = log.count,
@@ -116,7 +117,7 @@ local function startFrom(log, first, before)
   }
 end
 
--- The records from `from` on, in bytes, with `units` added to their totals.
+-- Returns the records from `from` on, in bytes, with `units` added to their totals.
 local function shifted(log, from, units)
   local records = {}
   for index = from, log.count do
@@ -126,7 +127,7 @@ local function shifted(log, from, units)
   return table.concat(records)
 end
 
--- The same log with times since another instant.
+-- Rewrites the times of a log relative to another base.
 local function rebase(log, base)
   local records = {}
   for index = log.first, log.count do
@@ -144,7 +145,7 @@ local function headerOf(log, first, count, room)
   return struct.pack(HEADER, 6, log.kept, log.base, log.before, count, first, room)
 end
 
--- Writes what changed where there is room for it, else the whole log without what is out of sight.
+-- Writes only the changes if there is capacity, else the whole log without expired records.
 local function writeLog(key, log, ttl)
   local source, first, count, tailFrom = log.source, log.first, log.count, log.tailFrom
   if count - first + 1 > WHOLE_MAX and count <= source.room and 8 * (first - 1) <= count then
@@ -175,8 +176,8 @@ local function writeLog(key, log, ttl)
   end
 end
 
--- How many numbers there are, then the time and the units of each record; of a long log the oldest
--- records are added up into one, as shortenLog does. Returns the new size of the reply.
+-- Appends a log to the reply: its count of numbers, then the time and the units of each record; the
+-- oldest records of a long log are merged into one, as in shortenLog. Returns the reply's new size.
 local function sayLog(log, reply, size)
   local before, from, count = log.before, log.first, log.count - log.first + 1
   size = size + 1

@@ -1,4 +1,4 @@
--- Sliding window log, twin of sliding-window-log.ts. A state is a log in hand, see records.lua.
+-- Sliding window log, twin of sliding-window-log.ts. A state is a loaded log, see records.lua.
 
 local DEBT_MAX = 10000
 
@@ -11,7 +11,7 @@ local function countOf(log)
   return (log.newestTotal - log.before) % TOTALS
 end
 
--- What was admitted after `edge`.
+-- Returns the log from the first record after `edge`.
 local function inSight(log, edge)
   if log.newestAt <= edge then return startFrom(log, log.count + 1, log.newestTotal) end
   local first = search(log, log.first, function(at) return at <= edge end)
@@ -19,7 +19,7 @@ local function inSight(log, edge)
   return startFrom(log, first, totalBefore(log, first))
 end
 
--- Adds units in their place in time; two at one instant count as two.
+-- Inserts units in time order; units at an existing instant are added to it.
 local function insert(log, at, units)
   if isEmpty(log) then return replaceFrom(newLog(at), 1, struct.pack(RECORD, 0, units), 1) end
   if at < log.base then log = rebase(log, at) end
@@ -38,14 +38,14 @@ local function insert(log, at, units)
   return replaceFrom(log, from, records, log.count + 1)
 end
 
--- What lies ahead of now becomes one entry at now, or a give would find it several times.
+-- Merges entries ahead of now into one at now; otherwise a give would find several for one instant.
 local function moveBack(log, now)
   if log.base > now then return insert(nil, now, countOf(log)) end
   local from = search(log, log.first, function(at) return at < now end)
   return replaceFrom(log, from, struct.pack(RECORD, now - log.base, log.newestTotal), from)
 end
 
--- Returns the time taken as now, the log in sight, and whether another clock wrote it.
+-- Returns the time used as now, the log within the window, and whether another clock wrote it.
 local function view(log, limit, now)
   if isEmpty(log) then return now, nil, false end
   local moved = isFromAnotherClock(log.newestAt, limit, now)
@@ -54,7 +54,7 @@ local function view(log, limit, now)
   return at, inSight(log, at - limit.windowUs), moved
 end
 
--- Microseconds from now until enough entries have left for the amount to fit.
+-- Returns the microseconds until enough entries have expired for the amount to fit.
 local function waitFor(log, count, limit, amount, now)
   local excess = count + amount - limit.max
   if isEmpty(log) then return 0 end

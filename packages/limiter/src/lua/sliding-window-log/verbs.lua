@@ -9,7 +9,7 @@ local function peek(state, _, _, _, limit, amount, now)
   return refuse(at, log, count, moved, limit, amount, now)
 end
 
--- From the oldest entries on: the log starts later, and with more before its start.
+-- Removes the oldest entries: the log starts later, with a higher total before its start.
 local function giveOldest(log, amount)
   local units = least(amount, countOf(log))
   local first = search(log, log.first, function(_, total)
@@ -34,7 +34,7 @@ local function give(state, _, _, _, limit, amount, now, at)
   return replaceFrom(log, from, shifted(log, from + 1, -units), log.count - 1)
 end
 
--- A log owes at most 10,000 units, so that it never holds more than 20,000.
+-- Charges units; a log owes at most 10,000 units, so that it never holds more than 20,000.
 local function charge(state, _, _, _, limit, amount, now, at, debt)
   local seenAt, log = view(state, limit, now)
   local spentAt = least(at, seenAt)

@@ -1,8 +1,8 @@
--- Token bucket and gcra, twin of token-bucket.ts. A state is (at, used, part): when it was true,
--- whole units in use, and the rest in q-ths of a unit. Most takes are of this kind, so divisions
--- are written out here: `n - n % 1` rounds down and `n + -n % 1` up.
+-- Token bucket and gcra, twin of token-bucket.ts. A state is (at, used, part): its time, the whole
+-- units in use, and the rest in q-ths of a unit. Most takes are of this kind, so divisions are
+-- inlined: `n - n % 1` rounds down and `n + -n % 1` up.
 
--- What is in use when the bucket was last touched, in q-ths of a unit.
+-- Returns the usage at the last update, in q-ths of a unit.
 local function inUseThen(used, part, limit)
   local most, q = limit.capacity + limit.lent, limit.q
   if used >= most then return most * q end
@@ -10,8 +10,8 @@ local function inUseThen(used, part, limit)
   return used * q + part
 end
 
--- What is in use now: the whole ticks since it was touched gave back p each, and more than is in
--- use is not worth a product.
+-- Returns the usage now: the whole ticks since the last update gave back p each; the product is
+-- skipped if it would exceed the usage.
 local function inUseNow(bucketAt, used, part, limit, now)
   if bucketAt == nil or limit.capacity == 0 then return 0 end
   local before = inUseThen(used, part, limit)
@@ -22,8 +22,8 @@ local function inUseNow(bucketAt, used, part, limit, now)
   return before - ticks * p
 end
 
--- The instant for which `inUse` is true, a whole number of ticks after the last; then whether
--- another clock had written it.
+-- Returns the instant to which `inUse` applies, a whole number of ticks after the last; then
+-- whether another clock wrote the state.
 local function timeOf(bucketAt, limit, now, inUse)
   if bucketAt == nil or limit.capacity == 0 then return now, false end
   if bucketAt > now then
@@ -42,7 +42,7 @@ local function toBucket(at, inUse, limit)
   return at, used, inUse - used * q
 end
 
--- Whole units that are not in use, not even in part.
+-- Returns the whole units that are entirely unused.
 local function remaining(inUse, limit)
   local units = inUse / limit.q
   local free = limit.capacity - (units + -units % 1)
@@ -50,14 +50,14 @@ local function remaining(inUse, limit)
   return free
 end
 
--- Microseconds from now until `excess` q-ths less are in use, of what is at `at`.
+-- Returns the microseconds from now until the usage of `at` has dropped by `excess` q-ths.
 local function timeToRegain(excess, at, limit, now)
   if excess <= 0 then return 0 end
   local ticks = excess / limit.p
   return at - now + (ticks + -ticks % 1) * limit.tickUs
 end
 
--- Microseconds until the amount is there; a bucket that may make calls wait admits before that.
+-- Returns the microseconds until the amount is available; a bucket with `wait` admits earlier.
 local function waitFor(amount, inUse, at, limit, now)
   return timeToRegain(inUse - (limit.capacity - amount) * limit.q, at, limit, now)
 end
@@ -93,7 +93,7 @@ end
 local function take(bucketAt, used, part, _, limit, amount, now, atLeast)
   local inUse = inUseNow(bucketAt, used, part, limit, now)
   local at, moved = timeOf(bucketAt, limit, now, inUse)
-  -- Asks for nothing and writes nothing, not even what another clock left.
+  -- Amount 0 writes nothing, not even a rebased state.
   if amount == 0 then return admit(limit, now, inUse, at, false, 0, 0) end
   local capacity, maxWaitUs = limit.capacity, limit.maxWaitUs
   if atLeast > capacity then return refuse(limit, now, inUse, at, moved, nil) end
@@ -105,7 +105,7 @@ local function take(bucketAt, used, part, _, limit, amount, now, atLeast)
   end
   local there = remaining(inUse, limit)
   if there >= atLeast then return admit(limit, now, inUse, at, moved, there, 0) end
-  -- Whichever comes first: the least is there, or the whole amount is near enough to wait for.
+  -- Whichever comes first: `atLeast` is available, or the whole amount is near enough to wait for.
   local retryUs = waitFor(atLeast, inUse, at, limit, now)
   if waitUs and waitUs - maxWaitUs < retryUs then retryUs = waitUs - maxWaitUs end
   return refuse(limit, now, inUse, at, moved, retryUs)

@@ -11,19 +11,19 @@ local function peek(bucketAt, used, part, _, limit, amount, now)
   return admit(limit, now, inUse, at, moved, 0, waitUs)
 end
 
--- Whether what was taken then has come back by itself: the whole bucket has refilled since.
+-- Whether the whole bucket has refilled since `at`, and with it what was taken then.
 local function isRegained(at, limit, now)
   local ticks = limit.capacity * limit.q / limit.p
   return now - at >= (ticks + -ticks % 1) * limit.tickUs
 end
 
--- From what was stored, not from what the limit can hold: a limit that was lowered, or is of
--- another tier, must not cut what was used by the way.
+-- Subtracts from the stored usage, not from what the limit can hold: a give under a lowered limit,
+-- or one of another tier, must not cut what was used.
 local function give(bucketAt, used, part, _, limit, amount, now, at)
   if bucketAt == nil or limit.capacity == 0 or isRegained(at or now, limit, now) then return nil end
   local p, q = limit.p, limit.q
   local before = used * q + (part < q and part or q - 1)
-  -- So much is only in use under a far larger limit, whose units this one cannot count.
+  -- Only a far larger limit can have so much in use, and this one cannot count its units.
   if before > 9007199254740991 then return nil end
   local ticks = (now - bucketAt) / limit.tickUs
   ticks = ticks > 0 and ticks - ticks % 1 or 0

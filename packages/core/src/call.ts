@@ -1,4 +1,4 @@
-/** A call: one thing that wants to happen, with its attributes and a cost. */
+/** A call: one request to be limited, with its attributes and a cost. */
 import { SluiceError } from './errors.js'
 
 /** Marks attributes whose `path` is already canonical, so that it is not computed again. */
@@ -11,7 +11,7 @@ export type Attributes = Readonly<
 
 export interface Call {
   readonly attributes: Attributes
-  /** How much the call takes: a whole number, default 1. 0 asks for nothing and always passes. */
+  /** How much the call takes: a whole number, default 1. 0 takes nothing and always passes. */
   readonly cost?: number | undefined
 }
 

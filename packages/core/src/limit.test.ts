@@ -228,7 +228,7 @@ describe('numbers beyond 2^53', () => {
     limit({ algorithm: 'leaky-bucket', max: 2 ** 24 - 1, windowMs: YEAR_MS }),
     limit({ algorithm: 'gcra', max: 12_347, windowMs: YEAR_MS, burst: 1_000_000 }),
     limit({ max: 3, windowMs: YEAR_MS, burst: 5000 }),
-  ])('the offer for $max in $windowMs ms is the nearest', (spec) => {
+  ])('the suggestion for $max in $windowMs ms is the nearest limit', (spec) => {
     const { max } = suggestedLimit(spec, findLimitProblem(spec)?.accepted ?? '')
     const others = Array.from({ length: Math.min(50_000, Math.abs(max - spec.max) - 1) })
     const nearer = others.flatMap((_, off) => [spec.max - off - 1, spec.max + off + 1])

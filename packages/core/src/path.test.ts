@@ -24,7 +24,7 @@ describe('a canonical path', () => {
     '/ /login /Login /login/ /a:b,c=d&e+f /caf%C3%A9 /%F0%9F%98%80 /a%20b /what%3F%23 /100%25',
     '/100%25/20 /%7C /... /.well-known/x /a.. /..a /*',
   ]
-  test.each(unchanged.join(' ').split(' '))('is %j itself', (path) => {
+  test.each(unchanged.join(' ').split(' '))('of %j is the path itself', (path) => {
     expect(canonical(path)).toBe(path)
   })
 

@@ -25,7 +25,7 @@ describe('SipHash-1-3', () => {
     [15, 'f30eb725bb91c9ea'],
     [16, '8972188433a5c5b7'],
     [19, '091f4a3329f87d19'],
-  ])('of %i bytes is the published function', (length, expected) => {
+  ])('of %i bytes equals the published hash', (length, expected) => {
     const { message, count } = frame(Uint8Array.from({ length }, (_, i) => i))
     expect(hex(sipHash13(zeroKey, message, count))).toBe(expected)
   })

@@ -154,7 +154,7 @@ describe('the body of a refusal', () => {
     })
   })
 
-  test('says one second, not 1 seconds', () => {
+  test('contains "one second" instead of "1 seconds"', () => {
     const body = problemBody(decision([policy('r', { retryAfterMs: 200 })]))
     expect(body.detail).toBe('Too many requests. Retry after 1 second.')
   })

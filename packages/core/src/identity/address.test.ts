@@ -149,7 +149,7 @@ describe('formatting', () => {
     )
   })
 
-  test('is RFC 5952, as ipaddr.js writes it', () => {
+  test('follows RFC 5952, like ipaddr.js', () => {
     fc.assert(
       fc.property(addresses, (address) => {
         const text = formatAddress(address)

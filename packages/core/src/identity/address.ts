@@ -159,7 +159,7 @@ function parseV6(text: string): Address | undefined {
     gap = count
     at++
   }
-  // `::` stands for at least one group.
+  // `::` replaces at least one group.
   if (gap === -1 ? count !== GROUPS : count === GROUPS) return undefined
   if (gap !== -1) openGap(groups, gap, count)
   return fromGroups(groups)

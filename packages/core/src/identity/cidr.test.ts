@@ -109,14 +109,14 @@ describe('a network', () => {
 })
 
 test.each(['fd00::/8', 'fc00::/7', 'fe80::/10', '10.0.0.0/8', '2001:db8::/32'])(
-  '%s may be proxies',
+  '%s is accepted as a network of proxies',
   (text) => {
     expect(parseTrustedProxies([text]).problems).toEqual([])
   },
 )
 
 test.each(['fe00::/8', 'f000::/4', 'fe80::/9', '8.0.0.0/7', '2000::/15'])(
-  '%s is too wide to be proxies',
+  '%s is too wide for a network of proxies',
   (text) => {
     expect(parseTrustedProxies([text]).problems).toHaveLength(1)
   },

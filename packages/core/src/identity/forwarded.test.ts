@@ -26,14 +26,14 @@ describe('X-Forwarded-For', () => {
       [',1.1.1.1, ,'],
       [undefined, '1.1.1.1', undefined, undefined],
     ],
-    ['a space inside is no blank around', ['1.1.1.1 2.2.2.2'], [undefined]],
-    ['a tab inside is no blank around', ['1.2.3.4\t5'], [undefined]],
+    ['a space inside an entry is not trimmed', ['1.1.1.1 2.2.2.2'], [undefined]],
+    ['a tab inside an entry is not trimmed', ['1.2.3.4\t5'], [undefined]],
     ['other white space is not trimmed', ['\u00a01.1.1.1', '1.1.1.1\n', '\v1.1.1.1'], Array(3)],
     ['ports are dropped', ['1.1.1.1:80, [::1]:443, 1.1.1.1:0'], ['1.1.1.1', '::1', '1.1.1.1']],
     ['a number after IPv6 is part of it', ['2001:db8::1:80'], ['2001:db8::1:80']],
-    ['an obfuscated port is not one here', ['1.1.1.1:_x'], [undefined]],
+    ['an obfuscated port is refused', ['1.1.1.1:_x'], [undefined]],
     ['mapped addresses are IPv4', ['::ffff:1.2.3.4, [::ffff:102:304]:1'], ['1.2.3.4', '1.2.3.4']],
-    ['a word is no address', ['unknown, _hidden, true, null'], Array(4)],
+    ['a word is not an address', ['unknown, _hidden, true, null'], Array(4)],
     ['quotes are not of this header', ['"1.1.1.1"'], [undefined]],
   ])('%s', (_, lines, expected) => {
     expect(forwardedFor(...lines)).toEqual([...expected])
@@ -112,7 +112,7 @@ describe('Forwarded', () => {
     ['a control character in quotes', 'host="\u0000";for=1.1.1.1'],
     ['a control character between', 'for=1.1.1.1\u0001'],
     ['a character beyond ASCII', 'f\u00f6r=1.1.1.1'],
-  ])('broken by %s is one undefined as a whole', (_, line) => {
+  ])('broken by %s is a single undefined', (_, line) => {
     expect(forwarded(line)).toEqual([undefined])
     expect(forwarded(`for=3.3.3.3, ${line}`)).toEqual([undefined])
     expect(forwarded('for=3.3.3.3', line, 'for=4.4.4.4')).toEqual([undefined])

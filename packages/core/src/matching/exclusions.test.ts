@@ -41,7 +41,7 @@ describe('a rule that excludes values', () => {
     [{ plan: 'trial', ip: '11.0.0.1' }, ['outside']],
     [{ plan: 'trial', ip: '2001:db9::' }, ['outside']],
     [{ plan: 'trial', ip: 'nonsense' }, ['outside']],
-  ])('%o meets %o', (attributes, ids) => {
+  ])('%o matches %o', (attributes, ids) => {
     expect(idsOf(snapshot, attributes)).toEqual(ids)
   })
 

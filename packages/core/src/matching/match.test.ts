@@ -146,7 +146,7 @@ describe('limits of a caller', () => {
     [{ user: 'u1', plan: 'pro' }, [[10], [7]]],
     [{ user: 'u1', plan: 'partner' }, [[], [5]]],
     [{ user: 'vip', plan: 'pro' }, [[100], undefined]],
-  ])('are its override, else its tier, else the limits of the rule: %o', (attributes, expected) => {
+  ])('come from its override, else its tier, else the rule: %o', (attributes, expected) => {
     expect(maxOf(attributes)).toEqual(expected)
   })
 

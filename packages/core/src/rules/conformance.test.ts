@@ -56,7 +56,7 @@ describe('invalid rules', () => {
   )
 
   test.each(codes.filter((code) => PROBLEMS[code].severity === 'warning'))(
-    '%s: a warning leaves the rules in use, and is an error with strict',
+    '%s: a warning leaves the rules usable, and is an error with strict',
     (code) => {
       const text = readFixture(`${code}.yaml`)
       const lenient = parseRules(text)

@@ -33,19 +33,19 @@ const hourly = (fields: object = {}) => ({
 describe('counters after a change', () => {
   test.each<[string, object, object, readonly string[]]>([
     [
-      'a new max goes on',
+      'a new max keeps the counter',
       {},
       { limits: ['20/second'] },
       [`limits ${BUCKET}: go on (max 10 to 20)`],
     ],
     [
-      'a new burst goes on',
+      'a new burst keeps the counter',
       {},
       { limits: [{ max: 10, window: '1s', burst: 30 }] },
       [`limits ${BUCKET}: go on (burst default to 30)`],
     ],
     [
-      'a new window under a default name starts anew',
+      'a new window under a default name starts a new counter',
       {},
       { limits: ['10/minute'] },
       [
@@ -54,25 +54,25 @@ describe('counters after a change', () => {
       ],
     ],
     [
-      'a new window under a given name goes on',
+      'a new window under an explicit name keeps the counter',
       hourly(),
       hourly({ window: '2h' }),
       ['limits hourly: go on (window 1h to 2h)'],
     ],
     [
-      'another algorithm under the same name starts anew',
+      'another algorithm under the same name starts a new counter',
       hourly(),
       hourly({ algorithm: 'sliding-window-counter' }),
       ['limits hourly: start anew (algorithm fixed-window to sliding-window-counter)'],
     ],
     [
-      'a bucket and gcra are two algorithms to every store',
+      'a change from token-bucket to gcra starts a new counter',
       hourly({ algorithm: 'token-bucket' }),
       hourly({ algorithm: 'gcra' }),
       ['limits hourly: start anew (algorithm token-bucket to gcra)'],
     ],
     [
-      'another name starts anew',
+      'another name starts a new counter',
       hourly(),
       hourly({ name: 'each-hour' }),
       [
@@ -81,37 +81,37 @@ describe('counters after a change', () => {
       ],
     ],
     [
-      'the name that a limit has anyway changes nothing',
+      'naming a limit by its default name changes nothing',
       {},
       { limits: [{ max: 10, window: '1s', name: BUCKET }] },
       [`limits ${BUCKET}: go on ()`],
     ],
     [
-      'a split has its counters in each node, and so starts anew, which is said once',
+      'a split starts new counters on each node, reported once',
       { tiers: { plan: { pro: ['100/second'] } } },
       { tiers: { plan: { pro: ['100/second'] } }, coordination: 'split' },
       [`limits ${BUCKET}: start anew (coordination exact to split)`],
     ],
     [
-      'the end of a split starts anew as well',
+      'the end of a split starts new counters as well',
       { coordination: 'split' },
       { coordination: 'local', limits: ['20/second'] },
       [`limits ${BUCKET}: start anew (coordination split to local, max 10 to 20)`],
     ],
     [
-      'leases and merged counts are of the counters that were there',
+      'leased and local coordination keep the counters',
       { coordination: 'leased' },
       { coordination: 'local' },
       [`limits ${BUCKET}: go on ()`],
     ],
     [
-      'other callers start anew, and it is said once',
+      'other attributes in `by` start new counters, reported once',
       { tiers: { plan: { pro: ['20/second'] } } },
       { by: ['ip'], tiers: { plan: { pro: ['20/second'] } } },
       [`limits ${BUCKET}: start anew (by [user] to [ip])`],
     ],
     [
-      'callers in another order are other callers',
+      'another order of `by` starts new counters',
       { by: ['user', 'ip'] },
       { by: ['ip', 'user'] },
       [`limits ${BUCKET}: start anew (by [user, ip] to [ip, user])`],
@@ -119,7 +119,7 @@ describe('counters after a change', () => {
     ['a rule in shadow goes on', {}, { mode: 'shadow' }, [`limits ${BUCKET}: go on ()`]],
     ['a rule that is off goes on', {}, { mode: 'off' }, [`limits ${BUCKET}: go on ()`]],
     [
-      'a tier goes on with the counter of the limits',
+      'a new tier keeps the counter of the rule',
       {},
       { tiers: { plan: { pro: ['100/second', '1000/hour'] } } },
       [
@@ -128,19 +128,19 @@ describe('counters after a change', () => {
       ],
     ],
     [
-      'a tier that is gone goes on with the limits',
+      'a removed tier keeps the counter under the limits of the rule',
       { tiers: { plan: { pro: ['100/second'], free: ['1/second'] } } },
       { tiers: { plan: { free: ['1/second'] } } },
       [`tiers.plan.pro ${BUCKET}: go on (max 100 to 10)`],
     ],
     [
-      'a tier without limit ends its counters',
+      'a tier without a limit ends its counters',
       {},
       { tiers: { plan: { partner: [] } } },
       [`limits ${BUCKET}: go on ()`, `tiers.plan.partner ${BUCKET}: end (was 10/second)`],
     ],
     [
-      'the limit of a tier is new to those who had another',
+      'a tier limit of another name starts a new counter',
       { tiers: { plan: { pro: ['100/minute'] } } },
       { limits: ['100/minute'] },
       [
@@ -150,25 +150,25 @@ describe('counters after a change', () => {
       ],
     ],
     [
-      'a candidate has counters of its own',
+      'a candidate has its own counters',
       {},
       { candidate: { limits: ['5/second'], tiers: { plan: { pro: ['6/second'] } } } },
       [`limits ${BUCKET}: go on ()`, `candidate.limits ${BUCKET}: start anew (new: 5/second)`],
     ],
     [
-      'promoting it keeps the counters in force',
+      'promoting a candidate keeps the active counters',
       { candidate: { limits: ['5/second'] } },
       { limits: ['5/second'] },
       [`limits ${BUCKET}: go on (max 10 to 5)`, `candidate.limits ${BUCKET}: end (was 5/second)`],
     ],
     [
-      'another candidate goes on with its own',
+      'a changed candidate keeps its own counters',
       { candidate: { limits: ['5/second'] } },
       { candidate: { limits: ['4/second'] } },
       [`limits ${BUCKET}: go on ()`, `candidate.limits ${BUCKET}: go on (max 5 to 4)`],
     ],
     [
-      'an override goes on where it has the same name',
+      'an override keeps the counter of the same name',
       {},
       {
         overrides: [
@@ -183,7 +183,7 @@ describe('counters after a change', () => {
       ],
     ],
     [
-      'the end of an override goes on too',
+      'the end of an override keeps the counter too',
       { overrides: [{ caller: { user: 'u1' }, limits: ['90/second', '900/hour'] }] },
       {},
       [
@@ -201,7 +201,7 @@ describe('differences are short texts', () => {
   test.each<[string, object, object, readonly string[]]>([
     ['mode', {}, { mode: 'shadow' }, ['mode: enforce > shadow']],
     [
-      'description, which may have several lines',
+      'a description may have several lines',
       { description: 'one' },
       { description: 'one\ntwo' },
       ['description: one > one\\u000atwo'],
@@ -219,13 +219,13 @@ describe('differences are short texts', () => {
       ],
     ],
     [
-      'coordination and its fields, a share in one form only',
+      'coordination and its fields are shown, with a share in one form',
       { coordination: 'leased', maxStranded: '10%', limits: ['100/second'] },
       { coordination: 'local', syncEvery: '1s', limits: ['100/second'] },
       ['coordination: leased > local', 'maxStranded: 0.1 > 0.05', 'syncEvery: 100ms > 1s'],
     ],
     [
-      'limits in short form where they have one',
+      'limits are shown in short form if they have one',
       { limits: ['10/second', '100/30s'] },
       { limits: ['10/second', { algorithm: 'gcra', max: 5, window: '1m', wait: '1s' }] },
       [
@@ -233,7 +233,7 @@ describe('differences are short texts', () => {
       ],
     ],
     [
-      'tiers one by one',
+      'tiers are shown one by one',
       { tiers: { plan: { pro: ['20/second'], free: ['1/second'] } } },
       { tiers: { plan: { pro: [], free: ['1/second'], 'a b': ['2/second'] } } },
       ['tiers.plan.pro: [20/second] > no limit', 'tiers.plan."a b":  > [2/second]'],
@@ -245,7 +245,7 @@ describe('differences are short texts', () => {
       ['candidate.limits:  > [5/second]', 'candidate.tiers.plan.pro:  > [6/second]'],
     ],
     [
-      'posture, cost, deadline and flags',
+      'posture, cost, deadline and flags are shown',
       { posture: 'open', cost: 2 },
       {
         posture: { local: 0.5 },
@@ -361,13 +361,13 @@ describe('order', () => {
     })
 
   test.each([
-    ['nothing moves by itself', 'abc', 'abc', []],
+    ['equal orders have no moves', 'abc', 'abc', []],
     ['one rule that moves down is one move', 'abcd', 'bcda', ['a 1-4']],
     ['one rule that moves up is one move', 'abcd', 'dabc', ['d 4-1']],
-    ['a rule put in moves nothing', 'abc', 'axbc', ['added x']],
-    ['a rule taken out moves nothing', 'abc', 'bc', ['removed a']],
+    ['an inserted rule moves no other', 'abc', 'axbc', ['added x']],
+    ['a removed rule moves no other', 'abc', 'bc', ['removed a']],
     [
-      'the new order, then what is gone',
+      'changes follow the new order, with removed rules last',
       'abcd',
       'xca',
       ['added x', 'a 1-3', 'removed b', 'removed d'],

@@ -22,7 +22,7 @@ describe('a ten-megabyte bomb is refused within its first kilobyte', () => {
     ['lists in lists', fill('['), 'too-deep'],
     ['maps in maps', fill('{a: '), 'too-deep'],
     ['dashes on a line', fill('- '), 'too-deep'],
-    ['keys without end', fill('? '), 'too-deep'],
+    ['unlimited nested keys', fill('? '), 'too-deep'],
     ['aliases', `a: &a x\nb: [${fill('*a, ')}]`, 'too-many-aliases'],
     ['tags', fill('!a '), 'unsupported-yaml'],
     ['directives', fill('%a\n'), 'unsupported-yaml'],
@@ -91,7 +91,7 @@ describe('aliases', () => {
     expect(refusal(text(ALIASES_MAX + 1)).code).toBe('too-many-aliases')
   })
 
-  test(`may stand for ${ALIASED_VALUES_MAX} values in all, however few they are`, () => {
+  test(`may expand to ${ALIASED_VALUES_MAX} values in total, however few aliases there are`, () => {
     const tens = Array.from({ length: 9 }, (_, level) => {
       const items = Array.from({ length: 10 }, () => (level === 0 ? 'x' : `*a${level - 1}`))
       return `a${level}: &a${level} [${items.join(', ')}]`

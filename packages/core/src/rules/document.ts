@@ -139,7 +139,7 @@ interface Conversion {
 interface AnchorTarget {
   readonly node: Node
   readonly values: number
-  /** How many levels of lists and maps lie within it. */
+  /** The number of levels of lists and maps within it. */
   readonly levels: number
 }
 
@@ -191,7 +191,7 @@ function convertMap(
       badKeys.push(startOf(key) || at)
       continue
     }
-    // A key is its text: `404:` and `true:` are names here, as they are in JSON.
+    // A key is its text: `404:` and `true:` are names, as in JSON.
     const name = key.source ?? String(key.value)
     const entry = { at: startOf(key), key: name, value: convert(conversion, value, depth + 1) }
     if (entries.has(name)) repeated.push(entry)

@@ -32,7 +32,7 @@ describe('text that is refused in a rules file is refused here, with its positio
   const ten = (name: string, of: string) => `${name}: &${name} [${`${of},`.repeat(10)}]\n`
   test.each([
     ['a text that is too large', ' '.repeat(TEXT_LENGTH_MAX + 1), 'too-large'],
-    ['levels without end', '['.repeat(1000), 'too-deep'],
+    ['unlimited nesting', '['.repeat(1000), 'too-deep'],
     ['a tag', 'a: !!js x', 'unsupported-yaml'],
     ['two documents', 'a\n---\nb', 'unsupported-yaml'],
     ['a key given twice', 'a:\n  b: 1\n  b: 2', 'duplicate-key'],
@@ -60,7 +60,7 @@ describe('text that is refused in a rules file is refused here, with its positio
 })
 
 test.each(['007', '1e3', '12345678901234567890', '.inf', '0x10', '1.0'])(
-  'the number %s, which would be written otherwise, is refused: nobody knows what it was',
+  'the number %s, which would be written back differently, is refused',
   (number) => {
     const [problem] = parseData(`caller:\n  user: ${number}`).problems
     expect(problem).toMatchObject({ code: 'bad-value', field: 'caller.user', found: number })

@@ -28,19 +28,19 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     ['a path above it', whereNoUser({ path: '/v1/*' })],
     ['every path', whereNoUser({})],
     ['every call', { by: ['ip'] }],
-    ['everybody together', { by: [] }],
-  ])('is caught by a rule for %s', (_, rule) => {
+    ['all callers together', { by: [] }],
+  ])('is covered by a rule for %s', (_, rule) => {
     expect(warningsOf([byUser, rule])).toEqual([])
   })
 
   test.each([
     ['another path', whereNoUser({ path: '/v1/carts/:id' })],
     ['a part of the path', whereNoUser({ path: '/v1/orders/1' })],
-    ['what lies below the path', whereNoUser({ path: '/v1/orders/:id/*' })],
+    ['paths below the path', whereNoUser({ path: '/v1/orders/:id/*' })],
     ['another method', whereNoUser({ method: 'POST' })],
     ['some callers only', { match: { where: { plan: 'free' } }, by: ['ip'] }],
     ['callers with a user only', { match: { where: { user: ['u1'] } }, by: ['ip'] }],
-  ])('is not caught by a rule for %s', (_, rule) => {
+  ])('is not covered by a rule for %s', (_, rule) => {
     expect(warningsOf([byUser, rule])).toEqual(dodged)
   })
 
@@ -75,7 +75,7 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     expect(warningsOf([...rules, { by: ['ip'] }])).toEqual([])
   })
 
-  test('is compared by case and trailing slash with strict paths', () => {
+  test('is compared with others by case and trailing slash if paths are strict', () => {
     const rules = [byUser, whereNoUser({ path: '/v1/Orders/:id' })]
     expect(warningsOf(rules)).toEqual([])
     expect(warningsOf(rules, true)).toEqual(dodged)
@@ -104,7 +104,7 @@ describe('an address rule tighter than the user rule of its path', () => {
     ['that refuses all', { ...address, limits: ['0/hour'] }],
     ['in shadow', { ...address, mode: 'shadow' }],
     ['by user as well', { ...address, by: ['ip', 'user'] }],
-  ])('is not one %s', (_, rule) => {
+  ])('gives no warning for one %s', (_, rule) => {
     expect(warningsOf([user, rule])).not.toContain(tight[0])
   })
 

@@ -162,8 +162,8 @@ function warnOfTightAddress({ locatedRule, shape }: EnforcedRule, neighbours: Ne
  * - its path is the same, absent, or a `/*` above it (a pattern that is wider in another way does
  *   not count, so this may warn where all is well);
  * - its methods and its `where` hold for every call of this rule but for the missing attribute;
- * - its `by` needs only attributes that every call has and the other attributes of this rule. That
- *   other rule is asked the same question, so leaving out two attributes is no way around either.
+ * - its `by` needs only attributes that every call has and the other attributes of this rule.
+ * That other rule is checked in the same way, so omitting two attributes bypasses neither.
  */
 function warnOfDodging(enforced: EnforcedRule, neighbours: Neighbours): void {
   const { rule, map } = enforced.locatedRule

@@ -29,7 +29,7 @@ describe('the nearest word', () => {
   })
 
   test.each(['limit', 'requestsperunit', 'ratelimit', 'x', '', 'rate', 'window'.repeat(20)])(
-    'of %j is none',
+    'of %j is undefined',
     (word) => {
       expect(nearest(word, KEYS)).toBeUndefined()
     },

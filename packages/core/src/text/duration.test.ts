@@ -43,7 +43,7 @@ test.each([
   '١s',
   '9007199254740992ms',
   '999999999999999d',
-])('%j is none', (text) => {
+])('%j is not a duration', (text) => {
   expect(parseDuration(text)).toBeUndefined()
 })
 

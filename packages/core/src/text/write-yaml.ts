@@ -1,7 +1,7 @@
 /**
- * Writes JSON values as YAML that people read and edit: one line per field, short lists on one
- * line. Text is quoted wherever a parser of YAML 1.2 or 1.1 could read it as something else: `no`,
- * `1e3`, `0123`, `12:30`.
+ * Writes JSON values as YAML for reading and editing: one line per field, short lists on one line.
+ * Text is quoted wherever a parser of YAML 1.2 or 1.1 could read it as something else: `no`, `1e3`,
+ * `0123`, `12:30`.
  */
 
 const INDENT = '  '
@@ -54,7 +54,7 @@ const FIELD_ORDER: readonly string[] = [
 
 type Scalar = string | number | boolean | null
 
-/** A rule of the admin API as a person edits it: its own fields, in the usual order. */
+/** Writes a rule of the admin API for an editor: its own fields, in the usual order. */
 export function writeRuleYaml(rule: Readonly<Record<string, unknown>>): string {
   const fields = Object.entries(rule).filter(([field]) => !ADDED_FIELDS.has(field))
   const rank = ([field]: readonly [string, unknown]) =>
@@ -130,7 +130,7 @@ function fittingLine(
   return isEmpty(value) || column + line.length <= style.columns ? line : undefined
 }
 
-/** Undefined where the style wants lines: maps, lists in lists, text of several lines. */
+/** Returns undefined if the style needs several lines: maps, lists in lists, multi-line text. */
 function inlineText(value: unknown, depth: number, style: YamlStyle): string | undefined {
   requireDepth(depth)
   if (isScalar(value)) {

@@ -107,7 +107,7 @@ describe('a snapshot', () => {
     ['nothing', new Uint8Array(0), /too few bytes/],
     ['text', new TextEncoder().encode('{"counters":[]}, and so on'), /something else/],
     ['no bytes at all', 'sluice' as never, /too few bytes/],
-  ])('is not made of %s', (_, bytes, message) => {
+  ])('is refused for %s', (_, bytes, message) => {
     expect(() => memoryStore().restore(bytes)).toThrow(message)
   })
 

@@ -116,8 +116,13 @@ describe('counters after a change', () => {
       { by: ['ip', 'user'] },
       [`limits ${BUCKET}: start anew (by [user, ip] to [ip, user])`],
     ],
-    ['a rule in shadow goes on', {}, { mode: 'shadow' }, [`limits ${BUCKET}: go on ()`]],
-    ['a rule that is off goes on', {}, { mode: 'off' }, [`limits ${BUCKET}: go on ()`]],
+    [
+      'a change to shadow keeps the counters',
+      {},
+      { mode: 'shadow' },
+      [`limits ${BUCKET}: go on ()`],
+    ],
+    ['a change to off keeps the counters', {}, { mode: 'off' }, [`limits ${BUCKET}: go on ()`]],
     [
       'a new tier keeps the counter of the rule',
       {},
@@ -140,7 +145,7 @@ describe('counters after a change', () => {
       [`limits ${BUCKET}: go on ()`, `tiers.plan.partner ${BUCKET}: end (was 10/second)`],
     ],
     [
-      'a tier limit of another name starts a new counter',
+      'a limit that only a tier had starts a new counter for other callers',
       { tiers: { plan: { pro: ['100/minute'] } } },
       { limits: ['100/minute'] },
       [

@@ -91,10 +91,10 @@ describe('parsing a Redis URL', () => {
 
 describe('a URL of no accepted form is refused', () => {
   test.each([
-    ['', 'an empty text, which is not a URL'],
-    ['secret', 'a text without ://, which is not a URL'],
-    ['localhost:6379', 'a text without ://, which is not a URL'],
-    ['redis:/host', 'a text without ://, which is not a URL'],
+    ['', 'an empty text, which is no URL'],
+    ['secret', 'a text without ://, which is no URL'],
+    ['localhost:6379', 'a text without ://, which is no URL'],
+    ['redis:/host', 'a text without ://, which is no URL'],
     ['http://host', 'http://host, which has another scheme'],
     ['redis+cluster+sentinel://a', 'redis+cluster+sentinel://a, which has another scheme'],
     ['redisss://a', 'redisss://a, which has another scheme'],

@@ -63,7 +63,7 @@ export function parseRedisUrl(url: string, place = 'url'): RedisTarget {
   if (url.length > URL_LENGTH_MAX) throw refuse(`which is longer than ${URL_LENGTH_MAX} characters`)
   const { plain, parameters } = readParameters(url, refuse)
   const [, scheme = '', userinfo, hosts = '', path = ''] = WHOLE.exec(plain) ?? []
-  if (scheme === '') throw refuse('which is not a URL')
+  if (scheme === '') throw refuse('which is no URL')
   if (path.includes('@')) throw refuse('where a / stands in front of the @ (in a password: %2F)')
   const [known, secure, kind] = SCHEME.exec(scheme.toLowerCase()) ?? []
   if (known === undefined) throw refuse('which has another scheme')

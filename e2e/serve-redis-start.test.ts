@@ -83,7 +83,7 @@ describe('sluice serve at its start', () => {
         { timeout: 20_000 },
       )
       await waitFor(program, () => program.output().includes('"msg":"Redis answers"'))
-      expect(program.output()).not.toContain('counts no more')
+      expect(program.output()).not.toContain('key secret differs')
     }
     await waitFor(wrong.program, () => wrong.program.output().includes('Redis cannot be used'))
     const unfit = await fetch(`${wrong.api}/readyz`)
@@ -134,7 +134,7 @@ describe('sluice serve at its start', () => {
     const both = [await left(old), await left(fresh), await left(old), await left(fresh)]
     expect(both).toEqual([99, 98, 97, 96])
     for (const { program } of [old, fresh]) {
-      expect(program.output()).not.toMatch(/counts no more|cannot be used/)
+      expect(program.output()).not.toMatch(/key secret differs|cannot be used/)
     }
     await forgetful.stop()
   })
@@ -150,7 +150,9 @@ describe('sluice serve at its start', () => {
     await lasting.kill()
     const old = await start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder)
     await lasting.start()
-    await waitFor(old.program, () => old.program.output().includes('counts no more in Redis'))
+    await waitFor(old.program, () =>
+      old.program.output().includes('key secret differs from the one in Redis'),
+    )
     expect((await fetch(old.gateway)).status).toBe(200)
     const keys = (await lasting.call('KEYS', '*')) as readonly string[]
     expect(keys.filter((key) => !key.includes('{home}'))).toEqual([])

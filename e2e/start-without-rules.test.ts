@@ -154,9 +154,7 @@ describe('with two workers', () => {
     await client.createRule(RULE)
     await becomesReady(node.api)
     // A worker reports it with its next heartbeat.
-    await waitFor(node.program, () =>
-      node.program.output().includes('the first rules are in force'),
-    )
+    await waitFor(node.program, () => node.program.output().includes('first rules are active'))
     // The port is held by the processes that listen: the last of them to exit would release it.
     const listening = () => node.program.output().match(/"msg":"listening"/g)?.length
     await waitFor(node.program, () => listening() === 2)

@@ -24,7 +24,7 @@ if (worker === undefined) {
   process.exitCode = await runWorkers(options)
 } else {
   let calls = 0
-  worker.share(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)
+  worker.shareMetrics(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)
   const server = createServer((request, response) => {
     if (request.url === '/metrics') {
       say(`asked ${process.pid}\n`)

@@ -173,10 +173,12 @@ describe('the list of rules', () => {
   test('the list mentions the limits of a plan, and the page of the rule shows them', async () => {
     const page = await openAt('/rules')
     const row = page.getByRole('row', { name: /^exports/ })
-    await row.getByText('3/10m sliding-window-log, custom limits for plan gold').waitFor()
+    await row.getByText('3/10m sliding-window-log few, custom limits for plan gold').waitFor()
     await row.getByRole('link', { name: 'exports' }).click()
     await page
-      .getByText('3/10m sliding-window-log; plan gold: 4/10m sliding-window-log', { exact: true })
+      .getByText('3/10m sliding-window-log few; plan gold: 4/10m sliding-window-log few', {
+        exact: true,
+      })
       .waitFor()
   })
 })

@@ -1,13 +1,16 @@
 /** A call: one request to be limited, with its attributes and a cost. */
 import { SluiceError } from './errors.js'
 
-/** Marks attributes whose `path` is already canonical, so that it is not computed again. */
+/**
+ * The `path` of the attributes if it is canonical already, so that it is not computed again. It
+ * counts only while both are the same text.
+ */
 export const CANONICAL_PATH: unique symbol = Symbol('canonical path')
 
 /** Named facts of a call. Numbers and booleans count as their decimal text; empty is absent. */
 export type Attributes = Readonly<
   Record<string, string | number | bigint | boolean | null | undefined>
-> & { readonly [CANONICAL_PATH]?: true }
+> & { readonly [CANONICAL_PATH]?: string }
 
 export interface Call {
   readonly attributes: Attributes

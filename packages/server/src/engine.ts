@@ -120,6 +120,9 @@ async function openEngine(
   const telemetry = await openTelemetry(config.telemetry, log)
   closers.add(telemetry?.bridge(registry) ?? (() => {}))
   closers.add(counterStore.startMaintenance(limiter))
+  // First of all: it releases the folder of the rule store, and a webhook may hold up the rest.
+  // Closing it again in its turn does nothing.
+  closers.add(() => ruleFollower.close())
   const decider = createDecider({
     limiter,
     metrics,

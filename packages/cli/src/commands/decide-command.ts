@@ -79,7 +79,7 @@ export function addDecide(program: Command, cli: Cli): void {
       '[attributes...]',
       'attributes of the caller, as in user=u1, and others that the rule needs',
     )
-    .description('show show the counters of one caller as they are stored')
+    .description('show the counters of one caller as they are stored')
     .addHelpText(
       'after',
       helpOf('sluice inspect per-user user=u1\nsluice inspect per-user user=u1 plan=pro --json'),

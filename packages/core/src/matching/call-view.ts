@@ -77,7 +77,7 @@ export function readNormalized(call: NormalizedCall, name: string): string | und
 function readPath(snapshot: Snapshot, attributes: Attributes): string | undefined {
   const raw = readAttribute(attributes, 'path')
   if (raw === undefined) return undefined
-  if (attributes[CANONICAL_PATH] === true) return snapshot.strictPaths ? raw : foldPath(raw)
+  if (attributes[CANONICAL_PATH] === raw) return snapshot.strictPaths ? raw : foldPath(raw)
   const canonical = canonicalPath(raw)
   if (!canonical.ok) {
     if (!snapshot.needs.goodPath) return undefined

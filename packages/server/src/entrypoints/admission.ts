@@ -94,7 +94,7 @@ export class Admission {
     const { attributes } = identity
     attributes['method'] = method
     attributes['path'] = path
-    attributes[CANONICAL_PATH] = true
+    attributes[CANONICAL_PATH] = path
     const call = { attributes }
     try {
       const { decider } = this.#deps

@@ -258,11 +258,11 @@ function openListener(name: ListenerName, config: Config, deps: ListenerDeps): H
 
 /** Starts listening; `closers` stops it. Resolves to the address as a URL. */
 export async function startListener(listener: HttpListener, closers: Closers): Promise<string> {
-  const { url } = await listener.start()
   closers.add(async () => {
     await listener.stopAccepting()
     listener.destroyAll()
   })
+  const { url } = await listener.start()
   return url
 }
 

@@ -30,7 +30,7 @@ export interface Identity {
    * `ip`, `api_key`, `user`, `plan` and the declared headers, as far as known. A new object for
    * each call, to which the caller of `identify` may add.
    */
-  readonly attributes: Record<string, string> & { [CANONICAL_PATH]?: true }
+  readonly attributes: Record<string, string> & { [CANONICAL_PATH]?: string }
   /** The peer is one of the trusted proxies. */
   readonly trusted: boolean
   /** The peer's address, canonical; empty if it has none. */

@@ -139,7 +139,9 @@ describe('a Cluster whose primary hangs', () => {
       old.pause()
       const lost = ask(channel, 'PING')
       channel.reconnect()
-      expect(textOf(await lost)).toMatch(/^RedisConnectionError: .* It was given up$/)
+      expect(textOf(await lost)).toMatch(
+        /^RedisConnectionError: .* A new connection was requested$/,
+      )
       const next = await cluster.waitForNewPrimary(0, old)
       await waitFor('The new primary', async () => {
         const found = driver.channelOf(0)

@@ -42,7 +42,8 @@ export class RuleParser {
     const whole = this.combine(documents)
     const known = this.#parsed.get(whole)
     if (known !== undefined) return known
-    const { rules, errors } = this.parseSet([whole])
+    // In the shape of a whole set, so that the parser reuses its work when the set is parsed.
+    const { rules, errors } = this.parseSet({ rules: [whole] })
     const parsed = { rule: rules?.rules[0], errors }
     this.#parsed.set(whole, parsed)
     return parsed

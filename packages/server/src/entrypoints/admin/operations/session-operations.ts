@@ -44,7 +44,7 @@ function login({ tokenAuthenticator, sessions, limits, clock, log }: Authenticat
         throw unauthorized()
       }
       const own = limits.checkCall(principal.id, false)
-      log.info({ principal: principal.name, address: sender.address }, 'admin session started')
+      log.info({ holder: principal.name, address: sender.address }, 'admin session started')
       const seconds = (started.session.expiresAtMs - clock.now()) / 1000
       const cookie = setCookie(started.value, seconds, sender.isEncrypted)
       const headers = { ...own, 'Set-Cookie': cookie }

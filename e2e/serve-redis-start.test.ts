@@ -106,7 +106,7 @@ describe('sluice serve at its start', () => {
     expect(await storeOf()).toBe('redis: refuses this node, see the log')
     expect((await fetch(gateway)).status).toBe(200)
     await waitFor(program, () => program.output().includes('"alert":"store-refused"'))
-    expect(program.output()).toContain('"msg":"Redis refuses this node; every rule answers')
+    expect(program.output()).toContain('"msg":"Redis refuses this node; rules use their posture')
     expect(program.output()).toContain('WRONGPASS')
     expect(program.output()).not.toContain('hunter')
     await guarded.call('CONFIG', 'SET', 'requirepass', 'hunter2hunter3')

@@ -97,6 +97,35 @@ describe('the store watch', () => {
     expect([watch.stats().usedBytes, problems]).toEqual([10, []])
   })
 
+  test('reports once that keys are evicted, and once that they no longer are', async () => {
+    const figures = new Map<string, Figures>()
+    const { watch, scheduler, problems } = makeWatch(figures)
+    watch.start()
+    const poll = async (evicted: number, polls = 1) => {
+      figures.set('a:1', { evicted })
+      await scheduler.advance(5000 * polls)
+    }
+    await poll(7)
+    expect(problems).toEqual([])
+    await poll(10)
+    await poll(15)
+    await poll(15, 11)
+    expect(problems).toEqual([
+      'Redis at a:1: evicted 3 keys since the last poll: each may be a counter whose whole budget ' +
+        'is handed out again; accepted: maxmemory-policy noeviction',
+    ])
+    await poll(15)
+    expect(problems.splice(0)).toEqual([
+      expect.any(String),
+      'Redis at a:1: no longer evicts keys; it had evicted 8',
+    ])
+    // The server was restarted and counts from 0.
+    await poll(0, 3)
+    expect(problems).toEqual([])
+    await poll(2)
+    expect(problems).toEqual([expect.stringContaining('evicted 2 keys')])
+  })
+
   test('reports a changed policy, or a wrong one of a new primary', async () => {
     const figures = new Map<string, Figures>([['a:1', {}]])
     const { watch, scheduler, problems } = makeWatch(figures)
@@ -202,6 +231,9 @@ describe('the store watch of a real Redis that evicts', () => {
     await vi.waitFor(() => expect(watch.stats().evictedKeys).toBeGreaterThan(0), {
       timeout: 30_000,
     })
+    expect(problems).toEqual([
+      expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+: evicted \d+ keys/),
+    ])
     expect(watch.stats().usedBytes).toBeGreaterThan(0.8 * 8 * MB)
     // Redis evicts for a while after the last write.
     await vi.waitFor(

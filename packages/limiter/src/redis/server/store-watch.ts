@@ -1,6 +1,8 @@
 /**
- * Measures the memory of every primary, and reports when its eviction policy or the permissions of
- * this node change: a replica that became the primary may be configured differently.
+ * Measures the memory of every primary, and reports evictions, and changes of its eviction policy
+ * or of the permissions of this node: a replica that became the primary may be configured
+ * differently. Evictions are reported here and not only by alerts, because an evicted counter
+ * grants its whole budget again, also to programs that use the library alone.
  */
 import { show } from '@sluice/core'
 import type { RunCommand } from '../connection/run-command.js'
@@ -10,6 +12,8 @@ import { PeriodicTask, type Scheduler } from '../../periodic.js'
 import { fetchInfo, type StoreInfo } from './store-info.js'
 
 const POLL_EVERY_MS = 5000
+/** Evictions are over after this many polls without one: a minute. */
+const QUIET_POLLS = 12
 
 export interface WatchedNode {
   readonly address: string
@@ -101,7 +105,7 @@ export class StoreWatch {
       if (change !== undefined) this.#options.onProblem(`Redis at ${address}: ${change}`)
     }
     try {
-      report(watch.observe(await fetchInfo(run)))
+      for (const change of watch.observe(await fetchInfo(run))) report(change)
       // Every connection starts with TIME: without the right to it, no call is decided.
       await run(['TIME'])
       report(watch.onAllowed())
@@ -116,16 +120,42 @@ class NodeWatch {
   /** The error by which Redis denies this node a permission; empty if it does not. */
   refusal = ''
 
-  /** Returns what has changed, in words; undefined if nothing has. */
-  observe(info: StoreInfo): string | undefined {
-    const before = this.info?.evictionPolicy
+  /** Keys evicted since the evictions began; 0 if there are none. */
+  #evicted = 0
+  #quietPolls = 0
+
+  /** Returns what has changed, in words. */
+  observe(info: StoreInfo): readonly (string | undefined)[] {
+    const before = this.info
     this.info = info
-    const { evictionPolicy } = info
-    if (evictionPolicy === undefined || evictionPolicy === before) return undefined
+    return [this.policyChange(info, before), this.evictionChange(info, before)]
+  }
+
+  private policyChange({ evictionPolicy }: StoreInfo, before: StoreInfo | undefined) {
+    if (evictionPolicy === undefined || evictionPolicy === before?.evictionPolicy) return undefined
     if (evictionPolicy !== 'noeviction') {
       return `maxmemory-policy is ${show(evictionPolicy)} now; accepted: noeviction`
     }
-    return before === undefined ? undefined : 'maxmemory-policy is noeviction again'
+    return before?.evictionPolicy === undefined ? undefined : 'maxmemory-policy is noeviction again'
+  }
+
+  /** Ignores evictions before the first poll. A count that fell is that of a restarted server. */
+  private evictionChange({ evictedKeys }: StoreInfo, before: StoreInfo | undefined) {
+    const last = before?.evictedKeys ?? evictedKeys
+    const rise = evictedKeys < last ? evictedKeys : evictedKeys - last
+    const wasEvicting = this.#evicted > 0
+    this.#evicted += rise
+    this.#quietPolls = rise > 0 ? 0 : this.#quietPolls + 1
+    if (rise > 0 && !wasEvicting) {
+      return (
+        `evicted ${rise} keys since the last poll: each may be a counter whose whole budget is ` +
+        'handed out again; accepted: maxmemory-policy noeviction'
+      )
+    }
+    if (!wasEvicting || this.#quietPolls < QUIET_POLLS) return undefined
+    const evicted = this.#evicted
+    this.#evicted = 0
+    return `no longer evicts keys; it had evicted ${evicted}`
   }
 
   onRefused(error: unknown): string | undefined {

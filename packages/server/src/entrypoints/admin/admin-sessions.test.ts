@@ -56,8 +56,8 @@ describe('a login', () => {
     await login(admin, 'a-wrong-one')
     const lines = admin.memoryLog.lines.filter(({ msg }) => /session|login/.test(String(msg)))
     expect(lines).toMatchObject([
-      { level: 'info', msg: 'admin session started', principal: 'admin', address: '0.0.0.0' },
-      { level: 'info', msg: 'admin session started', principal: 'a read' },
+      { level: 'info', msg: 'admin session started', holder: 'admin', address: '0.0.0.0' },
+      { level: 'info', msg: 'admin session started', holder: 'a read' },
       { level: 'warn', msg: 'admin login rejected: invalid token', address: '0.0.0.0' },
     ])
     expect(JSON.stringify(lines)).not.toContain(ROOT_TOKEN)

@@ -28,6 +28,10 @@ const benchmarks = {
     about: 'the second part of it: CPU per /v1/check, against a bare node:http handler',
     files: ['./gateway/check.mjs'],
   },
+  versions: {
+    about: 'this checkout against another (--against PATH): gateway and /v1/check',
+    files: ['./gateway/versions.mjs'],
+  },
   redis: {
     about: 'decisions per second, CPU and latency on Redis, against peers',
     files: ['./redis/latency.mjs', './redis/decisions.mjs'],

@@ -7,6 +7,7 @@ import { callers, KEY_HEADER } from './calls.mjs'
 import { startServer } from './processes.mjs'
 
 const tenRules = fileURLToPath(new URL('./rules.yaml', import.meta.url))
+const thisCheckout = fileURLToPath(new URL('../..', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 const noRules = join(folder, 'no-rules.yaml')
@@ -14,8 +15,8 @@ writeFileSync(noRules, 'rules: []\n')
 
 let started = 0
 
-/** Everything else has its default. JSON is valid YAML. */
-export function startSluice({ upstream, rules, headers }) {
+/** Everything else has its default. JSON is valid YAML. `root`: another checkout. */
+export function startSluice({ upstream, rules, headers, root = thisCheckout }) {
   const name = `sluice-${started++}`
   const config = join(folder, `${name}.yaml`)
   const listen = '127.0.0.1:0'
@@ -31,5 +32,5 @@ export function startSluice({ upstream, rules, headers }) {
     }),
   )
   const args = ['serve', '--json', '--config', config]
-  return startServer('subject', '../../packages/cli/bin/sluice.mjs', { args })
+  return startServer('subject', join(root, 'packages/cli/bin/sluice.mjs'), { args })
 }

@@ -50,7 +50,8 @@ class Hash implements Hash64 {
   }
 }
 
-// The buffer of one call, never read by the next: the words of the message, low half first.
+// The buffer of one call, never read by the next: the words of the message, low half first. Shared,
+// because a buffer for each call makes the hash of a short caller five times as slow (measured).
 let words = new Int32Array(256)
 
 /**

@@ -10,7 +10,14 @@ import type { CompiledRule, Needs, Snapshot } from './compiled.js'
 import { carryOverrides } from './overrides.js'
 import { compileRoutes, nameRoutes } from './compile-routes.js'
 import { RuleIndex } from './rule-index.js'
-import { filingOf, compiledMatchOf, type AttributeVariety, varietyOf } from './compiled-match.js'
+import {
+  filingOf,
+  compileMatch,
+  type CompiledMatch,
+  type AttributeVariety,
+  varietyOf,
+} from './compiled-match.js'
+import { OverrideLimits } from './override-limits.js'
 import { withOverrides } from './compiled-snapshot.js'
 
 export interface CompileOptions {
@@ -25,6 +32,8 @@ interface Context extends LimitContext {
   readonly strictPaths: boolean
   readonly variety: AttributeVariety
   readonly lists: AttributeLists
+  /** Of each rule, at its index. */
+  readonly matches: readonly CompiledMatch[]
   /** The previous snapshot, if it was compiled with the same options. */
   readonly before: Snapshot | undefined
 }
@@ -40,13 +49,18 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
   const isSameKey = before !== undefined && areKeysEqual(secret, before.secret)
   const hasSameOptions =
     isSameKey && before.strictPaths === strictPaths && before.ipv6Prefix === ipv6Prefix
+  const matches = set.rules.map((rule) => {
+    const known = before?.byId.get(rule.id)
+    return known?.rule === rule ? known : compileMatch(rule)
+  })
   const context: Context = {
     limitKey: isSameKey ? before.limitKey : deriveKey(secret, 'limit'),
     limits: new InternPool<Limit>(),
     ipv6Prefix,
     strictPaths,
-    variety: varietyOf(set.rules),
+    variety: varietyOf(matches),
     lists: new AttributeLists(before?.rules ?? []),
+    matches,
     before: hasSameOptions ? before : undefined,
   }
   const rules = set.rules.map((rule, order) => compileRule(rule, order, context))
@@ -74,8 +88,8 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
 function compileRule(rule: Rule, order: number, context: Context): CompiledRule {
   const known = context.before?.byId.get(rule.id)
   const same = known?.rule === rule ? known : undefined
-  const shape = compiledMatchOf(rule)
-  const filing = filingOf(shape.conditions, context.variety)
+  const match = context.matches[order] ?? compileMatch(rule)
+  const filing = filingOf(match.conditions, context.variety)
   if (same?.order === order && same.filedUnder === filing.filedUnder) return same
   const { limits, tiers, candidate } = same ?? compileAllLimits(rule, context)
   // Fields that every decision reads come first, so that they share a cache line or two.
@@ -89,11 +103,12 @@ function compileRule(rule: Rule, order: number, context: Context): CompiledRule 
     mode: rule.mode,
     order,
     id: rule.id,
-    conditions: shape.conditions,
+    conditions: match.conditions,
     filedUnder: filing.filedUnder,
-    pattern: shape.pattern,
-    methods: shape.methods,
+    pattern: match.pattern,
+    methods: match.methods,
     rule,
+    overrideLimits: same?.overrideLimits ?? new OverrideLimits(rule, context.limitKey),
   }
 }
 

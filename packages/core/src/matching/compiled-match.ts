@@ -6,21 +6,13 @@ import type { Condition, IndexedRule } from './compiled.js'
 
 export type CompiledMatch = Pick<IndexedRule, 'pattern' | 'methods' | 'conditions'>
 
-/** Cached, because each check of a set needs it, and so does each later set with the same rule. */
-const compiledMatches = new WeakMap<Rule, CompiledMatch>()
-
 /** The rule must have passed `parseRules`; a rule that it refuses throws here. */
-export function compiledMatchOf(rule: Rule): CompiledMatch {
-  const known = compiledMatches.get(rule)
-  if (known !== undefined) return known
-  const { match } = rule
-  const shape = {
+export function compileMatch({ match }: Rule): CompiledMatch {
+  return {
     pattern: match.path === undefined ? undefined : readPattern(match.path),
     methods: compileMethods(match.method),
     conditions: compileConditions(match),
   }
-  compiledMatches.set(rule, shape)
-  return shape
 }
 
 /**
@@ -65,10 +57,10 @@ function readCidr(text: string): Cidr {
 /** How many values each attribute is compared with: the more, the more selective it is. */
 export type AttributeVariety = ReadonlyMap<string, number>
 
-export function varietyOf(rules: readonly Rule[]): AttributeVariety {
+export function varietyOf(matches: readonly CompiledMatch[]): AttributeVariety {
   const values = new Map<string, Set<string>>()
-  for (const rule of rules) {
-    for (const condition of compiledMatchOf(rule).conditions) {
+  for (const { conditions } of matches) {
+    for (const condition of conditions) {
       if (condition.isExcluding) continue
       const distinct = values.get(condition.attribute) ?? new Set()
       for (const value of condition.values ?? []) distinct.add(value)

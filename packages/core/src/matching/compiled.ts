@@ -8,6 +8,7 @@ import type { PathPattern } from '../path.js'
 import type { Coordination, Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type { OverrideIndex } from './override-index.js'
+import type { OverrideLimits } from './override-limits.js'
 import type { NamedRoute } from './compile-routes.js'
 import type { RuleIndex } from './rule-index.js'
 
@@ -89,6 +90,8 @@ export interface CompiledRule extends IndexedRule {
   readonly limits: readonly CompiledLimit[]
   readonly tiers: CompiledTiers | undefined
   readonly candidate: CompiledCandidate | undefined
+  /** Limits that its overrides share. */
+  readonly overrideLimits: OverrideLimits
 }
 
 /** The parts of a call that the rules read, so that nothing else is parsed. */

@@ -2,7 +2,8 @@
 import { changedRange } from '../rules/list-diff.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
 import { type RuleWeight, LimitWeights } from './limit-weights.js'
-import { filingOf, compiledMatchOf, type AttributeVariety } from './compiled-match.js'
+import { filingOf, type AttributeVariety } from './compiled-match.js'
+import { MatchCache } from './match-cache.js'
 
 export const LIMITS_PER_CALL_MAX = 64
 
@@ -11,19 +12,25 @@ export const LIMITS_PER_CALL_MAX = 64
  * exclude each other only by conditions they are not indexed by, such as excluded values, are
  * counted together, so the result may be too high, never too low.
  */
-export function maxLimitsPerCall(set: RuleSet): number {
-  return new MaxLimitsCache().maxLimits(set)
+export function maxLimitsPerCall(set: RuleSet, matches = new MatchCache()): number {
+  return new MaxLimitsCache(matches).maxLimits(set)
 }
 
 /** Computes `maxLimitsPerCall` for one set after another, from what differs between them. */
 export class MaxLimitsCache {
+  readonly #matches: MatchCache
   #last: SetWeights | undefined
+
+  constructor(matches = new MatchCache()) {
+    this.#matches = matches
+  }
 
   maxLimits({ rules, strictPaths }: RuleSet): number {
     const last = this.#last
     // An exception leaves a mixture of both sets.
     this.#last = undefined
-    const setWeights = last?.strictPaths === strictPaths ? last : new SetWeights(strictPaths)
+    const setWeights =
+      last?.strictPaths === strictPaths ? last : new SetWeights(strictPaths, this.#matches)
     setWeights.update(rules)
     const most = setWeights.weights.maxLimits()
     this.#last = setWeights
@@ -34,6 +41,7 @@ export class MaxLimitsCache {
 class SetWeights {
   readonly strictPaths: boolean
   readonly weights: LimitWeights
+  readonly #matches: MatchCache
   #rules: readonly Rule[] = []
   readonly #weightOf = new Map<Rule, RuleWeight>()
   /** By attribute, how many rules name each value. */
@@ -42,8 +50,9 @@ class SetWeights {
   readonly #undecided = new Set<Rule>()
   #ranking = ''
 
-  constructor(strictPaths: boolean) {
+  constructor(strictPaths: boolean, matches: MatchCache) {
     this.strictPaths = strictPaths
+    this.#matches = matches
     this.weights = new LimitWeights(strictPaths)
   }
 
@@ -65,7 +74,7 @@ class SetWeights {
 
   /** Indexes a rule for the first time, or again if another attribute became more selective. */
   private file(rule: Rule, variety: AttributeVariety): void {
-    const { pattern, methods, conditions } = compiledMatchOf(rule)
+    const { pattern, methods, conditions } = this.#matches.compiledMatch(rule)
     const { filedUnder } = filingOf(conditions, variety)
     const before = this.#weightOf.get(rule)
     if (before !== undefined) {
@@ -87,7 +96,8 @@ class SetWeights {
   }
 
   private count(rule: Rule, sign: 1 | -1): void {
-    for (const { attribute, isExcluding, values } of compiledMatchOf(rule).conditions) {
+    const { conditions } = this.#matches.compiledMatch(rule)
+    for (const { attribute, isExcluding, values } of conditions) {
       if (isExcluding || values === undefined) continue
       let counts = this.#values.get(attribute)
       if (counts === undefined) this.#values.set(attribute, (counts = new Map()))

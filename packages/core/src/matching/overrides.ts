@@ -3,10 +3,9 @@
  * change independently.
  */
 import { callerHash } from '../key.js'
-import type { Limit, LimitSpec } from '../limit.js'
 import type { Override, Rule } from '../rules/rule.js'
-import type { Hash64, SipKey } from '../sip-hash.js'
-import { canonicalValue, compileLimits, InternPool } from './compile-limits.js'
+import type { Hash64 } from '../sip-hash.js'
+import { canonicalValue } from './compile-limits.js'
 import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
 import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
@@ -62,7 +61,7 @@ export function changeOverrides(
 export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChange>): Snapshot {
   const byRule = compileChanges(snapshot, all)
   const indexes = snapshot.rules.map((rule) =>
-    indexOf([...compileRuleOverrides(rule.rule, snapshot), ...(byRule.get(rule) ?? [])]),
+    indexOf([...compileRuleOverrides(rule, snapshot), ...(byRule.get(rule) ?? [])]),
   )
   return withOverrides(snapshot, indexes)
 }
@@ -91,13 +90,13 @@ export function carryOverrides(
   before: Snapshot | undefined,
 ): Indexes {
   const isSameScope = before !== undefined && hasSameScope(scope, before)
-  return rules.map(({ rule }) => {
+  return rules.map((rule) => {
     const earlier = before?.byId.get(rule.id)
     const index = earlier && before?.overrides?.[earlier.order]
     if (earlier === undefined || index === undefined || !isSameList(earlier.by, rule.by)) {
       return indexOf(compileRuleOverrides(rule, scope))
     }
-    if (isSameScope && staysCompiled(earlier.rule, rule)) return index
+    if (isSameScope && staysCompiled(earlier.rule, rule.rule)) return index
     const standalone = index.all().filter(({ isStandalone }) => isStandalone)
     const again = standalone.map((override) => compileOverride(rule, override, scope))
     return indexOf([...compileRuleOverrides(rule, scope), ...again])
@@ -136,9 +135,9 @@ function compileChanges(
   const byRule = new Map<CompiledRule, CompiledChange[]>()
   for (const { rule: id, caller, override } of changes) {
     const rule = snapshot.byId.get(id)
-    const writtenCaller = rule && writtenCallerOf(rule.rule, caller)
+    const writtenCaller = rule && writtenCallerOf(rule.by, caller)
     if (rule === undefined || writtenCaller === undefined) continue
-    const compiled = compileChange(rule.rule, writtenCaller, override, snapshot)
+    const compiled = compileChange(rule, writtenCaller, override, snapshot)
     const list = byRule.get(rule)
     if (list === undefined) byRule.set(rule, [compiled])
     else list.push(compiled)
@@ -147,13 +146,13 @@ function compileChanges(
 }
 
 function compileChange(
-  rule: Rule,
+  rule: CompiledRule,
   writtenCaller: readonly string[],
   override: Override | undefined,
   scope: Scope,
 ): CompiledChange {
   if (override === undefined) {
-    const caller = canonicalCaller(rule, writtenCaller, scope)
+    const caller = canonicalCaller(rule.by, writtenCaller, scope)
     const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
     return { hash: callerHash(scope.secret, caller), network, writtenCaller }
   }
@@ -162,8 +161,8 @@ function compileChange(
 }
 
 /** Compiles the overrides that a rule itself has. */
-function compileRuleOverrides(rule: Rule, scope: Scope): readonly CompiledOverride[] {
-  return rule.overrides.map(({ caller, limits: specs, untilMs = Infinity }) => {
+function compileRuleOverrides(rule: CompiledRule, scope: Scope): readonly CompiledOverride[] {
+  return rule.rule.overrides.map(({ caller, limits: specs, untilMs = Infinity }) => {
     const source = { writtenCaller: valuesOf(rule.by, caller), specs, untilMs, isStandalone: false }
     return compileOverride(rule, source, scope)
   })
@@ -171,12 +170,16 @@ function compileRuleOverrides(rule: Rule, scope: Scope): readonly CompiledOverri
 
 type OverrideSource = Pick<CompiledOverride, 'writtenCaller' | 'specs' | 'untilMs' | 'isStandalone'>
 
-function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): CompiledOverride {
+function compileOverride(
+  rule: CompiledRule,
+  source: OverrideSource,
+  scope: Scope,
+): CompiledOverride {
   const { writtenCaller, untilMs, isStandalone } = source
-  const values = canonicalCaller(rule, writtenCaller, scope)
+  const values = canonicalCaller(rule.by, writtenCaller, scope)
   // Most callers are written in normalized form, and then one list serves as both.
   const caller = isSameList(values, writtenCaller) ? writtenCaller : values
-  const { specs, limits } = listsOf(rule, scope.limitKey).get(source.specs)
+  const { specs, limits } = rule.overrideLimits.get(source.specs)
   const hash = callerHash(scope.secret, caller)
   const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
   return new CompiledOverride(hash, {
@@ -191,16 +194,16 @@ function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): Comp
 }
 
 function canonicalCaller(
-  rule: Rule,
+  by: readonly string[],
   writtenCaller: readonly string[],
   scope: Scope,
 ): readonly string[] {
-  return writtenCaller.map((value, i) => canonicalValue(rule.by[i] ?? '', value, scope))
+  return writtenCaller.map((value, i) => canonicalValue(by[i] ?? '', value, scope))
 }
 
 /** Returns the values in the order of `by`; undefined if the attributes differ from it. */
 function writtenCallerOf(
-  { by }: Rule,
+  by: readonly string[],
   caller: ReadonlyMap<string, string>,
 ): readonly string[] | undefined {
   if (caller.size !== by.length) return undefined
@@ -211,61 +214,6 @@ function writtenCallerOf(
 /** Not pushed one by one: an empty list grows to seventeen slots, for each of 100,000. */
 function valuesOf(by: readonly string[], caller: Override['caller']): readonly string[] {
   return by.map((attribute) => caller.get(attribute) ?? '')
-}
-
-const LISTS_MAX = 1000
-
-interface LimitList {
-  readonly specs: readonly LimitSpec[]
-  readonly limits: readonly CompiledLimit[]
-}
-
-/** Shares the lists of limits of a rule's overrides: many callers have few different ones. */
-class LimitLists {
-  readonly limitKey: SipKey
-  readonly #rule: Rule
-  readonly #known = new Map<string, LimitList>()
-  /** The same by list object: lists from one parse are already shared. */
-  readonly #bySpecs = new WeakMap<readonly LimitSpec[], LimitList>()
-  #limits = new InternPool<Limit>()
-
-  constructor(rule: Rule, limitKey: SipKey) {
-    this.#rule = rule
-    this.limitKey = limitKey
-  }
-
-  get(specs: readonly LimitSpec[]): LimitList {
-    const existing = this.#bySpecs.get(specs)
-    if (existing !== undefined) return existing
-    const list = this.find(specs)
-    this.#bySpecs.set(specs, list)
-    return list
-  }
-
-  private find(specs: readonly LimitSpec[]): LimitList {
-    const text = JSON.stringify(specs)
-    const known = this.#known.get(text)
-    if (known !== undefined) return known
-    // Only sharing is lost: earlier compiled lists live on in their overrides.
-    if (this.#known.size >= LISTS_MAX) {
-      this.#known.clear()
-      this.#limits = new InternPool()
-    }
-    const context = { limitKey: this.limitKey, limits: this.#limits }
-    const list = { specs, limits: compileLimits(specs, this.#rule, context) }
-    this.#known.set(text, list)
-    return list
-  }
-}
-
-const listsByRule = new WeakMap<Rule, LimitLists>()
-
-function listsOf(rule: Rule, limitKey: SipKey): LimitLists {
-  const known = listsByRule.get(rule)
-  if (known?.limitKey === limitKey) return known
-  const lists = new LimitLists(rule, limitKey)
-  listsByRule.set(rule, lists)
-  return lists
 }
 
 /** Returns undefined for an empty index. */

@@ -2,8 +2,10 @@
  * Parses only the changed rules of a large set. An editor, and a node that follows a rule store,
  * parse sets repeatedly in which one rule of ten thousand differs.
  */
+import { MatchCache } from '../matching/match-cache.js'
 import { MaxLimitsCache } from '../matching/max-limits-per-call.js'
 import type { Diagnostic } from './diagnostics.js'
+import { OverrideLimitLists } from './override-limit-lists.js'
 import type { Rule } from './rule.js'
 import { type ObjectSize, isPlainObject, VALUES_MAX } from './object-tree.js'
 
@@ -32,9 +34,9 @@ interface PartialSet {
 }
 
 /**
- * The cache of earlier calls of `parseRules`, to be passed to later ones. An object in which an
- * earlier call found no error is not parsed again, so objects must not be changed in place. Use one
- * cache per owner of rules, for consecutive calls only.
+ * The cache of earlier calls of `parseRules` and `parseOverride`, to be passed to later ones. An
+ * object in which an earlier call found no error is not parsed again, so objects must not be
+ * changed in place. Use one cache per owner of rules, for consecutive calls only.
  */
 export class RuleCache {
   /** @internal Rules parsed from objects without an error, as long as the objects live. */
@@ -42,7 +44,11 @@ export class RuleCache {
   /** @internal */
   readonly lastSet: ParsedSetCache
   /** @internal */
-  readonly maxLimits = new MaxLimitsCache()
+  readonly matches = new MatchCache()
+  /** @internal */
+  readonly maxLimits = new MaxLimitsCache(this.matches)
+  /** @internal */
+  readonly overrideLimits = new OverrideLimitLists()
 
   constructor() {
     this.lastSet = new ParsedSetCache((object) => this.rules.get(object), RULES_MAX)

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { RuleCache } from './incremental-parse.js'
 import { parseOverride } from './parse-override.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
@@ -64,10 +65,11 @@ describe('one override', () => {
   })
 
   test('below the cost of its rule is refused, each time', () => {
+    const cache = new RuleCache()
     const rule = ruleOf({ cost: 8 })
     const small = { caller: { user: 'a' }, limits: ['9/second', '5/minute'] }
     for (let i = 0; i < 2; i++) {
-      expect(parseOverride(rule, small).errors.map(({ message }) => message)).toEqual([
+      expect(parseOverride(rule, small, { cache }).errors.map(({ message }) => message)).toEqual([
         'rule "r": limits[1]: cost 8 is above the 5 that this limit holds at most, so no call would pass. Accepted: a cost up to 5, or a larger limit or burst',
       ])
     }
@@ -75,14 +77,17 @@ describe('one override', () => {
   })
 
   test('with an algorithm that does not support the coordination is refused, each time', () => {
+    const cache = new RuleCache()
     const queue = { algorithm: 'leaky-bucket', max: 5, window: '1s' }
     const source = { caller: { user: 'a' }, limits: ['9/second', queue] }
     for (const coordination of ['leased', 'local']) {
       const rule = ruleOf({ coordination })
       for (let i = 0; i < 2; i++) {
-        expect(parseOverride(rule, source).errors.map(({ message }) => message)).toEqual([
-          `rule "r": limits[1].algorithm: leaky-bucket does not go with coordination: ${coordination}. Accepted: token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact or split`,
-        ])
+        expect(parseOverride(rule, source, { cache }).errors.map(({ message }) => message)).toEqual(
+          [
+            `rule "r": limits[1].algorithm: leaky-bucket does not go with coordination: ${coordination}. Accepted: token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact or split`,
+          ],
+        )
       }
     }
     for (const coordination of ['exact', 'split']) {
@@ -96,10 +101,13 @@ describe('one override', () => {
     expect(messagesOf(circle)[0]).toMatch(/nested too deeply/)
   })
 
-  test('with the limits of another shares the same list object', () => {
+  test('overrides with equal limits share one list object of the cache', () => {
     const rule = ruleOf()
-    const read = (user: string, max: number) =>
-      parseOverride(rule, { caller: { user }, limits: [{ max, window: '1s' }] }).override?.limits
+    const cache = new RuleCache()
+    const read = (user: string, max: number) => {
+      const source = { caller: { user }, limits: [{ max, window: '1s' }] }
+      return parseOverride(rule, source, { cache }).override?.limits
+    }
     expect(read('a', 5)).toBe(read('b', 5))
     expect(read('a', 5)).not.toEqual(read('b', 6))
   })

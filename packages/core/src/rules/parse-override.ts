@@ -1,6 +1,7 @@
 /** Parses a standalone override. */
 import type { LimitSpec } from '../limit.js'
 import { checkShareOf } from './check-share.js'
+import type { RuleCache } from './incremental-parse.js'
 import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
 import { checkCostOf, locateRule } from './parse-rule.js'
@@ -8,6 +9,7 @@ import { readOverride } from './parse-variants.js'
 import { locateListedLimits } from './located-limits.js'
 import { type Diagnostics, createDiagnostics, type Problem } from './diagnostics.js'
 import { itemsOf, RULE, type Located } from './reader.js'
+import type { OverrideLimitLists } from './override-limit-lists.js'
 import type { Override, Rule } from './rule.js'
 import type { Node } from './tree.js'
 import { readValue } from './object-tree.js'
@@ -18,52 +20,58 @@ export interface ParsedOverride {
   readonly errors: readonly Problem[]
 }
 
+interface ParseOverrideOptions {
+  /**
+   * With the cache of the rule's owner, overrides with the same limits share one list, which is
+   * parsed once. @default none: every list is parsed
+   */
+  readonly cache?: RuleCache | undefined
+}
+
 /**
  * `source` is `{ caller, limits, until }` as in a rules file, checked against a rule that was
  * parsed. Never throws.
  */
-export function parseOverride(rule: Rule, source: object): ParsedOverride {
+export function parseOverride(
+  rule: Rule,
+  source: object,
+  { cache }: ParseOverrideOptions = {},
+): ParsedOverride {
   const diagnostics = createDiagnostics({ file: undefined, strict: false, text: undefined })
-  const override = readSource(rule, source, diagnostics)
+  const override = readSource(rule, source, { ...diagnostics, lists: cache?.overrideLimits })
   const { errors } = diagnostics.finish()
   return { override: errors.length === 0 ? override : undefined, errors }
 }
 
-function readSource(rule: Rule, source: object, diagnostics: Diagnostics): Override | undefined {
+interface Parsing extends Diagnostics {
+  readonly lists: OverrideLimitLists | undefined
+}
+
+function readSource(rule: Rule, source: object, parsing: Parsing): Override | undefined {
   const { root, problems } = readValue(source)
   if (root === undefined) {
-    for (const problem of problems) diagnostics.report({ rule: rule.id, field: RULE, ...problem })
+    for (const problem of problems) parsing.report({ rule: rule.id, field: RULE, ...problem })
     return undefined
   }
-  const located = locateRule(root, rule.id, diagnostics.report)
-  const override = readOverride(located, rule.by, (field) =>
-    readSharedLimits(field, rule, diagnostics),
-  )
+  const located = locateRule(root, rule.id, parsing.report)
+  const override = readOverride(located, rule.by, (field) => readSharedLimits(field, rule, parsing))
   refuseUnmergeable(() => locateListedLimits(located), rule.coordination)
   return override
 }
 
-const LISTS_MAX = 1000
-
-/** Limits parsed for a rule without a problem: many callers share the same few lists. */
-const listsByRule = new WeakMap<Rule, Map<string, readonly LimitSpec[]>>()
-
 function readSharedLimits(
   located: Located,
   rule: Rule,
-  { count }: Diagnostics,
+  { count, lists }: Parsing,
 ): readonly LimitSpec[] | undefined {
-  const lists = listsByRule.get(rule) ?? new Map<string, readonly LimitSpec[]>()
-  const text = textOf(located.node)
-  const known = lists.get(text)
+  const text = lists === undefined ? '' : textOf(located.node)
+  const known = lists?.get(rule, text)
   if (known !== undefined) return known
   const before = count()
   const limits = readLimits(located)
   if (limits === undefined || count() > before) return limits
   checkLimits(limits, rule, located)
-  if (count() > before) return limits
-  if (lists.size >= LISTS_MAX) lists.clear()
-  listsByRule.set(rule, lists.set(text, limits))
+  if (count() === before) lists?.store(rule, text, limits)
   return limits
 }
 

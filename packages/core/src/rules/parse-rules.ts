@@ -1,4 +1,5 @@
 /** Parses rules from text or objects: checks the whole set and reports every problem at once. */
+import { MatchCache } from '../matching/match-cache.js'
 import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-per-call.js'
 import { checkShares } from './check-share.js'
 import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
@@ -258,14 +259,15 @@ function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   const rules = resolveRules(placed.rules)
   if (rules === undefined) return undefined
   const set = { routes, strictPaths, rules }
+  const { matches } = cache ?? { matches: new MatchCache() }
   if (compare) {
     const selected = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
-    warnOfSet(rules, selected, strictPaths)
+    warnOfSet(set, selected, matches)
     // A check of each rule alone, but not cached with it: another node may have other headers.
     for (const each of selected) warnOfFreeCost(each, parsing.origins)
   }
   const isLarge = cache !== undefined && rules.length >= LARGE_SET_MIN
-  const most = isLarge ? cache.maxLimits.maxLimits(set) : maxLimitsPerCall(set)
+  const most = isLarge ? cache.maxLimits.maxLimits(set) : maxLimitsPerCall(set, matches)
   if (most > LIMITS_PER_CALL_MAX) {
     parsing.report({
       code: 'too-many-limits',

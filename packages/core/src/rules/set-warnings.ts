@@ -1,21 +1,19 @@
 /** Warns of likely mistakes in how rules combine. Errors with `strict`. */
 import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
-import { compiledMatchOf } from '../matching/compiled-match.js'
+import { ANY_PATH, type MatchCache } from '../matching/match-cache.js'
 import type { PathPattern } from '../path.js'
 import { isCoveredBy, mayMeet } from './match-overlap.js'
 import { meansEverybody } from './parse-attribute.js'
 import type { LocatedRule } from './parse-rule.js'
 import { reportAt, fieldOf } from './reader.js'
-import { isExclusion, type Rule } from './rule.js'
-import { coveringShapes, patternShape } from './pattern-shape.js'
+import { isExclusion, type Rule, type RuleSet } from './rule.js'
+import { coveringShapes } from './pattern-shape.js'
 import { quote } from './tree.js'
 
 /** Attributes that every call has, so that no caller can omit them. */
 const ALWAYS_PRESENT: readonly string[] = ['ip', 'method', 'path']
 const IDENTITIES: readonly string[] = ['user', 'api_key']
-/** The shape of a rule for every path. */
-const ANY_PATH = ''
 /**
  * Two rules are compared in well below a microsecond, but a set may have ten thousand for one path.
  * After this many comparisons no more warnings are given, so that an unusual set causes no delay.
@@ -49,22 +47,23 @@ interface Neighbours {
  * compared.
  */
 export function warnOfSet(
-  rules: readonly Rule[],
+  { rules, strictPaths }: RuleSet,
   selected: readonly LocatedRule[],
-  strictPaths: boolean,
+  matches: MatchCache,
 ): void {
   const enforced = selected
     .filter(({ rule }) => rule.mode === 'enforce')
     .map((locatedRule) => {
-      const { pattern } = compiledMatchOf(locatedRule.rule)
-      return { locatedRule, pattern, shape: shapeTextOf(locatedRule.rule, strictPaths) }
+      const { rule } = locatedRule
+      const { pattern } = matches.compiledMatch(rule)
+      return { locatedRule, pattern, shape: matches.pathShape(rule, strictPaths) }
     })
   if (enforced.length === 0) return
   const isNear = enforced.length < rules.length ? nearnessOf(enforced, strictPaths) : undefined
   const groupsByShape = new Map<string, Group[]>()
   for (const rule of rules) {
     if (rule.mode !== 'enforce') continue
-    const shape = shapeTextOf(rule, strictPaths)
+    const shape = matches.pathShape(rule, strictPaths)
     if (isNear?.(shape) ?? true) groupOf(rule, shape, groupsByShape).rules.push(rule)
   }
   const neighbours = { groupsByShape, strictPaths, comparisons: 0 }
@@ -85,18 +84,6 @@ function nearnessOf(
     for (const shape of coveringShapes(pattern, strictPaths)) shapes.add(shape)
   }
   return (shape) => shapes.has(shape)
-}
-
-/** Cached, because it is needed for each set that contains the rule. */
-const shapeTexts = new WeakMap<Rule, { readonly isStrict: boolean; readonly text: string }>()
-
-function shapeTextOf(rule: Rule, isStrict: boolean): string {
-  const known = shapeTexts.get(rule)
-  if (known?.isStrict === isStrict) return known.text
-  const { pattern } = compiledMatchOf(rule)
-  const text = pattern === undefined ? ANY_PATH : patternShape(pattern, isStrict)
-  shapeTexts.set(rule, { isStrict, text })
-  return text
 }
 
 function groupOf({ by }: Rule, shape: string, groupsByShape: Map<string, Group[]>): Group {

@@ -8,6 +8,7 @@ import {
   IPV6_PREFIX_DEFAULT,
   parseOverride,
   type Rule,
+  RuleCache,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/config-reader'
 import { isJsonMap } from '../../lib/json-map.js'
@@ -89,10 +90,10 @@ function decode(text: string): string | undefined {
 function normalizeOverride(
   rule: Rule,
   source: unknown,
-  context: CallerContext,
+  context: CallerContext & { readonly cache: RuleCache },
 ): NormalizedOverride | readonly Problem[] {
   // The parser reports any source that is not an override.
-  const { override, errors } = parseOverride(rule, source as object)
+  const { override, errors } = parseOverride(rule, source as object, context)
   if (override === undefined || !isJsonMap(source)) return errors
   const given = hide(Object.fromEntries(override.caller), context)
   const caller = canonicalCaller(rule.by, given, context)
@@ -122,11 +123,13 @@ export function normalizeOverrides(
   readonly documents: ReadonlyMap<string, OverrideDocument>
   readonly problems: readonly Problem[]
 } {
+  // Many overrides of one list have the same few limits.
+  const withCache = { ...context, cache: new RuleCache() }
   const documents = new Map<string, OverrideDocument>()
   const problems: Problem[] = []
   const indexById = new Map<string, number>()
   for (const [index, source] of sources.entries()) {
-    const found = normalizeOverride(rule, source, context)
+    const found = normalizeOverride(rule, source, withCache)
     if (!('id' in found)) {
       problems.push(...found.map((problem) => atIndex(problem, index)))
       continue

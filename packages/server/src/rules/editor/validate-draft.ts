@@ -1,11 +1,5 @@
 /** Validates a draft as a whole. Throws an error that names every problem. */
-import {
-  type ParsedRules,
-  parseOverride,
-  type Problem,
-  type Rule,
-  type RuleSet,
-} from '@sluice/core'
+import { type ParsedRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
 import { callerId, type Change, type OverrideDocument } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { CatalogRule } from '../sync/rule-catalog.js'
@@ -166,7 +160,7 @@ function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
     if (rule === undefined) continue
     for (const [caller, document] of overrides) {
       if (document === null) continue
-      const { errors } = parseOverride(rule, document)
+      const { errors } = draft.catalog.parser.parseOverride(rule, document)
       problems.push(...errors.map((problem) => withCaller(problem, caller)))
     }
   }
@@ -204,7 +198,7 @@ function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): reado
   let count = 0
   for (const [id, document] of draft.untouchedOverrides(rule.id)) {
     count++
-    const { errors } = parseOverride(rule, document)
+    const { errors } = draft.catalog.parser.parseOverride(rule, document)
     const caller = canonicalCaller(rule.by, document.caller, context)
     const newId = callerId(rule.by, caller)
     if (errors.length > 0 || refiled.has(newId)) unfit.push(id)

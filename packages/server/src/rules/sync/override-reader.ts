@@ -1,7 +1,8 @@
 /** Turns updates of overrides into changes of a limiter. An invalid one does not affect others. */
-import { type OverrideChange, parseOverride, type Rule } from '@sluice/core'
+import type { OverrideChange, Rule } from '@sluice/core'
 import { callerId, type OverrideDocument, overrideKey, splitOverrideKey } from '../store/records.js'
 import type { CatalogUpdate, RuleCatalog } from './rule-catalog.js'
+import type { RuleParser } from './rule-parser.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 
@@ -49,7 +50,7 @@ function basisOf({ by, cost, coordination, posture }: Rule): object {
 export async function readOverrides(input: OverrideReaderInput): Promise<ParsedOverrides> {
   const { catalog, update, before, after } = input
   const slices = new CooperativeYield()
-  const accumulator = new OverrideAccumulator(after, input.refused)
+  const accumulator = new OverrideAccumulator(catalog.parser, after, input.refused)
   const rereading = rulesToReread(before, after)
   for (const { key, before: old, after: document } of update.overrides()) {
     if (slices.isDue()) await slices.pause()
@@ -70,10 +71,12 @@ export async function readOverrides(input: OverrideReaderInput): Promise<ParsedO
 class OverrideAccumulator implements ParsedOverrides {
   readonly changes: OverrideChange[] = []
   readonly refused: Map<string, RefusedOverride>
+  readonly #parser: RuleParser
   readonly #rules: RulesById
   readonly #read = new Set<string>()
 
-  constructor(rules: RulesById, refused: RefusedOverrides) {
+  constructor(parser: RuleParser, rules: RulesById, refused: RefusedOverrides) {
+    this.#parser = parser
     this.#rules = rules
     this.refused = new Map(refused)
   }
@@ -92,14 +95,14 @@ class OverrideAccumulator implements ParsedOverrides {
     // A rule that is not active has no active overrides; they are read when it is activated.
     if (rule === undefined) return
     this.#read.add(key)
-    const read = readOne(rule, id.caller, document)
+    const read = this.readOne(rule, id.caller, document)
     if (typeof read !== 'string') {
       this.refused.delete(key)
       this.changes.push(read)
       return
     }
     const lastGood = this.refused.get(key)?.lastGood ?? before
-    const replacement = lastGood === undefined ? '' : readOne(rule, id.caller, lastGood)
+    const replacement = lastGood === undefined ? '' : this.readOne(rule, id.caller, lastGood)
     const isGood = typeof replacement !== 'string'
     if (isGood) this.changes.push(replacement)
     this.refused.set(key, { problem: read, lastGood: isGood ? lastGood : undefined })
@@ -119,20 +122,20 @@ class OverrideAccumulator implements ParsedOverrides {
       if (!this.#rules.has(splitOverrideKey(key).rule)) this.refused.delete(key)
     }
   }
-}
 
-/** Returns the change, or what is wrong with the document. */
-function readOne(rule: Rule, id: string, document: unknown): OverrideChange | string {
-  if (typeof document !== 'object' || document === null) {
-    return `found ${typeof document}; accepted: a map with caller and limits`
+  /** Returns the change, or what is wrong with the document. */
+  private readOne(rule: Rule, id: string, document: unknown): OverrideChange | string {
+    if (typeof document !== 'object' || document === null) {
+      return `found ${typeof document}; accepted: a map with caller and limits`
+    }
+    const { override, errors } = this.#parser.parseOverride(rule, document)
+    if (override === undefined) return errors.map(({ message }) => message).join('; ')
+    const { caller } = override
+    // An override is removed by its id, so the id has to be that of its caller.
+    const accepted = idOf(rule.by, caller)
+    if (accepted === id) return { rule: rule.id, caller, override }
+    return `rule "${rule.id}": an override with the id ${id} has another caller; accepted: ${accepted}`
   }
-  const { override, errors } = parseOverride(rule, document)
-  if (override === undefined) return errors.map(({ message }) => message).join('; ')
-  const { caller } = override
-  // An override is removed by its id, so the id has to be that of its caller.
-  const accepted = idOf(rule.by, caller)
-  if (accepted === id) return { rule: rule.id, caller, override }
-  return `rule "${rule.id}": an override with the id ${id} has another caller; accepted: ${accepted}`
 }
 
 function idOf(by: readonly string[], caller: ReadonlyMap<string, string>): string {

@@ -2,7 +2,15 @@
  * Parses the rules of one catalog. Each document is parsed once: the follower and the editor share
  * the result for as long as the document lives.
  */
-import { type ParsedRules, parseRules, type Problem, type Rule, RuleCache } from '@sluice/core'
+import {
+  type ParsedOverride,
+  type ParsedRules,
+  parseOverride,
+  parseRules,
+  type Problem,
+  type Rule,
+  RuleCache,
+} from '@sluice/core'
 import type { CandidateDocument, RuleDocument } from '../store/records.js'
 
 /** A rule as it is stored: without `overrides`, and with its candidate beside it. */
@@ -52,5 +60,10 @@ export class RuleParser {
   /** Parses a whole set of objects. Rules that were parsed before are not parsed again. */
   parseSet(source: object, options: ParseOptions = {}): ParsedRules {
     return parseRules(source, { ...options, cache: this.#cache })
+  }
+
+  /** Parses a standalone override of a rule. Overrides with the same limits share one list. */
+  parseOverride(rule: Rule, source: object): ParsedOverride {
+    return parseOverride(rule, source, { cache: this.#cache })
   }
 }

@@ -4,7 +4,7 @@
  * whole or with steps left out.
  */
 import type { Attributes, Call } from '@sluice/limiter'
-import { ALGORITHM_NAMES } from '@sluice/core'
+import { MODULE_CHOICES, MODULE_NAMES } from '@sluice/core'
 import { Dice } from '../../packages/limiter/src/redis/protocol/scenario.test-helper.js'
 
 export type Rules = readonly Readonly<Record<string, unknown>>[]
@@ -239,12 +239,14 @@ class Author {
   }
 
   private limit(n: number): Limits[number] {
-    const algorithm = this.#dice.pick(ALGORITHM_NAMES)
+    const module = this.#dice.pick(MODULE_NAMES)
+    const choice = MODULE_CHOICES[module]
+    const { algorithm } = choice
     const window = this.#dice.pick(WINDOWS)
-    const name = this.nameOf(algorithm, window, n)
+    const name = this.nameOf(module, window, n)
     const max = this.max(algorithm)
     const onRefusal = this.#dice.oneIn(5) ? { onRefusal: 'charge' } : {}
-    const numbers = { algorithm, window, name, max, ...this.numbers(algorithm, max) }
+    const numbers = { ...choice, window, name, max, ...this.numbers(algorithm, max) }
     if (this.#changesNumbers || !BUCKETS.includes(algorithm)) return { ...numbers, ...onRefusal }
     const known = this.#bucketOf.get(name) ?? numbers
     this.#bucketOf.set(name, known)

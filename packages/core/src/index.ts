@@ -5,6 +5,11 @@ export {
   algorithmOf,
   algorithms,
   layoutOf,
+  MODULE_CHOICES,
+  MODULE_NAMES,
+  type ModuleName,
+  moduleOf,
+  modules,
 } from './algorithms/index.js'
 export type { Algorithm, Outcome, StateLayout, Step } from './algorithms/algorithm.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
@@ -86,6 +91,7 @@ export {
 export {
   DEFAULT_ALGORITHM,
   defaultLimitName,
+  counterLimit,
   defineLimit,
   findLimitProblem,
   type Limit,

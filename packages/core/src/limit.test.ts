@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES, type AlgorithmName } from './algorithms/index.js'
-import { defineLimit, findLimitProblem, type LimitSpec, withoutWaiting } from './limit.js'
+import { ALGORITHM_NAMES, type AlgorithmName, algorithmOf } from './algorithms/index.js'
+import {
+  counterLimit,
+  defineLimit,
+  findLimitProblem,
+  type LimitSpec,
+  withoutWaiting,
+} from './limit.js'
 import { MAX_INTEGER, MAX_UNITS } from './numbers.js'
 
 const DAY_MS = 86_400_000
@@ -281,3 +287,30 @@ function suggestedLimit(spec: LimitSpec, accepted: string): LimitSpec {
   const burst = /^1 to (\d+) at this rate/.exec(accepted)
   return { ...limit({}), max: spec.max, windowMs: spec.windowMs, burst: Number(burst?.[1]) }
 }
+
+describe('the limit of an adapter that counts', () => {
+  test.each([1, 249, YEAR_MS])('a window of %i ms begins with the first call', (windowMs) => {
+    const hits = counterLimit({ windowMs, name: 'hits' })
+    expect(hits).toMatchObject({ windowUs: windowMs * 1000, name: 'hits', max: MAX_UNITS })
+    const window = algorithmOf(hits)
+    const first = window.take(undefined, hits, 1, 5_000_123)
+    expect(first).toMatchObject({ remaining: MAX_UNITS - 1, resetAfterMs: windowMs })
+    expect(window.take(first.state, hits, 1, 5_000_122 + hits.windowUs).remaining).toBe(
+      MAX_UNITS - 2,
+    )
+    expect(window.take(first.state, hits, 1, 5_000_123 + hits.windowUs).remaining).toBe(
+      MAX_UNITS - 1,
+    )
+  })
+
+  test.each([0, -1, 0.5, YEAR_MS + 1, Number.NaN])('a window of %s ms is refused', (windowMs) => {
+    expect(() => counterLimit({ windowMs })).toThrow(
+      `windowMs: found ${windowMs}; accepted: a whole number from 1 to ${YEAR_MS}`,
+    )
+  })
+
+  test('a rule keeps windows from 250 ms on', () => {
+    const window = limit({ algorithm: 'fixed-window', start: 'call', windowMs: 249 })
+    expect(findLimitProblem(window)).toMatchObject({ code: 'limit-window' })
+  })
+})

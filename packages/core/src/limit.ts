@@ -5,7 +5,13 @@
  * would exceed 2^53 is refused when the rule loads, never rounded silently.
  */
 import type { LimitField } from './algorithms/algorithm.js'
-import { ALGORITHM_NAMES, type AlgorithmName, algorithms } from './algorithms/index.js'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  algorithmOf,
+  algorithms,
+  moduleOf,
+} from './algorithms/index.js'
 import { rateOf, scaleOf } from './algorithms/precision.js'
 import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './text/duration.js'
 import { floorDiv, isCount, MAX_UNITS } from './numbers.js'
@@ -28,6 +34,11 @@ export interface LimitSpec {
   readonly maxWaitMs?: number | undefined
   /** token-bucket, gcra: a call that would pass within this time is delayed instead of refused. */
   readonly waitMs?: number | undefined
+  /**
+   * Fixed window: whether windows begin at multiples of their length since 1970, the same for all
+   * callers, or with the caller's first call. Default `clock`.
+   */
+  readonly start?: 'clock' | 'call' | undefined
   readonly onRefusal?: 'none' | 'charge' | undefined
   /** Buckets: units a counter may owe beyond its burst after a `charge`. Default 0. */
   readonly debt?: number | undefined
@@ -65,7 +76,7 @@ export interface LimitProblem {
   readonly accepted: string
 }
 
-const OPTIONAL_FIELDS: readonly LimitField[] = ['burst', 'waitMs', 'queue', 'maxWaitMs']
+const OPTIONAL_FIELDS: readonly LimitField[] = ['burst', 'waitMs', 'queue', 'maxWaitMs', 'start']
 
 export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): string {
   return `${algorithm}-${formatDuration(windowMs)}`
@@ -77,8 +88,32 @@ export function defineLimit(spec: LimitSpec): Limit {
   if (problem !== undefined) {
     throw new RangeError(`${problem.field}: found ${problem.found}; accepted: ${problem.accepted}`)
   }
+  return prepareLimit(spec)
+}
+
+/**
+ * Returns the limit of an adapter that counts while a host library decides: a fixed window from the
+ * caller's first call that never refuses. Unlike the window of a rule, this one may be as short as
+ * 1 ms.
+ */
+export function counterLimit({ windowMs, name }: Pick<LimitSpec, 'windowMs' | 'name'>): Limit {
+  if (!isCount(windowMs) || windowMs < 1 || windowMs > WINDOW_MS_MAX) {
+    throw new RangeError(
+      `windowMs: found ${String(windowMs)}; accepted: a whole number from 1 to ${WINDOW_MS_MAX}`,
+    )
+  }
+  return prepareLimit({
+    algorithm: 'fixed-window',
+    start: 'call',
+    max: MAX_UNITS,
+    windowMs,
+    name,
+  })
+}
+
+function prepareLimit(spec: LimitSpec): Limit {
   const { max, windowMs } = spec
-  const algorithm = algorithms[spec.algorithm]
+  const algorithm = moduleOf(spec)
   const rate = rateOf(spec, algorithm) ?? { p: 0, q: 1, tickUs: 1 }
   const { capacity, maxWaitUs, borrowable } = algorithm.prepare(spec, rate)
   const scale = scaleOf(max, windowMs * 1000)
@@ -104,7 +139,7 @@ export function defineLimit(spec: LimitSpec): Limit {
  * cannot be counted exactly.
  */
 export function resizeLimit(limit: Limit, max: number, capacity: number): Limit | undefined {
-  const spec = algorithms[limit.algorithm].resize(limit, max, capacity)
+  const spec = algorithmOf(limit).resize(limit, max, capacity)
   return findLimitProblem(spec) === undefined ? defineLimit(spec) : undefined
 }
 
@@ -140,7 +175,7 @@ function findNumberProblem(spec: LimitSpec): LimitProblem | undefined {
     }
   }
   return (
-    number('max', max, 0, algorithms[spec.algorithm].largestMax) ??
+    number('max', max, 0, moduleOf(spec).largestMax) ??
     optional('burst', spec.burst, 1, MAX_UNITS) ??
     optional('queue', spec.queue, 1, algorithms['leaky-bucket'].largestCapacity) ??
     optional('maxWait', spec.maxWaitMs, 0, WINDOW_MS_MAX) ??
@@ -164,11 +199,13 @@ function findConflict(spec: LimitSpec): LimitProblem | undefined {
       const acceptedBy = ALGORITHM_NAMES.filter((each) => algorithms[each].fields.includes(field))
       return conflict(name, `${name} with ${acceptedBy.join(' or ')} only`)
     }
-    if (max === 0) return conflict(name, 'max: 0 alone, which refuses every call')
+    if (max === 0 && field !== 'start') {
+      return conflict(name, 'max: 0 alone, which refuses every call')
+    }
   }
   return undefined
 }
 
 function findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined {
-  return spec.max === 0 ? undefined : algorithms[spec.algorithm].findPrecisionProblem(spec)
+  return spec.max === 0 ? undefined : moduleOf(spec).findPrecisionProblem(spec)
 }

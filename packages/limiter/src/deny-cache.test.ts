@@ -1,4 +1,4 @@
-import { ALGORITHM_NAMES } from '@sluice/core'
+import { MODULE_CHOICES, MODULE_NAMES } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { DENIED_MAX } from './deny-cache.js'
@@ -144,10 +144,10 @@ describe('DenyCache', () => {
     })
   })
 
-  test.each(ALGORITHM_NAMES)(
+  test.each(MODULE_NAMES)(
     'a remembered refusal of %s goes to the store again when the clock stepped back',
-    async (algorithm) => {
-      const limit = { algorithm, max: 1, window: '1h' }
+    async (name) => {
+      const limit = { ...MODULE_CHOICES[name], max: 1, window: '1h' }
       const { limiter, store, clock } = await scripted(perUser([limit]), CACHED)
       while ((await limiter.check(user('u1'))).allowed);
       expect((await limiter.check(user('u1'))).source).toBe('deny-cache')
@@ -228,11 +228,12 @@ test('a full deny cache accepts nothing new, and keeps what it holds', async () 
 })
 
 test('a refusal from the cache is one that the store would have given, for all limits and traces', async () => {
-  const limit = fc.record({
-    algorithm: fc.constantFrom(...ALGORITHM_NAMES),
+  const choices = fc.constantFrom(...Object.values(MODULE_CHOICES))
+  const size = fc.record({
     max: fc.integer({ min: 0, max: 8 }),
     window: fc.constantFrom('250ms', '1s', '7s'),
   })
+  const limit = fc.tuple(choices, size).map(([choice, sized]) => ({ ...choice, ...sized }))
   const limits = fc
     .array(limit, { minLength: 1, maxLength: 3 })
     .map((list) => list.map((each, i) => ({ ...each, name: `n${i}` })))

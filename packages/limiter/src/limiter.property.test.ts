@@ -1,17 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES } from '@sluice/core'
+import { MODULE_CHOICES } from '@sluice/core'
 import { createLimiter, type Decision, type Limiter } from './index.js'
 import { type ManualClock, manualClock } from './testing/index.js'
 
 /** `npm run test:long` multiplies the number of generated traces by this. */
 const RUNS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
 
-const limit = fc.record({
-  algorithm: fc.constantFrom(...ALGORITHM_NAMES),
+const choices = fc.constantFrom(...Object.values(MODULE_CHOICES))
+const sizes = fc.record({
   max: fc.integer({ min: 0, max: 12 }),
   window: fc.constantFrom('250ms', '1s', '7s', '1m'),
 })
+const limit = fc.tuple(choices, sizes).map(([choice, sized]) => ({ ...choice, ...sized }))
 
 const limits = fc
   .array(limit, { minLength: 1, maxLength: 3 })

@@ -3,14 +3,14 @@
  * store, a clock or a rule. Times are whole microseconds of the store's clock; amounts are whole
  * units.
  *
- * Two rules cover clocks that step back, for all six algorithms. If a state is at most one window
+ * Two rules cover clocks that step back, for all algorithms. If a state is at most one window
  * ahead of now, its own time is used as now, so nothing is added until the clock catches up. If it
  * is further ahead, another clock wrote it: the state is rebased to now, keeping what was used. A
  * rebased state is stored even when the call is refused (`rebased`); otherwise the lock-out would
  * last as long as the step.
  */
 import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
-import type { AlgorithmName } from './index.js'
+import type { AlgorithmName, ModuleName } from './index.js'
 import type { Rate } from './precision.js'
 
 /** The result of one limit for one amount. */
@@ -37,7 +37,7 @@ export interface Step<State> extends Outcome {
 }
 
 /** An optional field of a limit that only some algorithms accept. */
-export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs'
+export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start'
 
 /** The traits that code outside the algorithms reads instead of an algorithm's name. */
 interface AlgorithmTraits {
@@ -50,9 +50,11 @@ interface AlgorithmTraits {
   readonly leasable: boolean
   /** Whether counts of several nodes can be added up (`coordination: local`). */
   readonly mergeable: boolean
+  /** Whether each node may have a fixed part of the limit (`coordination: split`). */
+  readonly splittable: boolean
   /** Whether windows begin at multiples of their length since 1970, the same for all callers. */
   readonly alignedToClock: boolean
-  /** Whether all usage is forgotten at one instant, the end of a window. */
+  /** Whether the usage of all callers is forgotten at one instant, the edge of a window. */
   readonly resetsAtOnce: boolean
   /** The most windows for which a unit counts; 0 for a bucket, queue or log. */
   readonly windowsCounted: 0 | 1 | 2
@@ -89,11 +91,12 @@ export interface StateLayout<State> {
 type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
 
 export interface Algorithm<State> extends AlgorithmTraits {
+  /** The name in rules. Two modules have the same one if a limit field chooses between them. */
   readonly name: AlgorithmName
   /** The format byte of stored states: from 1 on, and never reused. */
   readonly format: number
   /** The folder of its Lua implementation in packages/limiter/src/lua. */
-  readonly lua: AlgorithmName
+  readonly lua: ModuleName
 
   readonly fields: readonly LimitField[]
   /** The largest `max`, whatever the window. */

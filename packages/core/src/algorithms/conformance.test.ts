@@ -1,5 +1,6 @@
 /** Runs the truth tables of conformance/, which every other implementation runs as well. */
 import { describe, expect, test } from 'vitest'
+import callerWindow from '../../../../conformance/caller-window.json' with { type: 'json' }
 import fixedWindow from '../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../conformance/gcra.json' with { type: 'json' }
 import leakyBucket from '../../../../conformance/leaky-bucket.json' with { type: 'json' }
@@ -8,7 +9,7 @@ import slidingWindowCounter from '../../../../conformance/sliding-window-counter
 }
 import slidingWindowLog from '../../../../conformance/sliding-window-log.json' with { type: 'json' }
 import tokenBucket from '../../../../conformance/token-bucket.json' with { type: 'json' }
-import { ALGORITHM_NAMES } from './index.js'
+import { algorithmOf, MODULE_NAMES, type ModuleName, modules } from './index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { applyAct, type Counter, createStoredCounter } from './apply.test-helper.js'
@@ -34,7 +35,7 @@ interface TableStep {
 }
 
 interface Table {
-  readonly algorithm: string
+  readonly algorithm: ModuleName
   readonly about: string
   readonly groups: readonly {
     readonly comment: string
@@ -50,6 +51,7 @@ const tables = [
   fixedWindow,
   slidingWindowCounter,
   slidingWindowLog,
+  callerWindow,
 ] as readonly unknown[] as readonly Table[]
 
 function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
@@ -70,7 +72,7 @@ function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
 }
 
 test('every algorithm has a truth table', () => {
-  expect(tables.map((table) => table.algorithm)).toEqual([...ALGORITHM_NAMES])
+  expect(tables.map((table) => table.algorithm)).toEqual([...MODULE_NAMES])
 })
 
 describe.each(tables)('$algorithm', ({ algorithm, groups }) => {
@@ -79,7 +81,8 @@ describe.each(tables)('$algorithm', ({ algorithm, groups }) => {
     expect(steps.length).toBeGreaterThanOrEqual(30)
     expect(steps.map((step) => step.n)).toEqual(steps.map((_, index) => index + 1))
     const limits = [...groups, ...steps].flatMap(({ limit }) => (limit === undefined ? [] : limit))
-    expect(new Set(limits.map((limit) => limit.algorithm))).toEqual(new Set([algorithm]))
+    const counted = limits.map((limit) => algorithmOf(defineLimit(limit)))
+    expect(new Set(counted)).toEqual(new Set([modules[algorithm]]))
   })
 
   test.each(groups)('$comment', ({ limit, steps }) => {

@@ -114,7 +114,8 @@ function expiresAt(window: FixedWindow, limit: Limit): number {
   return windowStart(window.start, limit) + limit.windowUs
 }
 
-const layout: StateLayout<FixedWindow> = {
+/** Also the layout of a caller window, under a format of its own. */
+export const windowLayout: StateLayout<FixedWindow> = {
   fields: [
     { name: 'start', bytes: 7, wideBytes: 7 },
     { name: 'count', bytes: 4, wideBytes: 7 },
@@ -134,19 +135,20 @@ export const fixedWindow: Algorithm<FixedWindow> = {
   family: 'window',
   leasable: true,
   mergeable: true,
+  splittable: true,
   alignedToClock: true,
   resetsAtOnce: true,
   windowsCounted: 1,
   unitsBeyondCapacity: 0,
   holdsMax: true,
-  fields: [],
+  fields: ['start'],
   largestMax: MAX_UNITS,
   largestCapacity: MAX_UNITS,
   capacityOf: ({ max }) => max,
   prepare: ({ max }) => ({ capacity: max, maxWaitUs: 0, borrowable: 0 }),
   findPrecisionProblem: () => undefined,
   resize: ({ name, windowMs }, max) => ({ algorithm: 'fixed-window', name, windowMs, max }),
-  layout,
+  layout: windowLayout,
   take,
   peek,
   give,

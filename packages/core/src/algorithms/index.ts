@@ -1,7 +1,11 @@
-/** The registry of algorithms. A new one is added to `algorithms`, at the end. */
-import type { Limit } from '../limit.js'
+/**
+ * The registry of algorithms. A new one is added to `algorithms`, at the end; a variant that a
+ * limit field chooses, and that counts in another way, to `modules`.
+ */
+import type { Limit, LimitSpec } from '../limit.js'
 import type { Coordination } from '../rules/rule.js'
 import type { Algorithm, StateLayout } from './algorithm.js'
+import { callerWindow } from './caller-window.js'
 import { fixedWindow } from './fixed-window.js'
 import { leakyBucket } from './leaky-bucket.js'
 import { slidingWindowCounter } from './sliding-window-counter.js'
@@ -21,11 +25,35 @@ export type AlgorithmName = keyof typeof algorithms
 
 export const ALGORITHM_NAMES = Object.keys(algorithms) as readonly AlgorithmName[]
 
-/** Algorithms by format number. An array, because stores look them up several times per call. */
+/** Every module, by the folder of its Lua. */
+export const modules = { ...algorithms, 'caller-window': callerWindow } as const
+
+export type ModuleName = keyof typeof modules
+
+export const MODULE_NAMES = Object.keys(modules) as readonly ModuleName[]
+
+/** The fields of a limit that choose its module. */
+export type ModuleChoice = Pick<LimitSpec, 'algorithm' | 'start'>
+
+/** The choice that leads to each module, as it is written in a rule. */
+export const MODULE_CHOICES = Object.fromEntries(
+  MODULE_NAMES.map((name) => [
+    name,
+    name === 'caller-window' ? { algorithm: 'fixed-window', start: 'call' } : { algorithm: name },
+  ]),
+) as Readonly<Record<ModuleName, ModuleChoice>>
+
+/** Returns the module of a limit as written. */
+export function moduleOf({ algorithm, start }: ModuleChoice): Algorithm<unknown> {
+  const isCallerWindow = algorithm === 'fixed-window' && start === 'call'
+  return isCallerWindow ? callerWindow : algorithms[algorithm]
+}
+
+/** Modules by format number. An array, because stores look them up several times per call. */
 const BY_FORMAT: (Algorithm<unknown> | undefined)[] = []
 const LAYOUT_BY_FORMAT: (StateLayout<unknown> | undefined)[] = []
-for (const name of ALGORITHM_NAMES) {
-  const algorithm = algorithms[name] as Algorithm<unknown>
+for (const name of MODULE_NAMES) {
+  const algorithm = modules[name] as Algorithm<unknown>
   BY_FORMAT[algorithm.format] = algorithm
   LAYOUT_BY_FORMAT[algorithm.format] = algorithm.layout
 }
@@ -35,15 +63,23 @@ export function algorithmOf(limit: Limit): Algorithm<unknown> {
   return BY_FORMAT[limit.format] ?? unknownFormat(limit)
 }
 
+/** Returns the choice that leads to the module of a prepared limit. */
+export function moduleChoiceOf({ algorithm, format }: Limit): ModuleChoice {
+  return MODULE_CHOICES[format === callerWindow.format ? 'caller-window' : algorithm]
+}
+
 /** How the states of a limit are stored; undefined if as lists of numbers. */
 export function layoutOf(limit: Limit): StateLayout<unknown> | undefined {
   return LAYOUT_BY_FORMAT[limit.format]
 }
 
 /** Whether an algorithm supports a coordination mode; `exact` supports all of them. */
-export function canCoordinate(name: AlgorithmName, coordination: Coordination): boolean {
-  if (coordination === 'leased') return algorithms[name].leasable
-  return coordination !== 'local' || algorithms[name].mergeable
+export function canCoordinate(
+  { leasable, mergeable, splittable }: Algorithm<unknown>,
+  coordination: Coordination,
+): boolean {
+  const supported = { exact: true, leased: leasable, local: mergeable, split: splittable }
+  return supported[coordination]
 }
 
 function unknownFormat(limit: Limit): never {

@@ -272,6 +272,7 @@ export const leakyBucket: Algorithm<LeakyBucket> = {
   family: 'queue',
   leasable: false,
   mergeable: false,
+  splittable: true,
   alignedToClock: false,
   resetsAtOnce: false,
   windowsCounted: 0,

@@ -1,8 +1,8 @@
 /**
- * Reference models of the six algorithms, written from the specification alone and sharing no code
+ * Reference models of the algorithms, written from the specification alone and sharing no code
  * with them: exact (BigInt), slow and simple.
  */
-import type { AlgorithmName } from './index.js'
+import { algorithmOf, type ModuleName } from './index.js'
 import type { Limit } from '../limit.js'
 
 type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'borrowable' | 'scale'
@@ -276,6 +276,37 @@ const windows: Model<ExactWindow> = {
   },
 }
 
+type ExactCallerWindow = Pick<ExactWindow, 'start' | 'curr'>
+
+/** Windows that begin with the first call; undefined is a caller without an open window. */
+const callerWindows: Model<ExactCallerWindow> = {
+  stateAt(state, limit, now) {
+    if (state.start - now > limit.windowUs)
+      return { state: { ...state, start: now }, rebased: true }
+    const isOver = now - state.start >= limit.windowUs
+    return { state: isOver ? undefined : state, rebased: false }
+  },
+  free: (state, limit) => limit.max - (state?.curr ?? 0n),
+  admits: (state, limit, amount, now) => callerWindows.free(state, limit, now) >= amount,
+  delayUs: () => 0n,
+  isReset: (state) => state === undefined,
+  at: (state, now) => most(state?.start ?? now, now),
+  spend: (state, _limit, amount, now) => ({
+    start: state?.start ?? now,
+    curr: (state?.curr ?? 0n) + amount,
+  }),
+  give(state, limit, amount, now, at = most(state.start, now)) {
+    const isWithin = at >= state.start && at - state.start < limit.windowUs
+    return isWithin ? { ...state, curr: most(0n, state.curr - amount) } : undefined
+  },
+  charge(state, limit, amount, now, at, debt) {
+    const { start, curr } = state ?? { start: now, curr: 0n }
+    if (most(start, now) - at >= limit.windowUs) return undefined
+    const begun = start > now ? start : least(start, at)
+    return { start: begun, curr: most(curr, least(curr + amount, limit.max + debt)) }
+  },
+}
+
 interface ExactEntry {
   readonly at: bigint
   readonly units: bigint
@@ -343,16 +374,17 @@ export function firstFrom(from: bigint, holds: (n: bigint) => boolean): bigint {
   return high
 }
 
-const MODELS: Readonly<Record<AlgorithmName, unknown>> = {
+const MODELS: Readonly<Record<ModuleName, unknown>> = {
   'token-bucket': bucket,
   gcra: bucket,
   'leaky-bucket': queue,
   'fixed-window': windows,
   'sliding-window-counter': windows,
   'sliding-window-log': entries,
+  'caller-window': callerWindows,
 }
 
-/** Returns the model of an algorithm with an opaque state type. */
-export function modelOf(algorithm: AlgorithmName): Model<unknown> {
-  return MODELS[algorithm] as Model<unknown>
+/** Returns the model of a limit with an opaque state type. */
+export function modelOf(limit: Limit): Model<unknown> {
+  return MODELS[algorithmOf(limit).lua] as Model<unknown>
 }

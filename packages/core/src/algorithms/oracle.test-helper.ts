@@ -22,7 +22,7 @@ interface Demand {
 }
 
 export function createOracle(first: Limit): Counter {
-  const model = modelOf(first.algorithm)
+  const model = modelOf(first)
   let limit = exactLimit(first)
   let state: unknown
 

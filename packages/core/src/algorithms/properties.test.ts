@@ -8,7 +8,7 @@ import { defineLimit, type Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { type Act, applyAct, createStoredCounter, type StoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
-import { algorithmOf, ALGORITHM_NAMES } from './index.js'
+import { algorithmOf, MODULE_NAMES } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
 
@@ -84,6 +84,20 @@ describe('every interval admits at most what the algorithm allows', () => {
       const { max, windowUs } = defineLimit(trace.spec)
       const admissions = admissionsIn(trace)
       const byWindow = admissions.map((one) => ({ ...one, at: Math.floor(one.at / windowUs) }))
+      expect(mostWithin(byWindow, 0)).toBeLessThanOrEqual(max)
+      expect(mostWithin(admissions, windowUs)).toBeLessThanOrEqual(2n * BigInt(max))
+    })
+  })
+
+  test('caller-window: max from the first call on, twice that around the end of a window', () => {
+    holds(200, traces('caller-window'), (trace) => {
+      const { max, windowUs } = defineLimit(trace.spec)
+      const admissions = admissionsIn(trace)
+      let start = -windowUs
+      const byWindow = admissions.map((one) => {
+        if (one.at >= start + windowUs) start = one.at
+        return { ...one, at: start }
+      })
       expect(mostWithin(byWindow, 0)).toBeLessThanOrEqual(max)
       expect(mostWithin(admissions, windowUs)).toBeLessThanOrEqual(2n * BigInt(max))
     })
@@ -191,11 +205,12 @@ function expectPeekTellsTake(counter: StoredCounter, act: Act): void {
 /** Whether units taken at `at` no longer count, so that nothing can be given back. */
 function isOver(at: number, now: number, limit: Limit): boolean {
   const windowsAgo = Math.floor(now / limit.windowUs) - Math.floor(at / limit.windowUs)
-  switch (limit.algorithm) {
+  switch (algorithmOf(limit).lua) {
     case 'fixed-window':
       return windowsAgo >= 1
     case 'sliding-window-counter':
       return windowsAgo >= 2
+    case 'caller-window':
     case 'sliding-window-log':
       return now - at >= limit.windowUs
     case 'leaky-bucket':
@@ -207,7 +222,7 @@ function isOver(at: number, now: number, limit: Limit): boolean {
 }
 
 /** Algorithms that refund units; a call that left a queue cannot return to it. */
-const REFUNDED = ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket')
+const REFUNDED = MODULE_NAMES.filter((name) => name !== 'leaky-bucket')
 
 test.each(REFUNDED)('%s: units given back at once are all available again', (algorithm) => {
   holds(100, traces(algorithm), (trace) => {
@@ -241,7 +256,7 @@ test('leaky-bucket: calls undone in reverse order restore the queue', () => {
   })
 })
 
-describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
+describe.each(MODULE_NAMES)('%s', (algorithm) => {
   const every = traces(algorithm, { lends: true })
 
   test('every outcome equals that of the exact model, so there is no false refusal', () => {

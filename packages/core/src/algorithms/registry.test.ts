@@ -2,27 +2,40 @@
 import { describe, expect, test } from 'vitest'
 import { defineLimit, findLimitProblem, resizeLimit } from '../limit.js'
 import type { Algorithm } from './algorithm.js'
-import { ALGORITHM_NAMES, algorithmOf, algorithms, layoutOf } from './index.js'
+import {
+  ALGORITHM_NAMES,
+  algorithmOf,
+  layoutOf,
+  MODULE_CHOICES,
+  MODULE_NAMES,
+  moduleChoiceOf,
+  moduleOf,
+  modules,
+} from './index.js'
 
-const all = ALGORITHM_NAMES.map((name) => algorithms[name] as Algorithm<unknown>)
+const all = MODULE_NAMES.map((name) => modules[name] as Algorithm<unknown>)
 
 test('every algorithm has its own format number, from 1 on', () => {
   expect(all.map(({ format }) => format)).toEqual(all.map((_, index) => index + 1))
 })
 
-describe.each(ALGORITHM_NAMES)('%s', (name) => {
-  const algorithm = algorithms[name] as Algorithm<unknown>
-  const limit = defineLimit({ algorithm: name, max: 10, windowMs: 1000 })
+describe.each(MODULE_NAMES)('%s', (name) => {
+  const algorithm = modules[name] as Algorithm<unknown>
+  const choice = MODULE_CHOICES[name]
+  const limit = defineLimit({ ...choice, max: 10, windowMs: 1000 })
 
   test('the algorithm is registered under its own name and format', () => {
-    expect(algorithm.name).toBe(name)
+    expect(ALGORITHM_NAMES).toContain(algorithm.name)
+    expect(algorithm.name).toBe(choice.algorithm)
+    expect(moduleOf(choice)).toBe(algorithm)
+    expect(moduleChoiceOf(limit)).toEqual(choice)
     expect(algorithmOf(limit)).toBe(algorithm)
     expect(layoutOf(limit)).toBe(algorithm.layout)
   })
 
   test('the algorithm defines the same members as every other, in the same order', () => {
     // One hidden class for all algorithms keeps calls of their functions fast.
-    expect(Object.keys(algorithm)).toEqual(Object.keys(algorithms['token-bucket']))
+    expect(Object.keys(algorithm)).toEqual(Object.keys(modules['token-bucket']))
   })
 
   test('the algorithm defines every trait', () => {
@@ -32,6 +45,7 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
     for (const trait of [
       'leasable',
       'mergeable',
+      'splittable',
       'alignedToClock',
       'resetsAtOnce',
       'holdsMax',
@@ -39,16 +53,17 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
       expect(algorithm[trait]).toBeTypeOf('boolean')
     }
     expect(algorithm.windowsCounted > 0).toBe(algorithm.family === 'window')
-    expect(algorithm.alignedToClock).toBe(algorithm.family === 'window')
+    expect(algorithm.alignedToClock && algorithm.family !== 'window').toBe(false)
+    expect(algorithm.resetsAtOnce && !algorithm.alignedToClock).toBe(false)
   })
 
   test('the algorithm shares its Lua only with algorithms of the same state layout', () => {
-    expect(algorithms[algorithm.lua].layout).toBe(algorithm.layout)
+    expect(modules[algorithm.lua].layout).toBe(algorithm.layout)
   })
 
   test('the algorithm accepts exactly the optional fields that it names', () => {
     for (const field of ['burst', 'waitMs', 'queue', 'maxWaitMs'] as const) {
-      const spec = { algorithm: name, max: 10, windowMs: 1000, [field]: 5 }
+      const spec = { ...choice, max: 10, windowMs: 1000, [field]: 5 }
       const problem = findLimitProblem(spec)
       expect(problem === undefined).toBe(algorithm.fields.includes(field))
     }
@@ -56,8 +71,11 @@ describe.each(ALGORITHM_NAMES)('%s', (name) => {
 
   test('resize changes the max of a limit and keeps the rest', () => {
     const resized = resizeLimit(limit, 5, 3)
-    expect(resized).toMatchObject({ algorithm: name, name: limit.name, max: 5, windowMs: 1000 })
-    expect(resized?.capacity).toBe(algorithm.fields.length > 0 ? 3 : 5)
+    const { format, name: counter } = limit
+    expect(resized).toMatchObject({ format, name: counter, max: 5, windowMs: 1000 })
+    expect(resized?.capacity).toBe(
+      algorithm.family === 'window' || algorithm.family === 'log' ? 5 : 3,
+    )
     expect(resized?.maxWaitUs).toBe(limit.maxWaitUs)
   })
 

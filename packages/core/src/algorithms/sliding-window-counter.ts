@@ -202,6 +202,7 @@ export const slidingWindowCounter: Algorithm<SlidingCounter> = {
   family: 'window',
   leasable: true,
   mergeable: true,
+  splittable: true,
   alignedToClock: true,
   resetsAtOnce: false,
   windowsCounted: 2,

@@ -201,6 +201,7 @@ export const slidingWindowLog: Algorithm<Log> = {
   family: 'log',
   leasable: false,
   mergeable: false,
+  splittable: true,
   alignedToClock: false,
   resetsAtOnce: false,
   windowsCounted: 0,

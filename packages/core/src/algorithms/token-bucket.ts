@@ -250,6 +250,7 @@ function define(
     family: 'bucket',
     leasable: true,
     mergeable: true,
+    splittable: true,
     alignedToClock: false,
     resetsAtOnce: false,
     windowsCounted: 0,

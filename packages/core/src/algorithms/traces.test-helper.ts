@@ -1,6 +1,6 @@
 /** Generates limits of every accepted size, and calls to them. */
 import fc from 'fast-check'
-import { type AlgorithmName } from './index.js'
+import { MODULE_CHOICES, type ModuleName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import type { Act } from './apply.test-helper.js'
@@ -35,12 +35,13 @@ export interface Choices {
 
 /** Generates valid limits, up to the bounds of what is accepted. */
 export function specs(
-  algorithm: AlgorithmName,
+  algorithm: ModuleName,
   { lends = false, slow = false }: Choices = {},
 ): fc.Arbitrary<LimitSpec> {
   const isLog = algorithm === 'sliding-window-log'
   const max = isLog ? fc.oneof(fewUnits, fc.integer({ min: 1, max: 10_000 })) : units
-  const sized = fc.record({ algorithm: fc.constant(algorithm), max, windowMs: windows })
+  const choice = MODULE_CHOICES[algorithm]
+  const sized = fc.record({ max, windowMs: windows }).map((size) => ({ ...choice, ...size }))
   const wide = sized.chain((spec): fc.Arbitrary<LimitSpec> => {
     if (algorithm === 'token-bucket' || algorithm === 'gcra') return bucketSpecs(spec, lends)
     if (algorithm === 'leaky-bucket') return queueSpecs(spec)
@@ -133,7 +134,7 @@ export interface Trace {
   readonly moments: readonly Moment[]
 }
 
-export function traces(algorithm: AlgorithmName, choices: Choices = {}): fc.Arbitrary<Trace> {
+export function traces(algorithm: ModuleName, choices: Choices = {}): fc.Arbitrary<Trace> {
   const others = fc.array(specs(algorithm, choices), { maxLength: 3 })
   return fc.record({ spec: specs(algorithm, choices), others, start: starts, moments })
 }

@@ -1,6 +1,7 @@
 /** Combines the outcomes of all limits of a call into one decision. */
 import type { Outcome } from '../algorithms/algorithm.js'
-import type { AlgorithmName } from '../algorithms/index.js'
+import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
+import type { LimitSpec } from '../limit.js'
 import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
@@ -32,6 +33,8 @@ export interface Policy {
   readonly rule: string
   readonly limitName: string
   readonly algorithm: AlgorithmName
+  /** `call` for a fixed window that begins with the caller's first call; else absent. */
+  readonly start?: LimitSpec['start']
   readonly limit: number
   readonly windowMs: number
   readonly remaining: number
@@ -179,7 +182,7 @@ export function policyOf(
     name: policy,
     rule,
     limitName: limit.name,
-    algorithm: limit.algorithm,
+    ...moduleChoiceOf(limit),
     limit: limit.capacity,
     windowMs: limit.windowMs,
     remaining: outcome.remaining,

@@ -4,7 +4,8 @@
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
-import type { AlgorithmName } from '../algorithms/index.js'
+import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
+import type { LimitSpec } from '../limit.js'
 import type { MatchExplanation } from '../matching/explain-matches.js'
 import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
@@ -14,6 +15,8 @@ import { candidateId, type Plan, type PlannedTake } from './plan.js'
 export interface LimitExplanation {
   readonly name: string
   readonly algorithm: AlgorithmName
+  /** `call` for a fixed window that begins with the caller's first call; else absent. */
+  readonly start?: LimitSpec['start']
   readonly limit: number
   readonly windowMs: number
   readonly candidate: boolean
@@ -95,7 +98,7 @@ function explainLimit(
   const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture, staleMs = 0 } = outcome
   return {
     name: limit.name,
-    algorithm: limit.algorithm,
+    ...moduleChoiceOf(limit),
     limit: limit.capacity,
     windowMs: limit.windowMs,
     candidate,

@@ -2,7 +2,7 @@
  * The HTTP headers of a decision: draft-ietf-httpapi-ratelimit-headers-11, the widely used
  * `X-RateLimit-*` fields, and `Retry-After` of RFC 9110.
  */
-import { algorithms } from '../algorithms/index.js'
+import { moduleOf } from '../algorithms/index.js'
 import type { Decision } from './decision.js'
 
 export interface HeaderOptions {
@@ -68,7 +68,7 @@ export function jitterMs(decision: Decision, fraction: number): number {
   const bound = decision
     .policies()
     .find(({ rule, limitName }) => rule === decision.rule && limitName === decision.limitName)
-  if (bound === undefined || !algorithms[bound.algorithm].resetsAtOnce) return 0
+  if (bound === undefined || !moduleOf(bound).resetsAtOnce) return 0
   return Math.floor(fraction * Math.min(bound.windowMs * JITTER_SHARE, JITTER_MS_MAX))
 }
 

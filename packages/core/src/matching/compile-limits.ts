@@ -2,7 +2,7 @@
 import { canonicalIp, groupAddress } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
-import { canCoordinate } from '../algorithms/index.js'
+import { algorithmOf, canCoordinate } from '../algorithms/index.js'
 import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
 import { leftFieldHead, policyField } from '../policy-field.js'
@@ -62,9 +62,9 @@ export function compileLimits(
  * Returns the coordination of one limit. Only the store charges refusals, and a standalone override
  * may have an algorithm that the rule's later coordination does not support; both are exact.
  */
-function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordination): Coordination {
-  if (onRefusal === 'charge') return 'exact'
-  return canCoordinate(algorithm, coordination) ? coordination : 'exact'
+function coordinationOf(limit: Limit, coordination: Coordination): Coordination {
+  if (limit.onRefusal === 'charge') return 'exact'
+  return canCoordinate(algorithmOf(limit), coordination) ? coordination : 'exact'
 }
 
 export function compileTiers(

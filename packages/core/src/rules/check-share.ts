@@ -2,7 +2,7 @@
  * Checks the local share of a rule: the factor of each limit that a node grants while the store
  * does not answer. A factor above 1 may exceed what an algorithm can count.
  */
-import { algorithms } from '../algorithms/index.js'
+import { moduleOf } from '../algorithms/index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { locatedLimitsOf } from './located-limits.js'
 import type { LocatedRule } from './parse-rule.js'
@@ -25,7 +25,7 @@ export function checkShareOf(limit: LimitSpec, posture: Posture, located: Locate
   if (factor <= 1) return
   const { algorithm, max } = limit
   const { capacity } = defineLimit(limit)
-  const { largestMax, largestCapacity } = algorithms[algorithm]
+  const { largestMax, largestCapacity } = moduleOf(limit)
   const isHeld = isWithin(factor, capacity, largestCapacity)
   if (isHeld && isWithin(factor, max, largestMax)) return
   const [units, most] = isHeld ? [max, largestMax] : [capacity, largestCapacity]

@@ -7,6 +7,7 @@
  * The report is from the view of callers: one whose tier is new had the rule's own limits before,
  * and one whose tier was removed has them now.
  */
+import { moduleOf } from '../algorithms/index.js'
 import { defaultLimitName, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
 import { limitChanges, limitSpecText } from '../text/limit-text.js'
@@ -161,7 +162,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
       return { where, limit, counters: 'start anew', what: `new: ${limitSpecText(spec)}` }
     }
     const isMoved = isSplit(coordinated, old) !== isSplit(coordination, spec)
-    const isFound = by === '' && !isMoved && old.algorithm === spec.algorithm
+    const isFound = by === '' && !isMoved && moduleOf(old) === moduleOf(spec)
     const reasons = [by, isMoved ? moveText(shift) : '', limitChanges(old, spec)]
     const what = reasons.filter((text) => text !== '').join(', ')
     return { where, limit, counters: isFound ? 'go on' : 'start anew', what }
@@ -242,16 +243,16 @@ function ownLimits({ limits, tiers }: Rule): readonly LimitSpec[] {
   return [...limits, ...[...(tiers?.limits.values() ?? [])].flat()]
 }
 
-/** Returns the algorithms of the limits of each name. */
-function formats(limits: readonly LimitSpec[]): ReadonlyMap<string, ReadonlySet<string>> {
-  const found = new Map<string, Set<string>>()
+/** Returns the formats of the states of the limits of each name. */
+function formats(limits: readonly LimitSpec[]): ReadonlyMap<string, ReadonlySet<number>> {
+  const found = new Map<string, Set<number>>()
   for (const limit of limits) {
     const name = limitName(limit)
-    found.set(name, (found.get(name) ?? new Set()).add(limit.algorithm))
+    found.set(name, (found.get(name) ?? new Set()).add(moduleOf(limit).format))
   }
   return found
 }
 
-function meets(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+function meets(a: ReadonlySet<number>, b: ReadonlySet<number>): boolean {
   return [...a].some((item) => b.has(item))
 }

@@ -1,5 +1,5 @@
 /** Parses how nodes share the counters of a rule, and the fields that depend on it. */
-import { ALGORITHM_NAMES, canCoordinate } from '../algorithms/index.js'
+import { ALGORITHM_NAMES, algorithms, canCoordinate, moduleOf } from '../algorithms/index.js'
 import { readDuration } from './parse-limit.js'
 import { locateLimits } from './located-limits.js'
 import {
@@ -12,7 +12,7 @@ import {
   type Located,
 } from './reader.js'
 import type { Coordination, Rule } from './rule.js'
-import type { MapNode } from './tree.js'
+import type { MapNode, ScalarNode } from './tree.js'
 
 const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local', 'split']
 const MAX_STRANDED = 0.05
@@ -87,30 +87,42 @@ function readHedge(located: Located, known: Coordination | undefined): boolean |
   })
 }
 
-/**
- * Refuses an algorithm that the coordination does not support. A split gives each node a smaller
- * limit of the same kind, so it supports every algorithm.
- */
+/** Refuses limits that the coordination does not support. */
 export function refuseUnmergeable(
   find: () => readonly Located[],
   coordination: Coordination,
 ): void {
-  if (coordination === 'exact' || coordination === 'split') return
-  for (const limit of find()) refuseAlgorithm(limit, coordination)
+  if (coordination === 'exact') return
+  for (const limit of find()) refuseLimit(limit, coordination)
 }
 
-function refuseAlgorithm(limit: Located, coordination: Coordination): void {
-  const field = limit.node.kind === 'map' ? limit.node.entries.get('algorithm')?.value : undefined
-  const word = field?.kind === 'scalar' ? field.value : undefined
-  const algorithm = ALGORITHM_NAMES.find((name) => name === word)
+function refuseLimit(limit: Located, coordination: Coordination): void {
+  const [field, start] = [scalarOf(limit, 'algorithm'), scalarOf(limit, 'start')]
+  const algorithm = ALGORITHM_NAMES.find((name) => name === field?.value)
   if (field === undefined || algorithm === undefined) return
-  if (canCoordinate(algorithm, coordination)) return
-  const others = ALGORITHM_NAMES.filter((name) => canCoordinate(name, coordination))
+  if (!canCoordinate(algorithms[algorithm], coordination)) {
+    const others = ALGORITHM_NAMES.filter((name) => canCoordinate(algorithms[name], coordination))
+    reportAt(limit, 'coordination-conflict', {
+      at: field.at,
+      field: fieldName(limit, 'algorithm'),
+      found: algorithm,
+      why: coordination,
+      accepted: `${others.slice(0, -1).join(', ')} or ${others.at(-1)} here, or coordination: exact or split`,
+    })
+    return
+  }
+  if (start?.value !== 'call') return
+  if (canCoordinate(moduleOf({ algorithm, start: 'call' }), coordination)) return
   reportAt(limit, 'coordination-conflict', {
-    at: field.at,
-    field: fieldName(limit, 'algorithm'),
-    found: algorithm,
+    at: start.at,
+    field: fieldName(limit, 'start'),
+    found: 'start: call',
     why: coordination,
-    accepted: `${others.slice(0, -1).join(', ')} or ${others.at(-1)} here, or coordination: exact or split`,
+    accepted: 'start: clock here, or coordination: exact',
   })
+}
+
+function scalarOf({ node }: Located, key: string): ScalarNode | undefined {
+  const field = node.kind === 'map' ? node.entries.get(key)?.value : undefined
+  return field?.kind === 'scalar' ? field : undefined
 }

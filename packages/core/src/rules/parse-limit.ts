@@ -27,12 +27,14 @@ const ACCEPTED_LIMIT = 'a limit such as 10/second or 100/10s, or a map with max 
 const ACCEPTED_NUMBER = `a whole number from 0 to ${MAX_UNITS}`
 const ACCEPTED_DURATION = 'a whole number and ms, s, m, h or d, such as 250ms, 10s or 1h'
 
+const STARTS = ['clock', 'call'] as const
 const ON_REFUSAL = ['none', 'charge'] as const
 
 const LIMIT_KEYS: readonly string[] = [
   'algorithm',
   'max',
   'window',
+  'start',
   'burst',
   'queue',
   'maxWait',
@@ -112,6 +114,7 @@ function readLongForm(located: Located): LimitSpec | undefined {
     max: max ?? 0,
     windowMs: windowMs ?? 0,
     name: readOptional(map, 'name', readLimitName),
+    start: readOptional(map, 'start', (field) => readChoice(field, STARTS)),
     burst: readOptional(map, 'burst', readUnits),
     queue: readOptional(map, 'queue', readUnits),
     maxWaitMs: readOptional(map, 'maxWait', readDuration),
@@ -138,12 +141,13 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
 
 /** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
-  const { name, burst, queue, maxWaitMs, waitMs, onRefusal } = spec
+  const { name, start, burst, queue, maxWaitMs, waitMs, onRefusal } = spec
   return {
     algorithm: spec.algorithm,
     max: spec.max,
     windowMs: spec.windowMs,
     ...(name === undefined ? {} : { name }),
+    ...(start === undefined ? {} : { start }),
     ...(burst === undefined ? {} : { burst }),
     ...(queue === undefined ? {} : { queue }),
     ...(maxWaitMs === undefined ? {} : { maxWaitMs }),

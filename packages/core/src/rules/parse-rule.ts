@@ -1,5 +1,5 @@
 /** Parses one rule: its fields and the constraints between them. */
-import { algorithms } from '../algorithms/index.js'
+import { moduleOf } from '../algorithms/index.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
 import { readCoordination } from './parse-coordination.js'
@@ -178,7 +178,7 @@ export function checkCost({ rule, map }: LocatedRule): void {
 export function checkCostOf(limit: LimitSpec, cost: Cost, located: Located): void {
   if (typeof cost !== 'number' || cost <= 1) return
   const { capacity } = defineLimit(limit)
-  const most = capacity + algorithms[limit.algorithm].unitsBeyondCapacity
+  const most = capacity + moduleOf(limit).unitsBeyondCapacity
   // A limit of 0 refuses all calls on purpose.
   if (capacity === 0 || cost <= most) return
   reportAt(located, 'cost-above-limit', {

@@ -209,11 +209,11 @@ describe('a message', () => {
         rule: 'orders',
         field: 'limits[0].windw',
         found: '"windw"',
-        accepted: 'algorithm, max, window, burst, queue, maxWait, wait, name, onRefusal',
+        accepted: 'algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal',
         suggestion: 'window',
         message:
           'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
-          '"window"? Accepted: algorithm, max, window, burst, queue, maxWait, wait, name, onRefusal',
+          '"window"? Accepted: algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal',
       },
     ])
   })

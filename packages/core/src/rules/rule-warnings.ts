@@ -1,5 +1,5 @@
 /** Warns of likely mistakes within one rule. Errors with `strict`. */
-import { algorithms } from '../algorithms/index.js'
+import { moduleOf } from '../algorithms/index.js'
 import { formatDuration } from '../text/duration.js'
 import { MAX_UNITS } from '../numbers.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
@@ -48,7 +48,7 @@ export function warnOfRule({ rule, map }: LocatedRule): void {
 
 function warnOfLog({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
-  if (algorithms[limit.algorithm].family !== 'log') return
+  if (moduleOf(limit).family !== 'log') return
   const isFast = max * 1000 > LOG_CALLS_PER_SECOND_MANY * windowMs
   const bytes = max * LOG_ENTRY_BYTES
   if (bytes <= LOG_BYTES_MANY && !isFast) return
@@ -62,7 +62,7 @@ function warnOfLog({ located, limit }: LocatedLimit): void {
 
 /** Warns of a hedged log: its state is all of its entries, too much to send with every decision. */
 function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
-  if (algorithms[limit.algorithm].family !== 'log') return
+  if (moduleOf(limit).family !== 'log') return
   reportAt(located, 'hedged-log', {
     found: limit.algorithm,
     accepted: 'another algorithm such as sliding-window-counter, or hedge: false',
@@ -72,7 +72,7 @@ function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
 function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
   if (windowMs <= FIXED_WINDOW_MS_LONG || max === 0) return
-  if (!algorithms[limit.algorithm].resetsAtOnce) return
+  if (!moduleOf(limit).resetsAtOnce) return
   reportAt(located, 'long-fixed-window', {
     found: formatDuration(windowMs),
     why: `admits up to ${2 * max} calls around its edge`,
@@ -111,7 +111,7 @@ function leasableCapacity(limit: LimitSpec, maxStranded: number): readonly strin
   const least = Math.ceil(LEASE_UNITS_MIN / maxStranded)
   // The product may be slightly below the exact value because of rounding.
   const capacity = isLeasable(least, maxStranded) ? least : least + 1
-  const field = algorithms[limit.algorithm].holdsMax && limit.burst === undefined ? 'max' : 'burst'
+  const field = moduleOf(limit).holdsMax && limit.burst === undefined ? 'max' : 'burst'
   return capacity > MAX_UNITS ? [] : [`${field}: ${capacity}`]
 }
 

@@ -23,6 +23,7 @@ const duration = (ms: number | undefined) => (ms === undefined ? undefined : for
 const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'max', absent: '', read: ({ max }) => whole(max) },
   { name: 'window', absent: '', read: ({ windowMs }) => duration(windowMs) },
+  { name: 'start', absent: 'clock', read: ({ start }) => start },
   { name: 'burst', absent: 'default', read: ({ burst }) => whole(burst) },
   { name: 'queue', absent: 'default', read: ({ queue }) => whole(queue) },
   { name: 'maxWait', absent: 'default', read: ({ maxWaitMs }) => duration(maxWaitMs) },

@@ -14,6 +14,9 @@ local function admit(counter, limit, amount)
   if format == 4 then
     return admitWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
   end
+  if format == 7 then
+    return admitCallerWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
+  end
 end
 
 -- Sets the state that `admit` returned, as `keep` does, and appends the outcome to the reply.

@@ -1,4 +1,4 @@
-import { ALGORITHM_NAMES, defineLimit, type Limit } from '@sluice/core'
+import { defineLimit, type Limit, MODULE_CHOICES } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createLimiter } from '../index.js'
@@ -38,8 +38,8 @@ test('a limiter with the same secret continues the counters of its durable rules
 
 describe('a snapshot', () => {
   test('restores every state of every algorithm exactly in another store', () => {
-    const limits = ALGORITHM_NAMES.map((algorithm) =>
-      defineLimit({ algorithm, max: 7, windowMs: 61_000 }),
+    const limits = Object.values(MODULE_CHOICES).map((choice) =>
+      defineLimit({ ...choice, max: 7, windowMs: 61_000 }),
     )
     const { clock, before, after } = stores()
     for (let n = 0; n < 60; n++) {

@@ -5,15 +5,16 @@
  * Every run of a script makes its functions anew, and in Redis's Lua that costs more the more names
  * they share. So in the script of all batches, what not every batch needs is a function that makes
  * it; a take that is alone has a script of its own for each algorithm; and both try one function
- * first that knows only how a token bucket or a fixed window admits, which nearly all takes need.
+ * first that knows only how a token bucket or a window admits, which nearly all takes need.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import {
-  ALGORITHM_NAMES,
   type AlgorithmName,
-  algorithms,
   type Limit,
+  MODULE_NAMES,
+  type ModuleName,
+  modules,
   type StateLayout,
 } from '@sluice/core'
 
@@ -56,22 +57,22 @@ local WIDE, WIDE_SIZE = '${structOf(layout, 'wideBytes')}', ${storedBytes(layout
 
 /** The folder of `src/lua` that has an algorithm's arithmetic, and the algorithms that share it. */
 interface LuaFolder {
-  readonly name: AlgorithmName
+  readonly name: ModuleName
   readonly formats: readonly number[]
   /** Undefined: states are lists, and `records.lua` of the folder says how they are stored. */
   readonly layout: StateLayout<unknown> | undefined
 }
 
 const FOLDERS: readonly LuaFolder[] = [
-  ...new Set(ALGORITHM_NAMES.map((name) => algorithms[name].lua)),
+  ...new Set(MODULE_NAMES.map((name) => modules[name].lua)),
 ].map((name) => {
-  const sharing = ALGORITHM_NAMES.filter((each) => algorithms[each].lua === name)
-  const layout = algorithms[name].layout as StateLayout<unknown> | undefined
-  return { name, layout, formats: sharing.map((each) => algorithms[each].format) }
+  const sharing = MODULE_NAMES.filter((each) => modules[each].lua === name)
+  const layout = modules[name].layout as StateLayout<unknown> | undefined
+  return { name, layout, formats: sharing.map((each) => modules[each].format) }
 })
 
 /** Has its divisions written out, because most takes are of it. */
-const WITHOUT_NUMBERS: AlgorithmName = 'token-bucket'
+const WITHOUT_NUMBERS: ModuleName = 'token-bucket'
 
 function numbersFor({ name }: LuaFolder): string {
   return name === WITHOUT_NUMBERS ? '' : readLua('numbers')
@@ -131,6 +132,7 @@ export const BATCH = batchScript(
   MAKE_VERBS,
   readLua('token-bucket/admit'),
   readLua('fixed-window/admit'),
+  readLua('caller-window/admit'),
   readLua('span'),
   readLua('request'),
   readLua('counters'),
@@ -140,9 +142,10 @@ export const BATCH = batchScript(
 /** What `admit` finds of a take. */
 const FOUND = 'local kept, left, resetMs, at, expires, a, b, c'
 /** How the algorithms that have an `admit.lua` call it. */
-const ADMIT_CALLS: Partial<Record<AlgorithmName, string>> = {
+const ADMIT_CALLS: Partial<Record<ModuleName, string>> = {
   'token-bucket': 'admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)',
   'fixed-window': 'admitWindow(value, format, max, windowUs, amount, now)',
+  'caller-window': 'admitCallerWindow(value, format, max, windowUs, amount, now)',
 }
 
 /** Decides a batch of one take; tries `admit` first where the algorithm has it. */

@@ -1,10 +1,11 @@
 /** A Redis for the tests of the script, and batches sent to it. */
 import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
   type CounterKey,
   defineLimit,
   type Limit,
+  MODULE_CHOICES,
+  MODULE_NAMES,
+  type ModuleName,
 } from '@sluice/core'
 import { Redis } from 'ioredis'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
@@ -27,13 +28,13 @@ export type Layout = 'plain' | 'packed'
 export const PREFIX = 'test'
 export const LAYOUTS: readonly Layout[] = ['plain', 'packed']
 /** All scripts. */
-const SCRIPTS = [BATCH, ...new Set(ALGORITHM_NAMES.flatMap(scriptsOf))]
+const SCRIPTS = [BATCH, ...new Set(MODULE_NAMES.flatMap(scriptsOf))]
 
 /** Commands written at once. */
 const AT_ONCE = 500
 
-function scriptsOf(algorithm: AlgorithmName): readonly BatchScript[] {
-  const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
+function scriptsOf(name: ModuleName): readonly BatchScript[] {
+  const limit = defineLimit({ ...MODULE_CHOICES[name], max: 1, windowMs: 1000 })
   const counted = defineLimit({ algorithm: 'sliding-window-counter', max: 1, windowMs: 1000 })
   const scripts = [takeOneScript(limit), takeTwoScript(limit, counted), giveOneScript(limit)]
   return scripts.flatMap((script) => script ?? [])

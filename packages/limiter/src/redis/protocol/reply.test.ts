@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES, defineLimit, SluiceError } from '@sluice/core'
+import { defineLimit, MODULE_CHOICES, SluiceError } from '@sluice/core'
 import { decodeBatch } from './batch-reply.js'
 import type { StoreOp } from './batch-request.js'
 import { Dice } from './scenario.test-helper.js'
 
-const limits = ALGORITHM_NAMES.map((algorithm) =>
-  defineLimit({ algorithm, max: 10, windowMs: 1000 }),
+const limits = Object.values(MODULE_CHOICES).map((choice) =>
+  defineLimit({ ...choice, max: 10, windowMs: 1000 }),
 )
 const key = { hi: 1, lo: 2, partition: 3 }
 const bucket = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000 })

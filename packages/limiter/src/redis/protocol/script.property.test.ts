@@ -5,11 +5,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
-  ALGORITHM_NAMES,
-  type AlgorithmName,
   type CounterKey,
   defineLimit,
   type Limit,
+  MODULE_NAMES,
+  type ModuleName,
   shortenLog,
 } from '@sluice/core'
 import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
@@ -80,7 +80,7 @@ beforeAll(async () => {
 })
 afterAll(() => redis.stop())
 
-function sampled(algorithms: readonly AlgorithmName[], seed: number): readonly Limit[] {
+function sampled(algorithms: readonly ModuleName[], seed: number): readonly Limit[] {
   const each = Math.ceil(200 / algorithms.length)
   return algorithms.flatMap((algorithm, index) => {
     const dice = new Dice(seed + index)
@@ -144,7 +144,7 @@ async function compare(layout: Layout, all: readonly Played[], seed: number): Pr
 
 async function runScenarios(
   layout: Layout,
-  algorithms: readonly AlgorithmName[],
+  algorithms: readonly ModuleName[],
   seed: number,
 ): Promise<Record<StoreOp['verb'], number>> {
   await redis.client.flushall()
@@ -180,7 +180,7 @@ async function runScenarios(
 }
 
 describe.each(LAYOUTS)('in the %s layout the script answers like the memory store', (layout) => {
-  test.each(ALGORITHM_NAMES)('%s', async (algorithm) => {
+  test.each(MODULE_NAMES)('%s', async (algorithm) => {
     const steps = await runScenarios(layout, [algorithm], 1)
     if (layout === 'plain') {
       const { reset, ...others } = steps
@@ -190,7 +190,7 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
   })
 
   test('for counters that change their algorithm', async () => {
-    const apart: readonly AlgorithmName[] = ALGORITHM_NAMES.filter(
+    const apart: readonly ModuleName[] = MODULE_NAMES.filter(
       (name) => layout === 'plain' || name !== 'sliding-window-log',
     )
     await runScenarios(layout, apart, 2)

@@ -1,6 +1,6 @@
 /** What the scripts do apart from counting: lateness, TTLs, damaged values, extreme numbers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES, defineLimit, type Limit } from '@sluice/core'
+import { defineLimit, type Limit, MODULE_CHOICES } from '@sluice/core'
 import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
 import { memoryStore } from '../../memory/memory-store.js'
 import { manualClock } from '../../testing/index.js'
@@ -154,7 +154,9 @@ test('a key that lives long enough keeps its TTL', async () => {
 })
 
 describe.each(LAYOUTS)('%s: a foreign value', (layout) => {
-  const values = ALGORITHM_NAMES.map((algorithm) => limitOf(algorithm))
+  const values = Object.values(MODULE_CHOICES).map((choice) =>
+    defineLimit({ ...choice, max: 10, windowMs: 60_000 }),
+  )
 
   async function damage(n: number, limit: Limit, bytes: Buffer): Promise<void> {
     const [hash, field] = fieldOf(keyOf(n))
@@ -235,11 +237,11 @@ test('a plain counter whose key has another type starts again', async () => {
 
 describe.each(LAYOUTS)('%s: extreme numbers', (layout) => {
   const edges = [1, MAX_UNITS, Number.MAX_SAFE_INTEGER]
-  const limits = ALGORITHM_NAMES.flatMap((algorithm) =>
+  const limits = Object.values(MODULE_CHOICES).flatMap((choice) =>
     [1000, YEAR_MS].flatMap((windowMs) =>
       [0, 1, 10_000, MAX_UNITS].flatMap((max) => {
         try {
-          return defineLimit({ algorithm, max, windowMs, name: 'edge' })
+          return defineLimit({ ...choice, max, windowMs, name: 'edge' })
         } catch {
           return []
         }

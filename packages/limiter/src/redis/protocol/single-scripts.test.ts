@@ -1,17 +1,18 @@
 /** Batches of one op that have their own script are decided as in the memory store. */
-import { type AlgorithmName, defineLimit, type Take } from '@sluice/core'
+import { defineLimit, MODULE_CHOICES, type ModuleName, type Take } from '@sluice/core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { memoryStore } from '../../memory/memory-store.js'
 import { manualClock } from '../../testing/index.js'
 import { type Batch, type BatchRedis, keyOf, startBatchRedis } from './redis.test-helper.js'
 import type { StoreOp } from './batch-request.js'
 
-const VALUES: readonly AlgorithmName[] = [
+const VALUES: readonly ModuleName[] = [
   'token-bucket',
   'gcra',
   'leaky-bucket',
   'fixed-window',
   'sliding-window-counter',
+  'caller-window',
 ]
 const NOW = 1_767_225_600_000_000
 const STEPS = 400
@@ -26,7 +27,7 @@ afterAll(() => redis.stop())
 test.each(VALUES)(
   'takes of a %s and a sliding window counter in another group, with give-backs, match the memory store',
   async (algorithm) => {
-    const first = defineLimit({ algorithm, max: 4, windowMs: 60_000 })
+    const first = defineLimit({ ...MODULE_CHOICES[algorithm], max: 4, windowMs: 60_000 })
     const second = defineLimit({ algorithm: 'sliding-window-counter', max: 3, windowMs: 5000 })
     const clock = manualClock()
     const store = memoryStore({ clock })

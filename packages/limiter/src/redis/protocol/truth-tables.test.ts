@@ -7,6 +7,7 @@ import {
   type LimitSpec,
   type Outcome,
 } from '@sluice/core'
+import callerWindow from '../../../../../conformance/caller-window.json' with { type: 'json' }
 import fixedWindow from '../../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../../conformance/gcra.json' with { type: 'json' }
 import leakyBucket from '../../../../../conformance/leaky-bucket.json' with { type: 'json' }
@@ -53,6 +54,7 @@ const tables = [
   fixedWindow,
   slidingWindowCounter,
   slidingWindowLog,
+  callerWindow,
 ] as readonly unknown[] as readonly Table[]
 
 /**

@@ -1,5 +1,4 @@
 /** `createLimiter`: matches a call to the rules, charges the store and composes the decision. */
-import { randomBytes, randomInt } from 'node:crypto'
 import {
   type Call,
   changeOverrides,
@@ -59,6 +58,7 @@ import type {
   RulesOptions,
 } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
+import { randomKey, randomSerial } from './random.js'
 import { systemScheduler } from './periodic.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
@@ -104,7 +104,7 @@ class StoreLimiter implements Limiter {
   #parsed: ParsedRules
   #snapshot: Snapshot
   /** Starts at random, so that limiters that share a secret make different receipts. */
-  #serial = randomInt(2 ** 40)
+  #serial = randomSerial()
   #closed = false
   /** Whether it was closed or has no rules yet, so that nothing is decided. */
   #isShut: boolean
@@ -113,7 +113,7 @@ class StoreLimiter implements Limiter {
     const { rules, file, store, secret, ipv6Prefix } = requireLimiterOptions(options)
     const { clock = systemClock } = options
     this.#clock = readDependency('clock', clock, ['now'])
-    this.#secret = readSecret(secret ?? randomBytes(16))
+    this.#secret = readSecret(secret ?? randomKey())
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
     const localCounters = readLocalCounters(options.localCounters)
     this.#isShut = rules === undefined

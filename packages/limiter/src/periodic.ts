@@ -10,8 +10,9 @@ export interface Scheduler {
 
 export const systemScheduler: Scheduler = {
   after: (ms, run) => {
-    const timer = setTimeout(run, ms)
-    timer.unref()
+    const timer: ReturnType<typeof setTimeout> | number = setTimeout(run, ms)
+    // A number in runtimes other than Node, where no timer keeps anything alive.
+    if (typeof timer === 'object') timer.unref()
     return () => clearTimeout(timer)
   },
 }

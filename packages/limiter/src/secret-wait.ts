@@ -8,6 +8,12 @@ import type { Remote } from './store.js'
 /** Most calls that wait at once; further ones are decided by fallback. */
 const WAITERS_MAX = 10_000
 
+/** Runtimes without `setImmediate` read their sockets before a timer of 0 ms. */
+const afterSocketReads = (run: () => void): void => {
+  if (typeof setImmediate === 'function') setImmediate(run)
+  else setTimeout(run, 0)
+}
+
 export class SecretWait {
   /** Settles with the store's start. */
   readonly ready: Promise<void>
@@ -54,7 +60,7 @@ export class SecretWait {
       }
       // One read of the sockets comes first: the secret may have arrived while this process was
       // busy.
-      const timer = setTimeout(() => setImmediate(waiter, false), ms)
+      const timer = setTimeout(() => afterSocketReads(() => waiter(false)), ms)
       this.#waiters.add(waiter)
     })
   }

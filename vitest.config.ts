@@ -1,4 +1,5 @@
 import { defineConfig, type TestProjectInlineConfiguration } from 'vitest/config'
+import { sourceAliases } from './tools/source-paths.mjs'
 import { findTiers, type Tier } from './tools/test-tiers.mjs'
 
 const tiers = findTiers(import.meta.dirname)
@@ -18,8 +19,7 @@ const HANG_MS = 180_000
 function projectOf(name: Tier): TestProjectInlineConfiguration {
   const isEndToEnd = name === 'e2e' || name === 'full'
   return {
-    resolve: { conditions: ['source'] },
-    ssr: { resolve: { conditions: ['source'] } },
+    resolve: { alias: sourceAliases() },
     test: {
       name,
       include: tiers[name],

@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { ALERT_NAMES } from '../packages/server/src/observability/alerts/alert-kinds.js'
 
-const DIST = 'packages/dashboard/dist'
+const DIST = 'packages/dashboard/dist/page'
 const GZIP_BYTES_MAX = 100 * 1024
 
 const files = readdirSync(DIST, { recursive: true, withFileTypes: true })

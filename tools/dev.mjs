@@ -65,7 +65,10 @@ async function rebuild(what) {
 }
 
 const isSource = (name) =>
-  /\.(ts|tsx|css|html)$/.test(name) && !/\.test(-helper)?\.tsx?$/.test(name)
+  /\.(ts|tsx|css|html|lua)$/.test(name) &&
+  !/\.test(-helper)?\.tsx?$/.test(name) &&
+  // The build itself writes these.
+  !name.startsWith('generated/')
 
 /** Runs one build at a time; the next build covers changes during one. */
 let building = Promise.resolve()

@@ -6,6 +6,13 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import { join, posix } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import {
+  checkExports,
+  checkPortable,
+  checkSourcesFile,
+  PORTABLE_ENTRY_POINTS,
+} from './layout-packages.mjs'
+import { SOURCES_FILE, sourcePaths, sourcesConfig } from './source-paths.mjs'
 
 /**
  * What a package may import besides its own files; `type x`: only the types of x. Anything else is
@@ -32,6 +39,7 @@ const ARROWS = {
     '@sluice/core',
     '@sluice/core/config-reader',
     '@sluice/core/text',
+    '@sluice/dashboard',
     '@sluice/limiter',
     '@sluice/limiter/internal',
     '@sluice/limiter/otel',
@@ -45,7 +53,6 @@ const ARROWS = {
     'node:fs/promises',
     'node:http',
     'node:https',
-    'node:module',
     'node:net',
     'node:os',
     'node:path',
@@ -107,7 +114,7 @@ const packageOf = (path) =>
   path.startsWith('simulation/') ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
 
 /** The code without comments and strings: a word in a comment reads no clock. */
-function codeOf(text) {
+export function codeOf(text) {
   return text
     .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, ' '))
     .replace(/(^|\s)\/\/.*$/gm, '$1')
@@ -279,6 +286,17 @@ function walk(folder, prefix) {
   })
 }
 
+function checkPackages() {
+  const sources = new Map(sourcePaths())
+  const read = (path) => readFileSync(path, 'utf8')
+  const manifests = readdirSync('packages').map((name) => `packages/${name}/package.json`)
+  return [
+    ...manifests.flatMap((path) => checkExports(path, JSON.parse(read(path)))),
+    ...checkSourcesFile(read(SOURCES_FILE), sourcesConfig()),
+    ...checkPortable(PORTABLE_ENTRY_POINTS, sources, read, codeOf),
+  ]
+}
+
 function main() {
   const files = listFiles('.')
   const problems = files.flatMap((path) => {
@@ -286,6 +304,7 @@ function main() {
     return [checkImports, checkPurity, checkSize, checkWords].flatMap((check) => check(path, text))
   })
   problems.push(...checkTables(readFileSync(REGISTRY_FILE, 'utf8'), existsSync))
+  problems.push(...checkPackages())
   const readme = readFileSync('README.md', 'utf8').split('\n').length - 1
   if (readme > README_LINES_MAX)
     problems.push(`README.md: ${readme} lines; ${README_LINES_MAX} at most`)

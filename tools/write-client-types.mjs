@@ -5,9 +5,10 @@
  * that: the file that tsc wrote imports @sluice/api, and is replaced by this one. A schema that is
  * exported as `ruleView` becomes the type `RuleView`; its descriptions become doc comments.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { writeIfChanged } from './write-if-changed.mjs'
 
 const DIST = fileURLToPath(new URL('../packages/client/dist', import.meta.url))
 const API = new URL('../packages/api/dist/index.js', import.meta.url)
@@ -77,11 +78,6 @@ function objectOf({ shape, catchall }, context) {
 
 const quote = (value) => (typeof value === 'string' ? `'${value}'` : String(value))
 const inBrackets = (type) => (/[|]/.test(type) && !type.startsWith('{') ? `(${type})` : type)
-
-/** An equal file is not rewritten: a newer one would make tsc rebuild its dependents. */
-function writeIfChanged(path, text) {
-  if (!existsSync(path) || readFileSync(path, 'utf8') !== text) writeFileSync(path, text)
-}
 
 async function main() {
   for (const entry of readdirSync(DIST, { recursive: true })) {

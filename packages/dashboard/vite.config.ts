@@ -1,13 +1,14 @@
 import { defineConfig } from 'vite'
+import { sourceAliases } from '../../tools/source-paths.mjs'
 
 export default defineConfig({
   root: import.meta.dirname,
   base: '/',
   // Uses the sources of @sluice/client, so that no build is needed first.
-  resolve: { conditions: ['source', 'module', 'browser', 'import'] },
+  resolve: { alias: sourceAliases() },
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
-    outDir: 'dist',
+    outDir: 'dist/page',
     emptyOutDir: true,
     target: 'es2022',
     // Separate files are cached, unlike data URLs.

@@ -1,5 +1,4 @@
 /** The `sluice` command. Exit codes: 0 ok, 1 refused or found something, 2 misuse. */
-import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { addAlerts } from './commands/alerts-command.js'
 import { addDecide } from './commands/decide-command.js'
@@ -11,6 +10,7 @@ import { addTokens } from './commands/tokens-command.js'
 import { addTop } from './commands/top-command.js'
 import { describeFailure, MISUSE, OK } from './command-errors.js'
 import { type Io, processIo } from './io.js'
+import { RELEASE } from './generated/release.js'
 import { escapeTerminal } from './terminal-escape.js'
 import type { Cli } from './command-context.js'
 
@@ -58,7 +58,7 @@ function programOf(cli: Cli): Command {
   const { io } = cli
   const program = new Command('sluice')
     .description('A distributed rate limiter: decides for every call whether it still has budget.')
-    .version(ownVersion())
+    .version(RELEASE)
     .exitOverride()
     .showHelpAfterError()
     .addHelpText('after', HELP)
@@ -76,10 +76,4 @@ function programOf(cli: Cli): Command {
 
 function isCommanderExit(error: unknown): error is { readonly exitCode: number } {
   return error instanceof Error && 'exitCode' in error && typeof error.exitCode === 'number'
-}
-
-function ownVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8')
-  const { version } = JSON.parse(text) as { readonly version: string }
-  return version
 }

@@ -1,11 +1,7 @@
 /** The example that runs if nothing is configured: rules and keys to try Sluice with. */
 import { createHash } from 'node:crypto'
-import { fileURLToPath } from 'node:url'
 import type { Config, KnownKey } from '../config/config.js'
 import { isLoopback } from '../lib/loopback.js'
-
-/** Beside `src` and `dist`, so that both find it. */
-export const exampleRulesFile = fileURLToPath(new URL('../../example/rules.yaml', import.meta.url))
 
 /**
  * Whether nothing is configured, so that the example runs. A configuration file, rules, a database,

@@ -4,7 +4,7 @@ import {
   runOnChannel,
   runScript,
   runOnSlot,
-  readLuaScript,
+  luaScript,
   textOf,
   wordsCommand,
 } from './run-command.js'
@@ -137,7 +137,7 @@ describe('a command for a slot', () => {
 })
 
 describe('a script', () => {
-  const script = readLuaScript('fleet')
+  const script = luaScript('fleet')
 
   test('calls by hash, and sends the source only if the hash is unknown', async () => {
     const channel = new FakeChannel()

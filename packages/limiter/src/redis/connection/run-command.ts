@@ -3,7 +3,6 @@
  * They are not urgent, but none may wait for ever.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { SluiceError } from '@sluice/core'
 import {
   type RedisChannel,
@@ -14,6 +13,7 @@ import {
   RedisReplyError,
 } from './driver.js'
 import { codeOf, redirectionOf } from '../pipeline/error-actions.js'
+import { luaText } from '../protocol/lua-text.js'
 
 const END = Buffer.of(13, 10)
 
@@ -120,9 +120,8 @@ export interface LuaScript {
 }
 
 /** A script of this package, by the name of its file. */
-export function readLuaScript(name: string): LuaScript {
-  // The same file from the sources and from what is built of them.
-  const source = readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
+export function luaScript(name: string): LuaScript {
+  const source = luaText(name)
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 

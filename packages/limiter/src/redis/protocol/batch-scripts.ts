@@ -8,7 +8,6 @@
  * first that knows only how a token bucket or a window admits, which nearly all takes need.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import {
   type AlgorithmName,
   type Limit,
@@ -17,16 +16,12 @@ import {
   modules,
   type StateLayout,
 } from '@sluice/core'
+import { luaText } from './lua-text.js'
 
 export interface BatchScript {
   readonly source: string
   /** The words of a command that run it by its hash, as they go over the wire. */
   readonly byHash: Uint8Array
-}
-
-/** A file of `src/lua`, which is as far from here as from the built file. */
-function readLua(name: string): string {
-  return readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
 }
 
 function stripLua(text: string): string {
@@ -75,19 +70,19 @@ const FOLDERS: readonly LuaFolder[] = [
 const WITHOUT_NUMBERS: ModuleName = 'token-bucket'
 
 function numbersFor({ name }: LuaFolder): string {
-  return name === WITHOUT_NUMBERS ? '' : readLua('numbers')
+  return name === WITHOUT_NUMBERS ? '' : luaText('numbers')
 }
 
 /** An algorithm as far as takes need it, and how its states are stored. */
 function takeOf({ name, layout }: LuaFolder): string {
-  const take = readLua(`${name}/take`)
-  if (layout === undefined) return readLua(`${name}/records`) + take
-  return luaLayout(layout) + take + readLua('value')
+  const take = luaText(`${name}/take`)
+  if (layout === undefined) return luaText(`${name}/records`) + take
+  return luaLayout(layout) + take + luaText('value')
 }
 
 /** The whole algorithm; ends with a `return` of its functions. */
 function algorithmText(folder: LuaFolder): string {
-  return takeOf(folder) + readLua(`${folder.name}/verbs`)
+  return takeOf(folder) + luaText(`${folder.name}/verbs`)
 }
 
 function batchScript(...sources: readonly string[]): BatchScript {
@@ -109,20 +104,20 @@ const [withoutNumbers, withNumbers] = [true, false].map((isWithout) =>
 
 const MAKE_ALGORITHM = `local function makeAlgorithm(format)
 ${withoutNumbers}
-${readLua('numbers')}
+${luaText('numbers')}
 ${withNumbers}
 end`
 
 const MAKE_PACKED = `local function makePacked(request, now, SPAN_US)
-${readLua('packed')}
+${luaText('packed')}
 end`
 
 const MAKE_VERBS = `local function makeVerbs(makeAlgorithm, algorithms, request, limits, now, reply,
 values, writes, spoiled, isPacked, valueCount, keysBefore)
-${readLua('span')}
-${readLua('answer')}
-${readLua('states')}
-${readLua('run-op')}
+${luaText('span')}
+${luaText('answer')}
+${luaText('states')}
+${luaText('run-op')}
 end`
 
 /** Decides any batch. */
@@ -130,13 +125,13 @@ export const BATCH = batchScript(
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
-  readLua('token-bucket/admit'),
-  readLua('fixed-window/admit'),
-  readLua('caller-window/admit'),
-  readLua('span'),
-  readLua('request'),
-  readLua('counters'),
-  readLua('batch'),
+  luaText('token-bucket/admit'),
+  luaText('fixed-window/admit'),
+  luaText('caller-window/admit'),
+  luaText('span'),
+  luaText('request'),
+  luaText('counters'),
+  luaText('batch'),
 )
 
 /** What `admit` finds of a take. */
@@ -152,13 +147,13 @@ const ADMIT_CALLS: Partial<Record<ModuleName, string>> = {
 function takeOne(folder: LuaFolder, layout: StateLayout<unknown>): BatchScript {
   const { name } = folder
   const call = ADMIT_CALLS[name]
-  const [span, head, rest] = [readLua('span'), readLua('take-one'), readLua('take-one-any')]
+  const [span, head, rest] = [luaText('span'), luaText('take-one'), luaText('take-one-any')]
   const algorithm = [numbersFor(folder), takeOf(folder)]
-  if (call === undefined) return batchScript(...algorithm, span, readLua('answer'), head, rest)
+  if (call === undefined) return batchScript(...algorithm, span, luaText('answer'), head, rest)
   const admit = `local NARROW = '${structOf(layout, 'bytes')}'\n${FOUND} = ${call}`
-  const admitted = readLua('take-one-admitted')
-  const first = [readLua(`${name}/admit`), span, head, admit, admitted]
-  return batchScript(...first, ...algorithm, readLua('answer'), rest)
+  const admitted = luaText('take-one-admitted')
+  const first = [luaText(`${name}/admit`), span, head, admit, admitted]
+  return batchScript(...first, ...algorithm, luaText('answer'), rest)
 }
 
 /** All of an algorithm, apart from another one in the same script. */
@@ -172,11 +167,11 @@ const SECOND: AlgorithmName = 'sliding-window-counter'
 function takeTwo(folder: LuaFolder): BatchScript {
   const others = FOLDERS.filter(({ name }) => name === SECOND).map(makeOther)
   const first = [numbersFor(folder), takeOf(folder)]
-  return batchScript(...others, ...first, readLua('span'), readLua('answer'), readLua('take-two'))
+  return batchScript(...others, ...first, luaText('span'), luaText('answer'), luaText('take-two'))
 }
 
 function giveOne(folder: LuaFolder): BatchScript {
-  return batchScript(makeOther(folder), readLua('span'), readLua('give-one'))
+  return batchScript(makeOther(folder), luaText('span'), luaText('give-one'))
 }
 
 /** The scripts for a call that is alone, by format. Logs have none. */

@@ -3,12 +3,12 @@
  * right would show later and far from its cause: as calls decided by posture, or as a fleet of one.
  */
 import { SluiceError } from '@sluice/core'
-import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
+import { type RunCommand, runScript, luaScript, textOf } from '../connection/run-command.js'
 import { RedisReplyError } from '../connection/driver.js'
 import { codeOf } from '../pipeline/error-actions.js'
 import type { Layout } from '../redis-options.js'
 
-const SCRIPT = readLuaScript('rights')
+const SCRIPT = luaScript('rights')
 
 /** Harmless in this order on a key that does not exist, which replaces `K`. */
 export const PLAIN_COMMANDS: readonly string[] = [

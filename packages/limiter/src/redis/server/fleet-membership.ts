@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
-import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
+import { type RunCommand, runScript, luaScript, textOf } from '../connection/run-command.js'
 import { type RedisReply, RedisReplyError } from '../connection/driver.js'
 import { storeKeys } from '../protocol/redis-keys.js'
 import { PeriodicTask, type Scheduler } from '../../periodic.js'
@@ -15,7 +15,7 @@ const BEAT_EVERY_MS = 500
 const LIFE_MS = 1500
 const NODE_ID_BYTES = 8
 
-const SCRIPT = readLuaScript('fleet')
+const SCRIPT = luaScript('fleet')
 
 export interface HeartbeatReply {
   /** Live nodes, including this one. */

@@ -3,7 +3,7 @@
  * limits can be detected at the start.
  */
 import { SluiceError, show } from '@sluice/core'
-import { type RunCommand, runScript, readLuaScript, textOf } from '../connection/run-command.js'
+import { type RunCommand, runScript, luaScript, textOf } from '../connection/run-command.js'
 import { RedisReplyError, type RedisDriver } from '../connection/driver.js'
 import { codeOf } from '../pipeline/error-actions.js'
 import type { Layout } from '../redis-options.js'
@@ -17,7 +17,7 @@ const PROBE_FIELD_BYTES = 8
 const PROBE_VALUE_BYTES = 20
 const PACKED_ENCODINGS: readonly (string | undefined)[] = ['listpack', 'ziplist']
 
-const PROBE = readLuaScript('probe')
+const PROBE = luaScript('probe')
 
 export interface StartCheckOptions {
   /** `host:port`, for messages. */

@@ -4,7 +4,7 @@ import { type RedisServer, startRedis } from '../../../../../tools/redis/server.
 import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './store-acl.js'
 import { openChannel, type TestChannel } from '../connection/channel.test-helper.js'
 import { randomNodeId, heartbeatSender } from './fleet-membership.js'
-import { readLuaScript } from '../connection/run-command.js'
+import { luaScript } from '../connection/run-command.js'
 import { channelText, probeKey, storeKeys } from '../protocol/redis-keys.js'
 import { agreeOnSecret, fingerprintOf, renewSecret } from './hash-secret.js'
 import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './check-rights.js'
@@ -153,10 +153,7 @@ test('before Redis 7 each command is tried, which does no harm', async () => {
   const words = ['on', `>${user.password}`, ...STORE_ACL.split(' ')]
   await server.call('ACL', 'SETUSER', user.username, 'reset', ...words)
   const channel = await openChannel(server.port, user)
-  const old = readLuaScript('rights').source.replaceAll(
-    'redis.acl_check_cmd',
-    'redis.no_such_function',
-  )
+  const old = luaScript('rights').source.replaceAll('redis.acl_check_cmd', 'redis.no_such_function')
   const tryAll = async () => {
     const reply = await channel.run(['EVAL', old, 1, probeKey('sluice', 'home'), ...PLAIN_COMMANDS])
     return Array.isArray(reply) ? reply.map(String) : reply

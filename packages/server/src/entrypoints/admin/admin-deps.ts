@@ -60,6 +60,6 @@ export interface AdminDeps {
   readonly isEncrypted?: ((request: IncomingMessage) => boolean) | undefined
   /** The timers of event streams. @default those of the system */
   readonly timers?: Scheduler | undefined
-  /** The folder of the dashboard's files. @default that of @sluice/dashboard */
-  readonly dashboardFolder?: string | undefined
+  /** The files of the dashboard, by their path. @default those of @sluice/dashboard */
+  readonly dashboardFiles?: ReadonlyMap<string, string> | undefined
 }

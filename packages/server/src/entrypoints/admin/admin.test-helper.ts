@@ -110,8 +110,6 @@ export async function startAdmin(options: TestOptions = {}): Promise<TestAdmin> 
     log,
     hideSecrets,
     node: () => ({ ...NODE, rulesVersion: followed.version() }),
-    // The dashboard need not be built.
-    dashboardFolder: '',
   }
   const deps = options.deps?.(usual) ?? usual
   const app = createAdminApp(deps)

@@ -27,7 +27,7 @@ export interface Admin {
 export function createAdmin(deps: AdminDeps): Admin {
   const events = new EventStreams(deps)
   const app = createAdminApp({ ...deps, events })
-  const staticFiles = createStaticFiles(deps.dashboardFolder)
+  const staticFiles = createStaticFiles(deps.dashboardFiles)
   const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
   const metrics = coalesce(deps.metricsText)
   const listener = getRequestListener((request, env) => app.fetch(request, env as HttpBindings), {

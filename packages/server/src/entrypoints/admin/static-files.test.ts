@@ -1,26 +1,19 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
-import { createStaticFiles } from './static-files.js'
 
 closeAfterTests()
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-page-'))
-afterAll(() => rmSync(folder, { recursive: true }))
-
 const INDEX = '<!doctype html><title>Sluice</title>'
 const SCRIPT = 'export const answer = 42\n'.repeat(100)
-mkdirSync(join(folder, 'dist/assets'), { recursive: true })
-writeFileSync(join(folder, 'dist/index.html'), INDEX)
-writeFileSync(join(folder, 'dist/assets/main-AbCd1234.js'), SCRIPT)
-writeFileSync(join(folder, 'dist/assets/gate.svg'), '<svg/>')
-writeFileSync(join(folder, 'dist/secret.env'), 'TOKEN=1')
-writeFileSync(join(folder, 'outside.txt'), 'outside')
+const FILES = new Map([
+  ['/index.html', INDEX],
+  ['/assets/main-AbCd1234.js', SCRIPT],
+  ['/assets/gate.svg', '<svg/>'],
+  ['/secret.env', 'TOKEN=1'],
+])
 
-async function startPage(pageFolder = join(folder, 'dist')) {
-  const admin = await startAdmin({ deps: (parts) => ({ ...parts, dashboardFolder: pageFolder }) })
+async function startPage(dashboardFiles?: ReadonlyMap<string, string>) {
+  const admin = await startAdmin({ deps: (usual) => ({ ...usual, dashboardFiles }) })
   const { url, raw } = await admin.listen()
   const get = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
     const response = await fetch(`${url}${path}`, { headers })
@@ -29,7 +22,7 @@ async function startPage(pageFolder = join(folder, 'dist')) {
   return { get, raw, url }
 }
 
-const page = await startPage()
+const page = await startPage(FILES)
 
 describe('the dashboard', () => {
   test.each(['/', '/rules', '/rules/per-user', '/login?next=%2Fwhy', '/index.html', '/rules/v1.2'])(
@@ -111,7 +104,6 @@ describe('the dashboard', () => {
   ])('does not serve %s', async (path) => {
     const text = await page.raw(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
     expect(text).toMatch(/^HTTP\/1\.1 404 /)
-    expect(text).not.toContain('outside\n')
   })
 
   test('does not serve a file of an unknown type', async () => {
@@ -149,19 +141,11 @@ describe('the dashboard', () => {
   })
 })
 
-test('a dashboard that was not built is replaced by a page that says what to do', async () => {
-  const { get } = await startPage(join(folder, 'nowhere'))
+test('the files that are served by default are those of @sluice/dashboard', async () => {
+  const { get } = await startPage()
   const { response, text } = await get('/')
   expect(response.status).toBe(200)
-  expect(text).toContain('<code>npm run build</code>')
-  expect((await get('/assets/main.js')).response.status).toBe(404)
-})
-
-test('a folder with more bytes than the bound is refused', () => {
-  const large = join(folder, 'large')
-  mkdirSync(large)
-  for (const name of ['a.js', 'b.js']) {
-    writeFileSync(join(large, name), 'x'.repeat(3 * 1024 * 1024))
-  }
-  expect(() => createStaticFiles(large)).toThrow('found more than 5242880 bytes')
+  const [, script = ''] = /<script [^>]*src="([^"]+)"/.exec(text) ?? []
+  expect((await get(script)).response.headers.get('content-type')).toContain('text/javascript')
+  expect((await get('/runbook.html')).text).toContain('<h2 id="breaker-open">')
 })

@@ -1,17 +1,14 @@
 /**
  * Serves the files of the dashboard. They contain no data, so they need no token; everything they
- * show comes from the admin API. They are read once and served from memory: no requested path
- * reaches the file system.
+ * show comes from the admin API. They are part of a module and served from memory: no requested
+ * path reaches the file system.
  */
 import { hash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { createRequire } from 'node:module'
-import { dirname, extname, join, relative, sep } from 'node:path'
+import { extname } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import { dashboardFiles } from '@sluice/dashboard'
 
-/** The maximum size of all files together. */
-const BYTES_MAX = 5 * 1024 * 1024
 const INDEX = '/index.html'
 /** A file that compression makes smaller by no more than this is sent uncompressed. */
 const PACKED_SHARE_MAX = 0.95
@@ -69,10 +66,16 @@ export interface StaticFiles {
   handle(request: IncomingMessage, response: ServerResponse): boolean
 }
 
-/** Throws if the files exceed the maximum size. */
-export function createStaticFiles(folder: string | undefined = dashboardFolder()): StaticFiles {
-  const files = folder === undefined ? new Map<string, StaticFile>() : readFiles(folder)
-  const index = files.get(INDEX) ?? placeholderIndex()
+/** Serves these texts by their paths, and the page for every path that names no file. */
+export function createStaticFiles(
+  texts: ReadonlyMap<string, string> = dashboardFiles,
+): StaticFiles {
+  const files = new Map<string, StaticFile>()
+  for (const [path, text] of texts) {
+    const type = TYPES.get(extname(path))
+    if (type !== undefined) files.set(path, fileOf(path, type, Buffer.from(text)))
+  }
+  const index = files.get(INDEX)
   return {
     handle(request, response) {
       const { method, url = '' } = request
@@ -94,35 +97,6 @@ const PATH = /^\/(?!\/)[\w.~%!$&'()*+,;=:@/-]*$/
 /** All other paths are left to the API to refuse. */
 function isStaticPath(path: string): boolean {
   return PATH.test(path) && !/^\/(admin|metrics)(\/|$)/.test(path)
-}
-
-/** Undefined if the dashboard is not installed. */
-function dashboardFolder(): string | undefined {
-  try {
-    const found = createRequire(import.meta.url).resolve('@sluice/dashboard/package.json')
-    return join(dirname(found), 'dist')
-  } catch {
-    return undefined
-  }
-}
-
-function readFiles(folder: string): ReadonlyMap<string, StaticFile> {
-  const files = new Map<string, StaticFile>()
-  if (!existsSync(folder)) return files
-  let bytes = 0
-  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    const type = TYPES.get(extname(entry.name))
-    if (!entry.isFile() || type === undefined) continue
-    const place = join(entry.parentPath, entry.name)
-    const plain = readFileSync(place)
-    bytes += plain.length
-    if (bytes > BYTES_MAX) {
-      throw new Error(`${folder}: found more than ${BYTES_MAX} bytes; accepted: a dashboard`)
-    }
-    const path = `/${relative(folder, place).split(sep).join('/')}`
-    files.set(path, fileOf(path, type, plain))
-  }
-  return files
 }
 
 /** Names in `assets` contain a hash of the content, so the content never changes. */
@@ -175,18 +149,4 @@ function sendNotFound(response: ServerResponse): void {
   const type = ['Content-Type', 'text/plain; charset=utf-8', 'Cache-Control', 'no-store']
   response.writeHead(404, [...type, ...COMMON_HEADERS, 'Content-Length', String(body.length)])
   response.end(body)
-}
-
-/** Replaces the dashboard if it was not built. */
-function placeholderIndex(): StaticFile {
-  const text = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Sluice</title>
-<h1>Sluice runs, but its dashboard was not built</h1>
-<p>Run <code>npm run build</code> in the repository and start the server again. The admin API below
-<code>/admin/v1/</code> and the <code>sluice</code> command work without it.</p>
-</html>
-`
-  return fileOf(INDEX, TYPES.get('.html') ?? '', Buffer.from(text))
 }

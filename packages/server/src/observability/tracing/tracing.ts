@@ -17,7 +17,7 @@ import {
 import type { Decision } from '@sluice/core'
 import { traceDecision } from '@sluice/limiter/otel'
 import type { FlatHeaders } from '../../entrypoints/http/responses.js'
-import { RELEASE } from '../../lib/release.js'
+import { RELEASE } from '../../generated/release.js'
 import { bridgeMetrics } from './bridge-metrics.js'
 import type { Telemetry, RequestTrace } from './telemetry.js'
 

@@ -6,10 +6,9 @@ import { join } from 'node:path'
 import { parseData } from '@sluice/core'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Config } from '../../config/config.js'
-import { exampleRulesFile } from '../../startup/example.js'
-import { readWholeFile } from '../../lib/read-whole-file.js'
+import { EXAMPLE_RULES } from '../../generated/example-rules.js'
 import type { Log } from '../../observability/log/logger.js'
-import { RELEASE } from '../../lib/release.js'
+import { RELEASE } from '../../generated/release.js'
 import { openFileStore } from './file/file-store.js'
 import { openPostgresStore } from './postgres/postgres-store.js'
 import { type Change, MAIN_ID, type RuleDocument } from './records.js'
@@ -56,7 +55,7 @@ async function commitExample(store: RuleStore): Promise<void> {
     base: FIRST_VERSION,
     by: 'sluice',
     why: EXAMPLE_WHY,
-    changes: await exampleChanges(),
+    changes: exampleChanges(),
   })
 }
 
@@ -77,9 +76,8 @@ interface ExampleSet {
   readonly rules: readonly RuleDocument[]
 }
 
-async function exampleChanges(): Promise<readonly Change[]> {
-  const { text } = await readWholeFile(exampleRulesFile)
-  const { routes, rules } = parseData(text).value as ExampleSet
+function exampleChanges(): readonly Change[] {
+  const { routes, rules } = parseData(EXAMPLE_RULES).value as ExampleSet
   const order = rules.map(({ id }) => id)
   return [
     { kind: 'set', id: MAIN_ID, body: { routes, strictPaths: false, order } },

@@ -4,18 +4,17 @@ import { commit, readAll, rule } from '../conformance-kit.test-helper.js'
 import { UnavailableError } from '../rule-store.js'
 import { prepareConnection } from './connection-settings.js'
 import { Database } from './database.js'
-import { migrate, type Migration, readMigrations } from './migrate.js'
+import { migrate, type Migration, MIGRATIONS } from './migrate.js'
 import { openStore, QUICK, START_MS_MAX } from './postgres.test-helper.js'
 
 const WITHIN = { timeout: 15_000, interval: 20 }
 
 let server: PostgresServer
-let migrations: readonly Migration[]
+const migrations = MIGRATIONS
 const databases: Database[] = []
 
 beforeAll(async () => {
   server = await startPostgres()
-  migrations = await readMigrations()
 }, START_MS_MAX)
 afterAll(async () => {
   await Promise.all(databases.map((database) => database.close()))

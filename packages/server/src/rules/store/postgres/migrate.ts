@@ -1,21 +1,16 @@
 /**
- * Migrates a database to the schema of this release. Migrations are numbered SQL files, run once
- * each and in order; a table holds which ran, and their checksums.
+ * Migrates a database to the schema of this release. Migrations are the numbered SQL files of
+ * `migrations`, run once each and in order; a table holds which ran, and their checksums.
  *
  * All of it is one transaction under a lock: of two nodes that start at once, one migrates and the
  * other finds it done. Without pending migrations, the role only needs to read.
  */
 import { createHash } from 'node:crypto'
-import { readdir } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
-import { readWholeFile } from '../../../lib/read-whole-file.js'
+import { MIGRATION_TEXTS } from '../../../generated/migration-texts.js'
 import { UnavailableError } from '../rule-store.js'
 import type { Query, Database } from './database.js'
 import { sqlStateOf } from './postgres-errors.js'
 
-/** Next to `src` and `dist`, so that both find it. */
-const FOLDER = fileURLToPath(new URL('../../../../migrations/', import.meta.url))
-const FILE = /^(\d{4})-[a-z0-9-]+\.sql$/
 /** Key of the advisory lock: any number, the same for all nodes. */
 const LOCK = 7_306_895_128_412
 const INSUFFICIENT_PRIVILEGE = '42501'
@@ -33,18 +28,13 @@ interface AppliedMigration {
   readonly checksum: string
 }
 
-export async function readMigrations(folder = FOLDER): Promise<readonly Migration[]> {
-  const files = (await readdir(folder)).filter((file) => FILE.test(file)).toSorted()
-  return Promise.all(
-    files.map(async (file) => {
-      const { text } = await readWholeFile(`${folder}/${file}`)
-      // Independent of the line endings of the checkout.
-      const plain = text.replaceAll('\r\n', '\n')
-      const checksum = createHash('sha256').update(plain).digest('hex')
-      return { number: Number(file.slice(0, 4)), file, text: plain, checksum }
-    }),
-  )
-}
+/** The migrations of this release, in order. */
+export const MIGRATIONS: readonly Migration[] = MIGRATION_TEXTS.map(({ file, text }) => ({
+  number: Number(file.slice(0, 4)),
+  file,
+  text,
+  checksum: createHash('sha256').update(text).digest('hex'),
+}))
 
 /** Rejects with an `UnavailableError` if it cannot or must not migrate: see `missingOf`. */
 export async function migrate(

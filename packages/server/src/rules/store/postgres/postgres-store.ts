@@ -23,7 +23,7 @@ import { Database } from './database.js'
 import { isSchemaMissing } from './postgres-errors.js'
 import { INTERVALS, type Intervals, pause, retryMs } from './intervals.js'
 import { VersionListener } from './version-listener.js'
-import { migrate, type Migration, readMigrations } from './migrate.js'
+import { migrate, type Migration, MIGRATIONS } from './migrate.js'
 import { readHistory, readKey, readKeys, readNodes, reportNode } from './version-history.js'
 import { readChangesAfter, readChunks } from './read.js'
 import { adoptStore, commitChanges } from './commit.js'
@@ -52,7 +52,7 @@ export async function openPostgresStore(
     database: new Database(await prepareConnection(config)),
     log,
     intervals: { ...INTERVALS, ...intervals },
-    migrations: migrations ?? (await readMigrations()),
+    migrations: migrations ?? MIGRATIONS,
   })
   await store.start()
   return store

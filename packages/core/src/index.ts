@@ -49,7 +49,16 @@ export {
   jitterMs,
   rateLimitHeaders,
   retryAfterSeconds,
+  type StandardHeaders,
 } from './decision/headers.js'
+export {
+  type FlatHeaders,
+  type HttpResponse,
+  PROBLEM_TYPE,
+  problemObject,
+  type RefusalOptions,
+  refusalResponse,
+} from './decision/http-response.js'
 export {
   explainRules,
   type LimitExplanation,

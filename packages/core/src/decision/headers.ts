@@ -1,9 +1,15 @@
 /**
  * The HTTP headers of a decision: draft-ietf-httpapi-ratelimit-headers-11, the widely used
- * `X-RateLimit-*` fields, and `Retry-After` of RFC 9110.
+ * `X-RateLimit-*` fields, and `Retry-After` of RFC 9110. Older drafts are written on request.
  */
 import { moduleOf } from '../algorithms/index.js'
 import type { Decision } from './decision.js'
+
+/**
+ * Which fields of the IETF draft are sent: `true` those of draft 11, which draft 8 shares; `false`
+ * none.
+ */
+export type StandardHeaders = boolean | 'draft-6' | 'draft-7' | 'draft-8'
 
 export interface HeaderOptions {
   /** The wall clock, in ms since 1970: `X-RateLimit-Reset` is an instant. */
@@ -12,6 +18,10 @@ export interface HeaderOptions {
    * Added to every time in the headers, so that callers do not all retry at once. See `jitterMs`.
    */
   readonly jitterMs?: number | undefined
+  /** The fields of the IETF draft. @default true */
+  readonly standard?: StandardHeaders | undefined
+  /** Whether `X-RateLimit-*` are sent. @default true */
+  readonly legacy?: boolean | undefined
 }
 
 export type Headers = readonly (readonly [name: string, value: string])[]
@@ -27,27 +37,67 @@ export function rateLimitHeaders(decision: Decision, options: HeaderOptions): He
 /** The same headers as alternating names and values, for servers that write a flat list. */
 export function flatRateLimitHeaders(
   decision: Decision,
-  { nowMs, jitterMs: jitter = 0 }: HeaderOptions,
+  { nowMs, jitterMs: jitter = 0, standard = true, legacy = true }: HeaderOptions,
 ): string[] {
   const policy = decision.policyField()
   if (policy === '') return []
-  const flat = [
-    'RateLimit-Policy',
-    policy,
-    'RateLimit',
-    decision.leftField(jitter),
-    'X-RateLimit-Limit',
-    String(decision.limit),
-    'X-RateLimit-Remaining',
-    String(decision.remaining),
-    'X-RateLimit-Reset',
-    String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter)),
-  ]
+  const flat = standardHeaders(decision, policy, jitter, standard)
+  if (legacy) {
+    flat.push(
+      'X-RateLimit-Limit',
+      String(decision.limit),
+      'X-RateLimit-Remaining',
+      String(decision.remaining),
+      'X-RateLimit-Reset',
+      String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter)),
+    )
+  }
   if (decision.allowed) return flat
   const retryAfter = retryAfterSeconds(decision, jitter)
   if (retryAfter !== null) flat.push('Retry-After', String(retryAfter))
   flat.push('Cache-Control', 'no-store')
   return flat
+}
+
+function standardHeaders(
+  decision: Decision,
+  policy: string,
+  jitter: number,
+  standard: StandardHeaders,
+): string[] {
+  if (standard === true || standard === 'draft-8') {
+    return ['RateLimit-Policy', policy, 'RateLimit', decision.leftField(jitter)]
+  }
+  return standard === false ? [] : olderHeaders(decision, jitter, standard)
+}
+
+/** Drafts 6 and 7 name no policies: they list all of them, and describe the binding limit only. */
+function olderHeaders(
+  decision: Decision,
+  jitter: number,
+  standard: 'draft-6' | 'draft-7',
+): string[] {
+  const policies = decision.policies().map(({ limit, windowMs }) => {
+    return windowMs % 1000 === 0 ? `${limit};w=${windowMs / 1000}` : String(limit)
+  })
+  // A reset before the retry would invite calls that are refused again.
+  const waitMs = decision.allowed ? decision.resetAfterMs : decision.retryAfterMs
+  const reset = seconds((waitMs ?? decision.resetAfterMs ?? 0) + jitter)
+  const { limit, remaining } = decision
+  if (standard === 'draft-7') {
+    const left = `limit=${limit}, remaining=${remaining}, reset=${reset}`
+    return ['RateLimit-Policy', policies.join(', '), 'RateLimit', left]
+  }
+  return [
+    'RateLimit-Policy',
+    policies.join(', '),
+    'RateLimit-Limit',
+    String(limit),
+    'RateLimit-Remaining',
+    String(remaining),
+    'RateLimit-Reset',
+    String(reset),
+  ]
 }
 
 /** Returns whole seconds, rounded up, at least 1; null if waiting does not help. */

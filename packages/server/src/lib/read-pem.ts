@@ -2,7 +2,7 @@
 import { createSecureContext } from 'node:tls'
 import type { ClientTlsFiles } from '../config/config.js'
 import { messageOf } from './message-of.js'
-import { readWholeFile } from './read-whole-file.js'
+import { readWholeFile } from '@sluice/limiter/internal'
 
 export interface Pem {
   readonly ca: string | undefined

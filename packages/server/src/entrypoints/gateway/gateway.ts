@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { canonicalPath, type Decision } from '@sluice/core'
+import { createHeldCalls, type HeldCalls } from '@sluice/limiter/internal'
 import type { WallClock } from '../../lib/wall-clock.js'
 import {
   Admission,
@@ -26,7 +27,6 @@ import { type Identity, refusalOfIdentity } from '../../identity/identify.js'
 import type { Log } from '../../observability/log/logger.js'
 import type { Telemetry, RequestTrace } from '../../observability/tracing/telemetry.js'
 import { forward, type UpstreamFailure } from './forward.js'
-import { createHeldCalls, type HeldCalls } from './held-calls.js'
 import { isReservedPath, type LimitsPage } from './limits-page.js'
 import {
   createHeaderWriter,

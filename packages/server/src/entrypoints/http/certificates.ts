@@ -2,8 +2,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type Server as TlsServer } from 'node:tls'
 import type { TlsFiles } from '../../config/config.js'
-import { readWholeFile } from '../../lib/read-whole-file.js'
-import { watchFile } from '../../lib/file-watcher.js'
+import { readWholeFile } from '@sluice/limiter/internal'
+import { watchFile } from '@sluice/limiter/internal'
 import type { Log } from '../../observability/log/logger.js'
 
 export interface Certificates {

@@ -1,9 +1,20 @@
-/** Responses that Sluice creates itself: problem details, JSON, and refusals. */
+/** Writes the responses that Sluice creates itself: problem details, JSON, and refusals. */
 import { type ServerResponse, STATUS_CODES } from 'node:http'
-import { type Decision, flatRateLimitHeaders, jitterMs, problemBody } from '@sluice/core'
+import {
+  type Decision,
+  type FlatHeaders,
+  flatRateLimitHeaders,
+  type HttpResponse,
+  PROBLEM_TYPE,
+  problemObject as problemDetails,
+} from '@sluice/core'
 
-/** Names and values in turn, the form that Node writes without copying. */
-export type FlatHeaders = string[]
+export {
+  type FlatHeaders,
+  type HttpResponse,
+  type RefusalOptions,
+  refusalResponse,
+} from '@sluice/core'
 
 export interface HttpProblem {
   readonly status: number
@@ -11,13 +22,6 @@ export interface HttpProblem {
   /** The code of docs/reference/errors.md, or another short word that scripts can test. */
   readonly error?: string | undefined
   readonly headers?: FlatHeaders | undefined
-}
-
-/** A response with problem details as its body, for whatever protocol carries it. */
-export interface HttpResponse {
-  readonly status: number
-  readonly headers: FlatHeaders
-  readonly body: string
 }
 
 /** RFC 9457 problem details for everything but a refusal. */
@@ -28,29 +32,7 @@ export function problemResponse(problem: HttpProblem): HttpResponse {
 
 /** The body of a problem, also as an item of a list. */
 export function problemObject({ status, detail, error }: HttpProblem): object {
-  const title = STATUS_CODES[status] ?? 'Error'
-  return { type: 'about:blank', title, status, detail, ...(error && { error }) }
-}
-
-export interface RefusalOptions {
-  readonly nowMs: number
-  readonly postureStatus: 429 | 503
-  readonly jitter: boolean
-  /** Drawn by the caller, from 0 to 1. */
-  readonly fraction: number
-}
-
-/** 429 with the headers and the body of a refusal; `statusOf` may choose another status. */
-export function refusalResponse(
-  decision: Decision,
-  { nowMs, postureStatus, jitter, fraction }: RefusalOptions,
-  statusOf = (status: number) => status,
-): HttpResponse {
-  const jittered = jitter ? jitterMs(decision, fraction) : 0
-  const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
-  const status = statusOf(problem.status)
-  const headers = flatHeaders(decision, nowMs, jittered)
-  return { status, headers, body: JSON.stringify({ ...problem, status }) }
+  return problemDetails({ status, title: STATUS_CODES[status] ?? 'Error', detail, error })
 }
 
 export function sendProblem(response: ServerResponse, problem: HttpProblem): void {
@@ -70,8 +52,6 @@ export function sendJson(
   writeBody(response, status, 'application/json', JSON.stringify(body), headers)
 }
 
-const PROBLEM_TYPE = 'application/problem+json'
-
 /** The last response of a connection as text, for sockets without a ServerResponse. */
 export function responseText({ status, headers, body }: HttpResponse): string {
   const length = String(Buffer.byteLength(body))
@@ -87,8 +67,8 @@ export function headText(status: number, headers: FlatHeaders): string {
 }
 
 /** The rate limit headers of a decision, flat. */
-export function flatHeaders(decision: Decision, nowMs: number, jittered = 0): FlatHeaders {
-  return flatRateLimitHeaders(decision, { nowMs, jitterMs: jittered })
+export function flatHeaders(decision: Decision, nowMs: number): FlatHeaders {
+  return flatRateLimitHeaders(decision, { nowMs })
 }
 
 function writeBody(

@@ -5,9 +5,8 @@
  * rename, or a symbolic link that points elsewhere, as Kubernetes does it. No system reports all of
  * these everywhere, so the file is polled as well.
  */
-import { createHash } from 'node:crypto'
-import { type FSWatcher, watch } from 'node:fs'
-import { dirname } from 'node:path'
+import type { FSWatcher } from 'node:fs'
+import { type FileModules, fileModules } from './builtin-modules.js'
 import { readIdentity, readWholeFile, type WholeFile } from './read-whole-file.js'
 
 export interface FileWatcher {
@@ -43,6 +42,7 @@ export function watchFile(
 }
 
 class PollingFileWatcher implements FileWatcher {
+  readonly #modules: FileModules = fileModules()
   readonly #path: string
   readonly #onChange: (text: string) => void
   readonly #onError: (error: Error) => void
@@ -68,7 +68,7 @@ class PollingFileWatcher implements FileWatcher {
     this.#path = path
     this.#onChange = onChange
     this.#onError = onError
-    if (known !== undefined) this.#digest = digestOf(known)
+    if (known !== undefined) this.#digest = this.digestOf(known)
     this.watchDirectory()
     this.#poll = setInterval(() => {
       this.watchDirectory()
@@ -117,7 +117,7 @@ class PollingFileWatcher implements FileWatcher {
     if (this.#isSure) return false
     this.#isSure = true
     const { text } = await readWholeFile(this.#path)
-    return digestOf(text) !== this.#digest
+    return this.digestOf(text) !== this.#digest
   }
 
   /** Reads the file until two reads with a pause between them are equal. */
@@ -133,7 +133,7 @@ class PollingFileWatcher implements FileWatcher {
   }
 
   private accept({ text, identity }: WholeFile): void {
-    const digest = digestOf(text)
+    const digest = this.digestOf(text)
     const isNews = digest !== this.#digest || this.#hasFailed
     this.#digest = digest
     this.#identity = identity
@@ -147,6 +147,10 @@ class PollingFileWatcher implements FileWatcher {
     }
   }
 
+  private digestOf(text: string): string {
+    return this.#modules.crypto.createHash('sha256').update(text).digest('hex')
+  }
+
   private fail(error: unknown): void {
     // The directory may have been replaced when the file reappears.
     this.#watcher?.close()
@@ -158,8 +162,10 @@ class PollingFileWatcher implements FileWatcher {
 
   private watchDirectory(): void {
     if (this.#watcher !== undefined) return
+    const { fs, path } = this.#modules
     try {
-      const watcher = watch(dirname(this.#path), { persistent: false }, () => this.checkSoon())
+      const folder = path.dirname(this.#path)
+      const watcher = fs.watch(folder, { persistent: false }, () => this.checkSoon())
       watcher.on('error', () => {
         watcher.close()
         if (this.#watcher === watcher) this.#watcher = undefined
@@ -183,10 +189,6 @@ function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref()
   })
-}
-
-function digestOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
 }
 
 function errorOf(error: unknown): Error {

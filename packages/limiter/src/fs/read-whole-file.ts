@@ -1,6 +1,7 @@
 /** Reads a whole file, up to a maximum size, with an identity that changes when it is replaced. */
-import { type BigIntStats, constants } from 'node:fs'
-import { type FileHandle, open, stat } from 'node:fs/promises'
+import type { BigIntStats } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { fileModules } from './builtin-modules.js'
 
 export interface WholeFile {
   readonly text: string
@@ -9,15 +10,18 @@ export interface WholeFile {
 }
 
 const FILE_BYTES_MAX = 16 * 1024 * 1024
+const NOT_A_FILE = 'found a directory or a device; accepted: a file'
+const TOO_LARGE = 'found more than 16 MiB; accepted: up to that'
 
 /** Rejects with a message that names the file. */
 export async function readWholeFile(path: string): Promise<WholeFile> {
+  const { constants, promises } = fileModules().fs
   let handle: FileHandle | undefined
   try {
     // Without this flag, opening a pipe would wait for a writer.
-    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    handle = await promises.open(path, constants.O_RDONLY | constants.O_NONBLOCK)
     const stats = await handle.stat({ bigint: true })
-    if (!stats.isFile()) throw new Error('found a directory or a device; accepted: a file')
+    if (!stats.isFile()) throw new Error(NOT_A_FILE)
     return { text: await readText(handle, stats), identity: identityOf(stats) }
   } catch (error) {
     throw readError(path, error)
@@ -26,9 +30,22 @@ export async function readWholeFile(path: string): Promise<WholeFile> {
   }
 }
 
+/** Reads the file at once, for the start of a program; throws with a message that names it. */
+export function readWholeFileSync(path: string): string {
+  const { fs } = fileModules()
+  try {
+    const stats = fs.statSync(path)
+    if (!stats.isFile()) throw new Error(NOT_A_FILE)
+    if (stats.size > FILE_BYTES_MAX) throw new Error(TOO_LARGE)
+    return fs.readFileSync(path, 'utf8')
+  } catch (error) {
+    throw readError(path, error)
+  }
+}
+
 export async function readIdentity(path: string): Promise<string> {
   try {
-    return identityOf(await stat(path, { bigint: true }))
+    return identityOf(await fileModules().fs.promises.stat(path, { bigint: true }))
   } catch (error) {
     throw readError(path, error)
   }
@@ -42,7 +59,7 @@ async function readText(handle: FileHandle, { size }: BigIntStats): Promise<stri
     const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length)
     if (bytesRead === 0) return bytes.toString('utf8', 0, length)
     length += bytesRead
-    if (length > FILE_BYTES_MAX) throw new Error('found more than 16 MiB; accepted: up to that')
+    if (length > FILE_BYTES_MAX) throw new Error(TOO_LARGE)
     if (length === bytes.length) bytes = Buffer.concat([bytes, Buffer.allocUnsafe(length + 1024)])
   }
 }

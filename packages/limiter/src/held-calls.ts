@@ -1,14 +1,17 @@
 /** Holds calls that a leaky bucket or `wait` admits after a delay; bounded in number. */
-import type { Duplex } from 'node:stream'
 
-/** The socket of a held call; it emits `close` when the client leaves. */
-type HeldSocket = Pick<Duplex, 'destroyed' | 'once' | 'off'>
+/** The client of a held call, such as a socket; it emits `close` when it leaves. */
+export interface HeldClient {
+  readonly destroyed: boolean
+  once(event: 'close', listener: () => void): unknown
+  off(event: 'close', listener: () => void): unknown
+}
 
 export interface HeldCalls {
   /** Whether one more call may be held. */
   hasRoom(): boolean
   /** Resolves after the delay: true if the client is still connected. */
-  hold(socket: HeldSocket, delayMs: number): Promise<boolean>
+  hold(client: HeldClient, delayMs: number): Promise<boolean>
   count(): number
   /** Releases all held calls as if their clients had left. */
   abandon(): void
@@ -25,14 +28,14 @@ export function createHeldCalls(max: number): HeldCalls {
     abandon() {
       for (const end of held) end(false)
     },
-    hold: (socket, delayMs) =>
+    hold: (client, delayMs) =>
       new Promise((resolve) => {
-        if (socket.destroyed) return resolve(false)
-        let timer: NodeJS.Timeout
+        if (client.destroyed) return resolve(false)
+        let timer: ReturnType<typeof setTimeout>
         const end = (isThere: boolean) => {
           held.delete(end)
           clearTimeout(timer)
-          socket.off('close', onClose)
+          client.off('close', onClose)
           resolve(isThere)
         }
         const onClose = () => end(false)
@@ -41,7 +44,7 @@ export function createHeldCalls(max: number): HeldCalls {
           timer = setTimeout(() => (leftMs > next ? wait(leftMs - next) : end(true)), next)
         }
         held.add(end)
-        socket.once('close', onClose)
+        client.once('close', onClose)
         wait(delayMs)
       }),
   }

@@ -1,0 +1,392 @@
+/**
+ * What all middlewares share: reads the call of a request, decides it, and prepares what is sent.
+ * An adapter describes a request, calls `admit`, and writes the result as its framework wants it.
+ *
+ * Nothing here waits unless the limiter, a function of the user or a delay does, so that a decision
+ * in memory costs no promise.
+ */
+import {
+  type Attributes,
+  type Call,
+  CANONICAL_PATH,
+  canonicalPath,
+  type Decision,
+  type FlatHeaders,
+  flatRateLimitHeaders,
+  type HttpResponse,
+  problemObject,
+  refusalResponse,
+  SluiceError,
+} from '@sluice/core'
+import { systemClock } from '../clock.js'
+import { createHeldCalls, type HeldCalls, type HeldClient } from '../held-calls.js'
+import type { CheckOptions } from '../limiter-types.js'
+import { type AddressedRequest, ClientIp } from './client-ip.js'
+import { ErrorLog } from './error-log.js'
+import type {
+  Awaitable,
+  CallLimiter,
+  MiddlewareLogger,
+  MiddlewareOptions,
+} from './middleware-options.js'
+import { checkCreation, findSharedCounters, markDecided, suspectNoCaller } from './mistakes.js'
+import { openLimiter, type OwnedLimiter } from './own-limiter.js'
+import { readCount, readHold, requireMiddlewareOptions } from './read-options.js'
+import { processWarnings, type WarningCode, type WarningLog } from './warning-log.js'
+
+/** One request, as an adapter describes it. */
+export interface LimitedRequest<Request> extends AddressedRequest<Request> {
+  readonly method: string
+  /** The request target: `/path?query`, or a whole URL. */
+  readonly target: string
+  /** Notices that the client leaves while its call is held; undefined: calls are not held. */
+  readonly client: HeldClient | undefined
+}
+
+/** The call may go on. */
+export interface AdmittedRequest {
+  readonly kind: 'admitted'
+  /** Undefined if the call was skipped, or passed because the limiter failed. */
+  readonly decision: Decision | undefined
+  /** The rate limit headers of the response. */
+  readonly headers: FlatHeaders
+  /** What `settle` gives back if the call is not counted; undefined if it is in any case. */
+  readonly receipt: string | undefined
+}
+
+/** The call gets this response instead. */
+export interface RefusedRequest {
+  readonly kind: 'refused'
+  readonly response: HttpResponse
+  /** Undefined if the call was not decided: its path is ambiguous, or the limiter failed. */
+  readonly decision: Decision | undefined
+}
+
+/** The client left; nothing can be sent. */
+export interface AbandonedRequest {
+  readonly kind: 'abandoned'
+}
+
+export type Admission = AdmittedRequest | RefusedRequest | AbandonedRequest
+
+/** How a request ended: the status of its answer, or none since the client left before. */
+export type Ending = number | 'aborted'
+
+/** What sets one adapter apart from the others, and what tests replace. */
+export interface RequestLimiterDeps {
+  /** Whether the adapter shows the address of the socket. */
+  readonly isSocketKnown: boolean
+  /** @default those of the process */
+  readonly warnings?: WarningLog | undefined
+  /** Milliseconds since 1970. @default the system's */
+  readonly nowMs?: (() => number) | undefined
+  /** From 0 to 1, for the jitter of refusals. @default random */
+  readonly random?: (() => number) | undefined
+}
+
+const SKIPPED: AdmittedRequest = {
+  kind: 'admitted',
+  decision: undefined,
+  headers: [],
+  receipt: undefined,
+}
+const ABANDONED: AbandonedRequest = { kind: 'abandoned' }
+
+/** As the gateway, whose settings these are. */
+const POSTURE_STATUS = 429
+const JITTER = true
+
+export class RequestLimiter<Request, Response, Answer = void> {
+  readonly #options: MiddlewareOptions<Request, Response, Answer, never>
+  readonly #owned: OwnedLimiter
+  readonly #limiter: CallLimiter
+  readonly #clientIp: ClientIp<Request> | undefined
+  readonly #heldCalls: HeldCalls
+  readonly #warnings: WarningLog
+  readonly #logger: MiddlewareLogger
+  readonly #errorLog: ErrorLog
+  readonly #nowMs: () => number
+  readonly #random: () => number
+  readonly #checkOptions: { readonly room: CheckOptions; readonly full: CheckOptions }
+  readonly #needsReceipt: boolean
+
+  constructor(
+    options: MiddlewareOptions<Request, Response, Answer, never>,
+    deps: RequestLimiterDeps,
+  ) {
+    requireMiddlewareOptions(options)
+    const { nowMs = () => systemClock.now() / 1000, random = Math.random } = deps
+    this.#options = options
+    this.#logger = options.logger ?? console
+    this.#warnings = deps.warnings ?? processWarnings
+    this.#errorLog = new ErrorLog(this.#logger, nowMs)
+    this.#nowMs = nowMs
+    this.#random = random
+    this.#clientIp = ClientIp.create<Request>(options, deps.isSocketKnown)
+    this.#owned = openLimiter(options, this.#logger, (code, subject) => this.warn(code, subject))
+    this.#limiter = this.#owned.limiter
+    this.#needsReceipt = readCount(options.count, this.#limiter) !== 'all'
+    this.#heldCalls = createHeldCalls(readHold(options.hold))
+    const receipt = this.#needsReceipt ? true : 'if-delayed'
+    this.#checkOptions = {
+      room: { receipt, canWait: true },
+      full: { receipt: this.#needsReceipt, canWait: false },
+    }
+    if (this.#clientIp === undefined && this.#owned.countsByIp()) this.warn('no-address')
+    checkCreation((code) => this.warn(code))
+  }
+
+  /** Decides the calls; for `peek`, `reset` and the like. */
+  get limiter(): CallLimiter {
+    return this.#limiter
+  }
+
+  /** How many calls are held at present. */
+  get held(): number {
+    return this.#heldCalls.count()
+  }
+
+  /**
+   * Decides a request, and holds it if its call is delayed. Throws, or rejects, only with what a
+   * function of the user threw.
+   */
+  admit(limited: LimitedRequest<Request>): Awaitable<Admission> {
+    const { skip } = this.#options
+    if (skip === undefined) return this.admitCounted(limited)
+    return chain(skip(limited.request), (isSkipped) =>
+      isSkipped ? SKIPPED : this.admitCounted(limited),
+    )
+  }
+
+  /**
+   * Decides a call by attributes that the adapter made itself, such as a message of a WebSocket.
+   * Nothing is held.
+   */
+  admitCall(call: Call, request: Request): Awaitable<Admission> {
+    return this.decide(call, request, undefined, undefined)
+  }
+
+  /** The attributes of a request, with those of the user. */
+  attributesOf(limited: LimitedRequest<Request>): Awaitable<Attributes> {
+    const { attributes } = this.#options
+    const read = this.readAttributes(limited)
+    if (attributes === undefined) return read
+    return chain(attributes(limited.request), (added) => Object.assign(read, added))
+  }
+
+  /**
+   * Keeps or gives back what an admitted call took, now that its answer is known. Never fails and
+   * need not be waited for. A call without an answer stays counted: it may have been served, and
+   * leaving early must not be free.
+   */
+  settle({ receipt }: AdmittedRequest, ending: Ending, request: Request, response: Response): void {
+    if (receipt === undefined || ending === 'aborted') return
+    const { count } = this.#options
+    if (typeof count !== 'function') {
+      if (count !== (ending < 400 ? 'succeeded' : 'failed')) this.giveBack(receipt)
+      return
+    }
+    try {
+      const counted = chain(count(request, response), (isCounted) => {
+        if (!isCounted) this.giveBack(receipt)
+      })
+      if (counted instanceof Promise) counted.catch((error) => this.#errorLog.log('count', error))
+    } catch (error) {
+      this.#errorLog.log('count', error)
+    }
+  }
+
+  /** Logs an error, at most one line a minute. */
+  logError(subject: string, error: unknown): void {
+    this.#errorLog.log(subject, error)
+  }
+
+  /** Logs a warning once per process, unless it is silenced. */
+  warn(code: WarningCode, subject?: string): void {
+    const { warnings } = this.#options
+    if (warnings === false || warnings?.includes(code)) return
+    this.#warnings.log(code, this.#logger, subject)
+  }
+
+  /** Stops following the rules and closes the limiter, if it was made here. */
+  async close(): Promise<void> {
+    this.#heldCalls.abandon()
+    await this.#owned.close()
+  }
+
+  private admitCounted(limited: LimitedRequest<Request>): Awaitable<Admission> {
+    const { cost } = this.#options
+    return chain(this.attributesOf(limited), (attributes) => {
+      if (cost === undefined) return this.admitAttributes(limited, { attributes })
+      return chain(cost(limited.request), (units) =>
+        this.admitAttributes(limited, { attributes, cost: units }),
+      )
+    })
+  }
+
+  private admitAttributes(limited: LimitedRequest<Request>, call: Call): Awaitable<Admission> {
+    const { request, client, target, raw } = limited
+    const deciding = this.decide(call, request, client, target)
+    return chain(deciding, (admission) => {
+      if (admission.kind !== 'abandoned' && admission.decision !== undefined) {
+        this.findMistakes(raw, admission.decision, call)
+      }
+      return admission
+    })
+  }
+
+  private readAttributes(limited: LimitedRequest<Request>): Record<string, Attributes[string]> & {
+    [CANONICAL_PATH]?: string
+  } {
+    const found = canonicalPath(limited.target)
+    // An ambiguous path is passed on as it is: where a rule depends on it, the limiter refuses it.
+    const path = found.ok ? found.path : limited.target
+    const ip = this.#clientIp
+    if (ip?.ignoresForwarded && !this.#warnings.has('forwarded-ignored')) {
+      if (limited.header('x-forwarded-for') !== undefined) this.warn('forwarded-ignored')
+    }
+    const attributes: Record<string, Attributes[string]> & { [CANONICAL_PATH]?: string } = {
+      method: limited.method,
+      path,
+      ip: ip?.read(limited),
+    }
+    if (found.ok) attributes[CANONICAL_PATH] = path
+    return attributes
+  }
+
+  private decide(
+    call: Call,
+    request: Request,
+    client: HeldClient | undefined,
+    target: string | undefined,
+  ): Awaitable<Admission> {
+    const canWait = client !== undefined && this.#heldCalls.hasRoom()
+    const options = canWait ? this.#checkOptions.room : this.#checkOptions.full
+    try {
+      const limiter = this.#limiter
+      const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
+      if (!(decided instanceof Promise)) return this.onDecided(decided, request, client)
+      return decided.then(
+        (decision) => this.onDecided(decision, request, client),
+        (error) => this.onFailed(error, target),
+      )
+    } catch (error) {
+      return this.onFailed(error, target)
+    }
+  }
+
+  private onDecided(
+    decision: Decision,
+    request: Request,
+    client: HeldClient | undefined,
+  ): Awaitable<Admission> {
+    this.notify(decision, request)
+    if (!decision.allowed) return this.refuse(decision)
+    if (client?.destroyed) return this.abandon(decision)
+    const admitted: AdmittedRequest = {
+      kind: 'admitted',
+      decision,
+      headers: this.headersOf(decision),
+      receipt: this.#needsReceipt ? decision.receipt : undefined,
+    }
+    if (decision.delayMs === 0 || client === undefined) return admitted
+    return this.#heldCalls
+      .hold(client, decision.delayMs)
+      .then((isThere) => (isThere ? admitted : this.abandon(decision)))
+  }
+
+  private refuse(decision: Decision): RefusedRequest {
+    const { standard, legacy } = this.#options.headers ?? {}
+    const response = refusalResponse(decision, {
+      nowMs: this.#nowMs(),
+      postureStatus: POSTURE_STATUS,
+      jitter: JITTER,
+      fraction: this.#random(),
+      standard,
+      legacy,
+    })
+    return { kind: 'refused', response, decision }
+  }
+
+  private headersOf(decision: Decision): FlatHeaders {
+    const { standard, legacy } = this.#options.headers ?? {}
+    return flatRateLimitHeaders(decision, { nowMs: this.#nowMs(), standard, legacy })
+  }
+
+  /** The limiter failed: the client's mistake is its own, all else is up to the posture. */
+  private onFailed(error: unknown, target: string | undefined): Admission {
+    const known = error instanceof SluiceError ? error : undefined
+    if (known?.status === 400)
+      return { kind: 'refused', response: badCall(known, target), decision: undefined }
+    this.#errorLog.log('request not decided', error)
+    if (this.#options.posture === 'open') return SKIPPED
+    const status = known?.status === 503 ? 503 : 500
+    return { kind: 'refused', response: failureResponse(status, known?.code), decision: undefined }
+  }
+
+  private abandon({ receipt }: Decision): AbandonedRequest {
+    if (receipt !== undefined) this.giveBack(receipt)
+    return ABANDONED
+  }
+
+  /** Does not wait; units that an unreachable store keeps expire there. */
+  private giveBack(receipt: string): void {
+    this.#limiter
+      .refund?.(receipt)
+      .catch((error) => this.#errorLog.log('units not given back', error))
+  }
+
+  private notify(decision: Decision, request: Request): void {
+    const { onDecision } = this.#options
+    if (onDecision === undefined) return
+    try {
+      onDecision(decision, request)
+    } catch (error) {
+      this.#errorLog.log('onDecision', error)
+    }
+  }
+
+  private findMistakes(raw: object, decision: Decision, call: Call): void {
+    const owner = this.#owned
+    const before = markDecided(raw, owner, decision)
+    if (before !== undefined && !this.#warnings.has('counted-twice')) {
+      const rule = findSharedCounters(before, { owner, decision })
+      if (rule !== undefined) this.warn('counted-twice', `rule ${rule}`)
+    }
+    if (decision.reason === 'unmatched' && !this.#warnings.has('no-caller')) {
+      suspectNoCaller(owner, call, (subject) => this.warn('no-caller', subject))
+    }
+  }
+}
+
+/** Goes on at once with a value, and later with a promise. */
+function chain<Value, Result>(
+  value: Awaitable<Value>,
+  next: (value: Value) => Awaitable<Result>,
+): Awaitable<Result> {
+  return value instanceof Promise ? value.then(next) : next(value)
+}
+
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  500: 'Internal Server Error',
+  503: 'Service Unavailable',
+}
+
+function problem(status: number, detail: string, error: string): HttpResponse {
+  const title = TITLES[status] ?? 'Error'
+  const body = JSON.stringify(problemObject({ title, status, detail, error }))
+  return { status, headers: [], body }
+}
+
+/** The answer to a call that could not be decided; the log has the reason. */
+export function failureResponse(status = 500, error = 'internal'): HttpResponse {
+  return problem(status, 'Internal error in the rate limiter. See the server log.', error)
+}
+
+/** The answer to a call that is invalid by itself; for a path in the gateway's words. */
+function badCall(error: SluiceError, target: string | undefined): HttpResponse {
+  const found = target === undefined ? undefined : canonicalPath(target)
+  const isPath = error.code === 'CALL_PATH_INVALID' && found?.ok === false
+  return problem(400, isPath ? `path: ${found.reason}` : error.message, error.code)
+}

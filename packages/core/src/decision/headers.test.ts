@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { leftFieldHead, policyField } from '../policy-field.js'
 import { parseList } from 'structured-headers'
+import { moduleOf } from '../algorithms/index.js'
 import { defineLimit } from '../limit.js'
 import { combine, type Decision, type Policy } from './decision.js'
 import { jitterMs, rateLimitHeaders } from './headers.js'
@@ -29,6 +30,7 @@ function decision(policies: readonly Policy[]): Decision {
       ...LIMIT,
       name: each.limitName,
       algorithm: each.algorithm,
+      format: moduleOf(each).format,
       windowMs: each.windowMs,
       capacity: each.limit,
     }
@@ -129,6 +131,8 @@ describe('jitter', () => {
     expect(jitterMs(decision([policy('r', spent), other]), 0.5)).toBe(0)
     const short = decision([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
     expect(jitterMs(short, 0.9999)).toBe(99)
+    const own = { algorithm: 'fixed-window', start: 'call', ...spent } as const
+    expect(jitterMs(decision([policy('r', own)]), 0.9999)).toBe(0)
   })
 
   test('only lengthens times, and moves all three together', () => {

@@ -66,6 +66,18 @@ describe('counters after a change', () => {
       ['limits hourly: start anew (algorithm fixed-window to sliding-window-counter)'],
     ],
     [
+      'windows that begin with a call start a new counter under the same name',
+      hourly(),
+      hourly({ start: 'call' }),
+      ['limits hourly: start anew (start clock to call)'],
+    ],
+    [
+      'naming the default start of windows changes nothing',
+      hourly(),
+      hourly({ start: 'clock' }),
+      ['limits hourly: go on ()'],
+    ],
+    [
       'a change from token-bucket to gcra starts a new counter',
       hourly({ algorithm: 'token-bucket' }),
       hourly({ algorithm: 'gcra' }),

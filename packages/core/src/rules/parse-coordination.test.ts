@@ -37,6 +37,12 @@ describe('coordination supported by each algorithm', () => {
       conflicts('overrides[0].limits[0]'),
     )
   })
+
+  test.each(COORDINATIONS)('%s, fixed-window with start: call', (coordination) => {
+    const limits = [{ algorithm: 'fixed-window', start: 'call', max: 10, window: '1m' }]
+    const expected = coordination === 'exact' ? [] : ['coordination-conflict limits[0].start']
+    expect(problemsOf({ coordination, limits })).toEqual(expected)
+  })
 })
 
 describe('fields of one coordination only', () => {

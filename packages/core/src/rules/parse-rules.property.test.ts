@@ -40,7 +40,9 @@ const name = fc.constantFrom(
   ...'id description match by limits tiers candidate overrides cost mode coordination posture'.split(
     ' ',
   ),
-  ...'method path where algorithm max window burst queue maxWait wait name onRefusal'.split(' '),
+  ...'method path where algorithm max window start burst queue maxWait wait name onRefusal'.split(
+    ' ',
+  ),
   ...'caller until attribute local plan ip user routes strictPaths rules hedge'.split(' '),
   ...'maxStranded syncEvery'.split(' '),
 )

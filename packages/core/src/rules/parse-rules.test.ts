@@ -113,6 +113,8 @@ describe('the fields of a rule', () => {
       { algorithm: 'gcra', max: 10, windowMs: 1000, burst: 5, waitMs: 0, onRefusal: 'charge' },
       { algorithm: 'leaky-bucket', max: 10, windowMs: 1000, queue: 5, maxWaitMs: 2000 },
       { algorithm: 'fixed-window', max: 10, windowMs: 1000, onRefusal: 'none' },
+      { algorithm: 'fixed-window', max: 10, windowMs: 60_000, start: 'call' },
+      { algorithm: 'fixed-window', max: 10, windowMs: 500, start: 'clock' },
       { algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 },
       { algorithm: 'sliding-window-log', max: 10, windowMs: 1000 },
     ])

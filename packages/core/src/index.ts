@@ -101,6 +101,7 @@ export {
   DEFAULT_ALGORITHM,
   defaultLimitName,
   counterLimit,
+  defineAdapterLimit,
   defineLimit,
   findLimitProblem,
   type Limit,

@@ -1,8 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ALGORITHM_NAMES, type AlgorithmName, algorithmOf } from './algorithms/index.js'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  algorithmOf,
+  MODULE_CHOICES,
+} from './algorithms/index.js'
 import {
   counterLimit,
+  defineAdapterLimit,
   defineLimit,
   findLimitProblem,
   type LimitSpec,
@@ -304,9 +310,17 @@ describe('the limit of an adapter that counts', () => {
   })
 
   test.each([0, -1, 0.5, YEAR_MS + 1, Number.NaN])('a window of %s ms is refused', (windowMs) => {
-    expect(() => counterLimit({ windowMs })).toThrow(
-      `windowMs: found ${windowMs}; accepted: a whole number from 1 to ${YEAR_MS}`,
-    )
+    expect(() => counterLimit({ windowMs })).toThrow('accepted: a duration from 1ms to 366d')
+  })
+
+  test('every algorithm counts in a window of 1 ms', () => {
+    for (const choice of Object.values(MODULE_CHOICES)) {
+      const short = defineAdapterLimit({ ...choice, max: 1, windowMs: 1 })
+      const window = algorithmOf(short)
+      const { state, granted } = window.take(undefined, short, 1, 5_000_000)
+      expect(granted).toBe(1)
+      expect(window.take(state, short, 1, 5_002_000).retryAfterMs).toBe(0)
+    }
   })
 
   test('a rule keeps windows from 250 ms on', () => {

@@ -78,37 +78,41 @@ export interface LimitProblem {
 
 const OPTIONAL_FIELDS: readonly LimitField[] = ['burst', 'waitMs', 'queue', 'maxWaitMs', 'start']
 
+/** The shortest window of a limit that an adapter makes itself. */
+const ADAPTER_WINDOW_MS_MIN = 1
+
 export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): string {
   return `${algorithm}-${formatDuration(windowMs)}`
 }
 
 /** Prepares a limit; throws a RangeError that names the problem if it has one. */
 export function defineLimit(spec: LimitSpec): Limit {
-  const problem = findLimitProblem(spec)
+  return defineChecked(spec, WINDOW_MS_MIN)
+}
+
+/** Prepares a limit that an adapter makes itself: unlike in a rule, its window may be 1 ms. */
+export function defineAdapterLimit(spec: LimitSpec): Limit {
+  return defineChecked(spec, ADAPTER_WINDOW_MS_MIN)
+}
+
+/**
+ * Returns the limit of an adapter that counts while a host library decides: a fixed window that
+ * never refuses, by default from the caller's first call on.
+ */
+export function counterLimit({
+  windowMs,
+  start = 'call',
+  name,
+}: Pick<LimitSpec, 'windowMs' | 'start' | 'name'>): Limit {
+  return defineAdapterLimit({ algorithm: 'fixed-window', start, max: MAX_UNITS, windowMs, name })
+}
+
+function defineChecked(spec: LimitSpec, windowMsMin: number): Limit {
+  const problem = findProblem(spec, windowMsMin)
   if (problem !== undefined) {
     throw new RangeError(`${problem.field}: found ${problem.found}; accepted: ${problem.accepted}`)
   }
   return prepareLimit(spec)
-}
-
-/**
- * Returns the limit of an adapter that counts while a host library decides: a fixed window from the
- * caller's first call that never refuses. Unlike the window of a rule, this one may be as short as
- * 1 ms.
- */
-export function counterLimit({ windowMs, name }: Pick<LimitSpec, 'windowMs' | 'name'>): Limit {
-  if (!isCount(windowMs) || windowMs < 1 || windowMs > WINDOW_MS_MAX) {
-    throw new RangeError(
-      `windowMs: found ${String(windowMs)}; accepted: a whole number from 1 to ${WINDOW_MS_MAX}`,
-    )
-  }
-  return prepareLimit({
-    algorithm: 'fixed-window',
-    start: 'call',
-    max: MAX_UNITS,
-    windowMs,
-    name,
-  })
 }
 
 function prepareLimit(spec: LimitSpec): Limit {
@@ -149,10 +153,14 @@ export function withoutWaiting(limit: Limit): Limit {
 }
 
 export function findLimitProblem(spec: LimitSpec): LimitProblem | undefined {
-  return findNumberProblem(spec) ?? findConflict(spec) ?? findPrecisionProblem(spec)
+  return findProblem(spec, WINDOW_MS_MIN)
 }
 
-function findNumberProblem(spec: LimitSpec): LimitProblem | undefined {
+function findProblem(spec: LimitSpec, windowMsMin: number): LimitProblem | undefined {
+  return findNumberProblem(spec, windowMsMin) ?? findConflict(spec) ?? findPrecisionProblem(spec)
+}
+
+function findNumberProblem(spec: LimitSpec, windowMsMin: number): LimitProblem | undefined {
   const { max, windowMs } = spec
   const number = (field: string, value: unknown, least: number, most: number) =>
     isCount(value) && value >= least && value <= most
@@ -166,12 +174,12 @@ function findNumberProblem(spec: LimitSpec): LimitProblem | undefined {
   const optional = (field: string, value: unknown, least: number, most: number) =>
     value === undefined ? undefined : number(field, value, least, most)
 
-  if (!isCount(windowMs) || windowMs < WINDOW_MS_MIN || windowMs > WINDOW_MS_MAX) {
+  if (!isCount(windowMs) || windowMs < windowMsMin || windowMs > WINDOW_MS_MAX) {
     return {
       code: 'limit-window',
       field: 'window',
       found: isCount(windowMs) ? formatDuration(windowMs) : String(windowMs),
-      accepted: `a duration from ${formatDuration(WINDOW_MS_MIN)} to ${formatDuration(WINDOW_MS_MAX)}`,
+      accepted: `a duration from ${formatDuration(windowMsMin)} to ${formatDuration(WINDOW_MS_MAX)}`,
     }
   }
   return (

@@ -77,8 +77,7 @@ export async function startEngine(
   try {
     return await openEngine(config, options, { log, closers })
   } catch (error) {
-    await closers.close()
-    throw error
+    return closers.closeAndThrow(error)
   }
 }
 

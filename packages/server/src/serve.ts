@@ -61,8 +61,7 @@ export async function serve(initialConfig: Config, options: ServeOptions): Promi
     const config = await withEcho(initialConfig, isExample, closers)
     return await start(config, { ...options, isExample }, closers)
   } catch (error) {
-    await closers.close()
-    throw error
+    return closers.closeAndThrow(error)
   }
 }
 

@@ -12,6 +12,7 @@ import { mergeMetrics } from './observability/metrics/merge-metrics.js'
 import { hostRuleStore } from './rules/store/ipc/ipc-host.js'
 import type { IpcChannel, RulesMessage } from './rules/store/ipc/ipc-messages.js'
 import type { RuleStore } from './rules/store/rule-store.js'
+import { Announcement } from './workers/announcement.js'
 import { reclaimConnections } from './workers/worker-connections.js'
 import { HEARTBEAT_MS, Liveness, type LivenessOptions } from './workers/worker-liveness.js'
 
@@ -24,8 +25,8 @@ export interface WorkersOptions extends LivenessOptions {
   /** How long a worker may take to stop. */
   readonly withinMs: number
   /**
-   * Called once, when all workers are ready; if one exits before that, as soon as one is ready. The
-   * text may be empty.
+   * Called once, when all workers are ready; if one exits before that, or is not ready a minute
+   * after another, as soon as one is ready. The text may be empty.
    */
   readonly onListening: (text: string) => void
   /** Open in this process for all workers; undefined: rules are in a file that each reads. */
@@ -79,10 +80,7 @@ class Workers {
   #isStopping = false
   /** Whether a worker was ever ready; one that exits before that ends the program. */
   #hasServed = false
-  /** The announcement of each ready worker, until one of them is printed. */
-  #announcements: Map<Worker, string> | undefined = new Map()
-  /** How many workers must be ready before it is printed. */
-  #announceAt: number
+  readonly #announcement: Announcement<Worker>
   #delayMs = RESTART_MS
   /** The exit code of the first worker that could not start. */
   #failure: number | undefined
@@ -97,7 +95,12 @@ class Workers {
   constructor(options: WorkersOptions, end: (code: number) => void) {
     this.#options = options
     this.#end = end
-    this.#announceAt = options.count
+    const { count, onListening, log } = options
+    this.#announcement = new Announcement({
+      count,
+      onListening,
+      onLate: (late) => log.warn(late, 'workers: not all are ready; serving without the others'),
+    })
     this.#liveness = new Liveness(options)
   }
 
@@ -106,7 +109,10 @@ class Workers {
     const stop = (signal: NodeJS.Signals) => this.stop(signal)
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
-    setInterval(() => this.killHung(), HEARTBEAT_MS).unref()
+    setInterval(() => {
+      this.killHung()
+      this.#announcement.check()
+    }, HEARTBEAT_MS).unref()
   }
 
   private fork(place: number): void {
@@ -123,7 +129,7 @@ class Workers {
       unhost()
       this.#liveness.unwatch(worker)
       this.#options.alerts?.removeWorker(worker.id)
-      this.#announcements?.delete(worker)
+      this.#announcement.remove(worker)
       const reason = this.#hung.delete(worker) ? 'hung' : 'died'
       this.onExit(place, { code, signal, reason })
     }
@@ -181,8 +187,7 @@ class Workers {
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'worker exited')
     this.#options.onRestart?.(reason)
     // The replacement may never become ready, so the others are announced without it.
-    this.#announceAt = 1
-    this.announce()
+    this.#announcement.stopWaiting()
     setTimeout(() => {
       if (!this.#isStopping) this.fork(place)
     }, this.#delayMs)
@@ -198,8 +203,7 @@ class Workers {
     if (message.sluice === 'listening') {
       this.#hasServed = true
       this.#liveness.markServing(worker)
-      this.#announcements?.set(worker, message.text)
-      this.announce()
+      this.#announcement.addReady(worker, message.text)
     }
     if (message.sluice === 'metrics-request') {
       const own = this.#options.ownMetrics?.() ?? ''
@@ -208,19 +212,6 @@ class Workers {
       )
     }
     if (message.sluice === 'alert') this.#options.alerts?.report(worker.id, message.alert)
-  }
-
-  /**
-   * Prints the addresses once enough workers are ready. The system frees a port that it chose when
-   * the last worker behind it exits, and the next worker gets another port. With all workers behind
-   * it, the printed port stays valid when one exits.
-   */
-  private announce(): void {
-    const ready = [...(this.#announcements?.values() ?? [])]
-    const [text] = ready
-    if (text === undefined || ready.length < this.#announceAt) return
-    this.#announcements = undefined
-    this.#options.onListening(text)
   }
 
   private stop(signal: NodeJS.Signals): void {

@@ -1,7 +1,7 @@
-const BEARER = /^bearer(?: +|$)/i
+const BEARER = /^bearer +/i
 
-/** The token of an `Authorization: Bearer` value; undefined for another scheme. */
+/** The token of an `Authorization: Bearer` value; undefined for another scheme and without one. */
 export function bearerToken(authorization: string): string | undefined {
   const scheme = BEARER.exec(authorization)?.[0]
-  return scheme === undefined ? undefined : authorization.slice(scheme.length)
+  return scheme === undefined ? undefined : authorization.slice(scheme.length) || undefined
 }

@@ -124,8 +124,7 @@ export async function openWarmUpServer(config: Config, store: Store): Promise<Wa
       close: () => closers.close(),
     }
   } catch (error) {
-    await closers.close()
-    throw error
+    return closers.closeAndThrow(error)
   }
 }
 

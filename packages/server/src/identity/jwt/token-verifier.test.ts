@@ -358,12 +358,21 @@ describe('the identifier', () => {
     expect(door.identify(request)).toBeInstanceOf(Promise)
     await door.identify(request)
     expect(door.identify(request)).toMatchObject({ attributes: { user: 'u1' }, problem: undefined })
-    expect(await door.identify(requestFrom([['authorization', 'Bearer']]))).toMatchObject({
+    expect(await door.identify(requestFrom([['authorization', 'Bearer x']]))).toMatchObject({
       attributes: { ip: IP },
       problem: 'invalid_token',
     })
     expect(door.stats().problems.invalid_token).toBe(1)
     expect(door.stats().tokens).toMatchObject({ verified: 1 })
+  })
+
+  test.each(['Bearer', 'Bearer '])('"%s" without a token is no token', async (authorization) => {
+    const { tokens, config } = await create()
+    const identifier = createTestIdentifier({ tokens, jwt: config })
+    expect(
+      await identifier.identify(requestFrom([['authorization', authorization]])),
+    ).toMatchObject({ attributes: { ip: IP }, problem: undefined })
+    expect(identifier.stats().problems.invalid_token).toBe(0)
   })
 
   test('refuses a token beside another as ambiguous', async () => {

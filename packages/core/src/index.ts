@@ -72,7 +72,12 @@ export {
   planCall,
   type Take,
 } from './decision/plan.js'
-export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem-body.js'
+export {
+  closeReason,
+  type ProblemBody,
+  type ProblemOptions,
+  problemBody,
+} from './decision/problem-body.js'
 export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
 export { durationText, formatDuration, parseDuration } from './text/duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'

@@ -35,28 +35,46 @@ export function rateLimitHeaders(decision: Decision, options: HeaderOptions): He
 }
 
 /** The same headers as alternating names and values, for servers that write a flat list. */
-export function flatRateLimitHeaders(
-  decision: Decision,
-  { nowMs, jitterMs: jitter = 0, standard = true, legacy = true }: HeaderOptions,
-): string[] {
+export function flatRateLimitHeaders(decision: Decision, options: HeaderOptions): string[] {
   const policy = decision.policyField()
   if (policy === '') return []
-  const flat = standardHeaders(decision, policy, jitter, standard)
-  if (legacy) {
-    flat.push(
-      'X-RateLimit-Limit',
-      String(decision.limit),
-      'X-RateLimit-Remaining',
-      String(decision.remaining),
-      'X-RateLimit-Reset',
-      String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter)),
-    )
-  }
+  const { nowMs, jitterMs: jitter = 0, standard = true, legacy = true } = options
+  const reset = String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter))
+  // Written whole in the usual case, because a list that grows is copied.
+  const flat =
+    standard === true && legacy
+      ? [
+          'RateLimit-Policy',
+          policy,
+          'RateLimit',
+          decision.leftField(jitter),
+          'X-RateLimit-Limit',
+          String(decision.limit),
+          'X-RateLimit-Remaining',
+          String(decision.remaining),
+          'X-RateLimit-Reset',
+          reset,
+        ]
+      : [
+          ...standardHeaders(decision, policy, jitter, standard),
+          ...(legacy ? legacyHeaders(decision, reset) : []),
+        ]
   if (decision.allowed) return flat
   const retryAfter = retryAfterSeconds(decision, jitter)
   if (retryAfter !== null) flat.push('Retry-After', String(retryAfter))
   flat.push('Cache-Control', 'no-store')
   return flat
+}
+
+function legacyHeaders({ limit, remaining }: Decision, reset: string): string[] {
+  return [
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    reset,
+  ]
 }
 
 function standardHeaders(

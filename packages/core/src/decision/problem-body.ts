@@ -39,7 +39,19 @@ function detailOf(decision: Decision, retryAfter: number | null): string {
   if (retryAfter === null) {
     return `This call costs more than the limit of ${decision.limit} ever holds. Waiting does not help.`
   }
-  const seconds = `${retryAfter} second${retryAfter === 1 ? '' : 's'}`
+  const seconds = secondsText(retryAfter)
   if (decision.reason === 'posture') return `Capacity is reduced. Retry after ${seconds}.`
   return `Too many requests. Retry after ${seconds}.`
+}
+
+/** The reason with which a WebSocket is closed when a message of its client is refused. */
+export function closeReason(decision: Decision): string {
+  const retryAfter = retryAfterSeconds(decision)
+  return retryAfter === null
+    ? 'Over the limit of messages'
+    : `Retry after ${secondsText(retryAfter)}`
+}
+
+function secondsText(seconds: number): string {
+  return `${seconds} second${seconds === 1 ? '' : 's'}`
 }

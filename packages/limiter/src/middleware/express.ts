@@ -1,7 +1,8 @@
 /** `@sluice/limiter/express`: a middleware for Express 4 and 5. */
 import type { Decision } from '@sluice/core'
 import type { MiddlewareOptions } from './middleware-options.js'
-import { type MiddlewareHandle, type Next, NodeMiddleware, withHandle } from './node-middleware.js'
+import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
+import { type Next, NodeMiddleware } from './node-middleware.js'
 import type { NodeRequest, NodeResponse } from './node-exchange.js'
 
 declare global {

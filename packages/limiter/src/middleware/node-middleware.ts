@@ -1,5 +1,5 @@
 /** Limits requests in the form `(request, response, next)`, which `/node` and `/express` share. */
-import type { CallLimiter, MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions } from './middleware-options.js'
 import {
   endRefusal,
   NodeLimitedRequest,
@@ -10,14 +10,6 @@ import {
   startRefusal,
 } from './node-exchange.js'
 import { type Admission, RequestLimiter } from './request-limiter.js'
-
-/** What every middleware has beside its function. */
-export interface MiddlewareHandle {
-  /** Decides the calls: for `peek`, `reset` and the like. */
-  readonly limiter: CallLimiter
-  /** Stops following the rules, and closes the limiter and store of `rules`. */
-  close(): Promise<void>
-}
 
 /** Goes on with a request, or with an error. */
 export type Next = (error?: unknown) => void
@@ -69,15 +61,4 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     const answered: unknown = this.#onRefused(request, response, decision)
     if (answered instanceof Promise) answered.catch(next)
   }
-}
-
-/** Adds the handle to the function of a middleware. */
-export function withHandle<Middleware extends object>(
-  middleware: Middleware,
-  requests: MiddlewareHandle,
-): Middleware & MiddlewareHandle {
-  return Object.assign(middleware, {
-    limiter: requests.limiter,
-    close: () => requests.close(),
-  })
 }

@@ -2,7 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Decision } from '@sluice/core'
 import type { MiddlewareOptions } from './middleware-options.js'
-import { type MiddlewareHandle, NodeMiddleware, withHandle } from './node-middleware.js'
+import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
+import { NodeMiddleware } from './node-middleware.js'
 import { endRefusal } from './node-exchange.js'
 import { failureResponse } from './request-limiter.js'
 

@@ -267,7 +267,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
       const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
       if (!(decided instanceof Promise)) return this.onDecided(decided, request, client)
       return decided.then(
-        (decision) => this.onDecided(decision, request, client),
+        // Only a decision that was waited for can come after its client has left.
+        (decision) =>
+          client?.destroyed && decision.allowed
+            ? this.abandon(decision)
+            : this.onDecided(decision, request, client),
         (error) => this.onFailed(error, target),
       )
     } catch (error) {
@@ -282,7 +286,6 @@ export class RequestLimiter<Request, Response, Answer = void> {
   ): Awaitable<Admission> {
     this.notify(decision, request)
     if (!decision.allowed) return this.refuse(decision)
-    if (client?.destroyed) return this.abandon(decision)
     const admitted: AdmittedRequest = {
       kind: 'admitted',
       decision,

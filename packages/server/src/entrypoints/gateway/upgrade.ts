@@ -3,7 +3,7 @@ import { type ClientRequest, type IncomingMessage, request as httpRequest } from
 import { request as httpsRequest } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
+import { type Call, canonicalPath, closeReason, MESSAGE } from '@sluice/core'
 import { guardedLookup } from '../../lib/guarded-lookup.js'
 import {
   type FlatHeaders,
@@ -236,10 +236,7 @@ export class Upgrades {
     const { decider } = this.#gateway.deps
     try {
       const decision = await decider.check(message, 'websocket', { canWait: false }, traced)
-      if (decision.allowed) return undefined
-      const seconds = retryAfterSeconds(decision)
-      if (seconds === null) return 'Over the limit of messages'
-      return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
+      return decision.allowed ? undefined : closeReason(decision)
     } catch (error) {
       this.#gateway.errorReporter.log(error)
       return 'Not decided'

@@ -1,0 +1,89 @@
+/** `@sluice/limiter/hono`: a middleware for Hono 4, on Node and on every Fetch runtime. */
+import type { Context, MiddlewareHandler } from 'hono'
+import type { Decision } from '@sluice/core'
+import type { HeldClient } from '../held-calls.js'
+import {
+  abandonedResponse,
+  FetchLimitedRequest,
+  responseOf,
+  withHeaders,
+} from './fetch-exchange.js'
+import type { MiddlewareOptions } from './middleware-options.js'
+import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
+import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
+
+declare module 'hono' {
+  interface ContextVariableMap {
+    /** The decision of Sluice about this request. */
+    sluice: Decision | undefined
+  }
+}
+
+/** `address` gets the context, and what the runtime passes beside the request as `c.env`. */
+export type HonoOptions = MiddlewareOptions<Context, Response, Response | undefined | void>
+
+export type HonoMiddleware = MiddlewareHandler & MiddlewareHandle
+
+/** What `@hono/node-server` passes in `c.env`. */
+interface NodeBindings {
+  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string | undefined } }
+  readonly outgoing?: HeldClient | undefined
+}
+
+/**
+ * Creates a middleware for Hono. The decision is `c.get('sluice')`. The address of the socket is
+ * known on `@hono/node-server`, with `address: 'socket'`.
+ *
+ * @example
+ * app.use(sluice({
+ *   rules: [{ id: 'per-ip', by: ['ip'], limits: ['10/second'] }],
+ *   address: 'socket',
+ * }))
+ *
+ * @throws RulesError if a rule is invalid; SluiceError if an option is
+ */
+export function sluice(options: HonoOptions): HonoMiddleware {
+  const requests = new RequestLimiter<Context, Response, Response | undefined | void>(options, {
+    isSocketKnown: options.address === 'socket',
+  })
+  const limit: MiddlewareHandler = async (context, next) => {
+    const admitting = requests.admit(new HonoLimitedRequest(context))
+    const admission = admitting instanceof Promise ? await admitting : admitting
+    if (admission.kind === 'abandoned') return abandonedResponse()
+    const { decision } = admission
+    if (decision !== undefined) context.set('sluice', decision)
+    if (admission.kind === 'refused') return refuse(options, admission, context)
+    await next()
+    const { res } = context
+    requests.settle(admission, res.status, context, res)
+    const sent = withHeaders(res, admission.headers)
+    if (sent !== res) context.res = sent
+    return undefined
+  }
+  return withHandle(limit, requests)
+}
+
+class HonoLimitedRequest extends FetchLimitedRequest<Context> {
+  constructor(context: Context) {
+    const { outgoing } = (context.env ?? {}) as NodeBindings
+    super(context, context.req.raw, context.env, outgoing)
+  }
+
+  override peer(): string | undefined {
+    return (this.context as NodeBindings | undefined)?.incoming?.socket?.remoteAddress
+  }
+
+  override header(name: string): string | undefined {
+    return this.request.req.header(name)
+  }
+}
+
+async function refuse(
+  { onRefused }: HonoOptions,
+  refused: RefusedRequest,
+  context: Context,
+): Promise<Response> {
+  const response = responseOf(refused.response)
+  if (onRefused === undefined || refused.decision === undefined) return response
+  return (await onRefused(context, response, refused.decision)) ?? response
+}

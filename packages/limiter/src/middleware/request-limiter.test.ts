@@ -1,0 +1,346 @@
+import { describe, expect, test } from 'vitest'
+import { createLimiter } from '../limiter.js'
+import { memoryStore } from '../memory/memory-store.js'
+import type { MiddlewareOptions } from './middleware-options.js'
+import { type LimitedRequest, RequestLimiter, type RequestLimiterDeps } from './request-limiter.js'
+import { WARNING_CODES, WarningLog } from './warning-log.js'
+
+interface TestRequest {
+  readonly method?: string
+  readonly target?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly peer?: string
+}
+
+const NOW_MS = 1_800_000_000_000
+const NOTHING = { destroyed: false, once: () => {}, off: () => {} }
+const PER_IP = [{ id: 'per-ip', by: ['ip'], limits: ['2/hour'] }]
+
+function limitedOf(request: TestRequest): LimitedRequest<TestRequest> {
+  const { method = 'GET', target = '/', headers = {}, peer = '192.0.2.1' } = request
+  return {
+    request,
+    raw: request,
+    context: undefined,
+    method,
+    target,
+    client: NOTHING,
+    peer: () => peer,
+    header: (name) => headers[name],
+  }
+}
+
+type TestOptions = MiddlewareOptions<TestRequest, number>
+
+function setUp(options: TestOptions, deps: Partial<RequestLimiterDeps> = {}) {
+  const logged: string[] = []
+  let nowMs = NOW_MS
+  const warnings = new WarningLog()
+  const log = (message: string) => void logged.push(message)
+  const create = (more: TestOptions) =>
+    new RequestLimiter<TestRequest, number>(
+      { logger: { warn: log, error: log }, ...more },
+      { isSocketKnown: true, warnings, nowMs: () => nowMs, random: () => 0, ...deps },
+    )
+  const requests = create(options)
+  return {
+    requests,
+    create,
+    logged,
+    warnings,
+    admit: async (request: TestRequest = {}) => requests.admit(limitedOf(request)),
+    advance: (ms: number) => {
+      nowMs += ms
+    },
+    /** The codes of the warnings that were logged. */
+    codes: () => WARNING_CODES.filter((code) => warnings.has(code)),
+  }
+}
+
+describe('a decision', () => {
+  test('in memory costs no promise', () => {
+    const { requests } = setUp({ rules: PER_IP })
+    expect(requests.admit(limitedOf({}))).toMatchObject({ kind: 'admitted' })
+  })
+
+  test('has the headers of the gateway, at the given time', async () => {
+    const store = memoryStore({ clock: { now: () => NOW_MS * 1000 } })
+    const { admit } = setUp({ rules: PER_IP, store })
+    expect(await admit()).toMatchObject({
+      headers: [
+        'RateLimit-Policy',
+        '"per-ip";q=2;w=3600',
+        'RateLimit',
+        '"per-ip";r=1;t=1800',
+        'X-RateLimit-Limit',
+        '2',
+        'X-RateLimit-Remaining',
+        '1',
+        'X-RateLimit-Reset',
+        String(NOW_MS / 1000 + 1800),
+      ],
+    })
+  })
+
+  test('of a skipped call does not exist, and the call is not counted', async () => {
+    const { admit } = setUp({ rules: PER_IP, skip: ({ method }) => method === 'OPTIONS' })
+    for (let i = 0; i < 3; i++) {
+      expect(await admit({ method: 'OPTIONS' })).toMatchObject({ decision: undefined, headers: [] })
+    }
+    expect(await admit()).toMatchObject({ decision: { remaining: 1 } })
+  })
+
+  test('uses attributes that replace those of the request', async () => {
+    const { admit } = setUp({
+      rules: PER_IP,
+      attributes: async ({ headers }) => ({ ip: headers?.['ip'] }),
+    })
+    for (const ip of ['a', 'b', 'c']) {
+      expect(await admit({ headers: { ip } })).toMatchObject({ decision: { remaining: 1 } })
+    }
+  })
+
+  test('of an IPv6 address counts its network', async () => {
+    const { admit } = setUp({ rules: PER_IP, ipv6Prefix: 48 })
+    await admit({ peer: '2001:db8:1:1::1' })
+    expect(await admit({ peer: '2001:db8:1:2::1' })).toMatchObject({ decision: { remaining: 0 } })
+  })
+
+  test('about an ambiguous path is a refusal where a rule depends on the path', async () => {
+    const byPath = [{ id: 'login', match: { path: '/login' }, by: ['ip'], limits: ['2/hour'] }]
+    const { admit } = setUp({ rules: byPath })
+    const refused = await admit({ target: '/a//login' })
+    expect(refused).toMatchObject({ kind: 'refused', decision: undefined })
+    expect(refused).toMatchObject({ response: { status: 400 } })
+    expect(await setUp({ rules: PER_IP }).admit({ target: '/a//b' })).toMatchObject({
+      kind: 'admitted',
+    })
+  })
+
+  test('is reported to onDecision, whose errors change nothing', async () => {
+    const { admit, logged } = setUp({
+      rules: PER_IP,
+      onDecision: () => {
+        throw new Error('no metrics')
+      },
+    })
+    expect(await admit()).toMatchObject({ kind: 'admitted' })
+    expect(logged).toEqual(['sluice: onDecision: Error: no metrics'])
+  })
+})
+
+describe('units of a call', () => {
+  /** What is left after one more call, once everything is given back. */
+  const left = async ({ admit }: ReturnType<typeof setUp>) => {
+    await new Promise((resolve) => setImmediate(resolve))
+    const admission = await admit()
+    return admission.kind === 'abandoned' ? undefined : admission.decision?.remaining
+  }
+
+  test.each([
+    ['failed', 200, 1],
+    ['failed', 399, 1],
+    ['failed', 400, 0],
+    ['succeeded', 200, 0],
+    ['succeeded', 500, 1],
+    ['failed', 'aborted', 0],
+    ['succeeded', 'aborted', 0],
+  ] as const)(
+    'count %s, ending %s: what is left shows whether they were given back',
+    async (count, ending, expected) => {
+      const set = setUp({ rules: PER_IP, count })
+      const admitted = await set.admit()
+      if (admitted.kind !== 'admitted') throw new Error('not admitted')
+      set.requests.settle(admitted, ending, {}, 0)
+      expect(await left(set)).toBe(expected)
+    },
+  )
+
+  test.each([
+    [true, 0],
+    [false, 1],
+  ])('are kept if a function says so: %s', async (isCounted, expected) => {
+    const set = setUp({ rules: PER_IP, count: async () => isCounted })
+    const admitted = await set.admit()
+    if (admitted.kind !== 'admitted') throw new Error('not admitted')
+    set.requests.settle(admitted, 200, {}, 0)
+    expect(await left(set)).toBe(expected)
+  })
+
+  test('are kept, and the error logged, if that function throws', async () => {
+    const set = setUp({
+      rules: PER_IP,
+      count: () => {
+        throw new Error('no count')
+      },
+    })
+    const admitted = await set.admit()
+    if (admitted.kind !== 'admitted') throw new Error('not admitted')
+    set.requests.settle(admitted, 200, {}, 0)
+    expect(await left(set)).toBe(0)
+    expect(set.logged).toEqual(['sluice: count: Error: no count'])
+  })
+
+  test('of a client that left while its call was decided are given back', async () => {
+    const limiter = createLimiter({
+      rules: [{ id: 'wait', by: [], limits: [{ max: 1, window: '1h', wait: '2h' }] }],
+    })
+    const client = { ...NOTHING, destroyed: false }
+    const { requests } = setUp({
+      limiter: {
+        check: async (call, options) => {
+          client.destroyed = true
+          return limiter.check(call, options)
+        },
+        refund: (receipt) => limiter.refund(receipt),
+      },
+    })
+    await limiter.check({ attributes: {} })
+    expect(await requests.admit({ ...limitedOf({}), client })).toEqual({ kind: 'abandoned' })
+    const { delayMs } = await limiter.check({ attributes: {} })
+    expect(delayMs).toBeLessThanOrEqual(3_600_000)
+  })
+})
+
+describe('a limiter that fails', () => {
+  const failing = { check: () => Promise.reject(new Error('broken')) }
+
+  test('is logged once a minute, with the number of lines left out', async () => {
+    const { admit, logged, advance } = setUp({ limiter: failing })
+    for (let i = 0; i < 3; i++) await admit()
+    advance(59_999)
+    await admit()
+    advance(1)
+    await admit()
+    expect(logged).toEqual([
+      'sluice: request not decided: Error: broken',
+      'sluice: request not decided: Error: broken (3 more since the last line)',
+    ])
+  })
+
+  test('refuses with 500, or lets calls pass with the posture open', async () => {
+    expect(await setUp({ limiter: failing }).admit()).toMatchObject({
+      kind: 'refused',
+      response: { status: 500 },
+    })
+    expect(await setUp({ limiter: failing, posture: 'open' }).admit()).toMatchObject({
+      kind: 'admitted',
+    })
+  })
+
+  test('refuses with 503 once it is closed', async () => {
+    const { requests, admit } = setUp({ rules: PER_IP })
+    await requests.close()
+    expect(await admit()).toMatchObject({ kind: 'refused', response: { status: 503 } })
+  })
+})
+
+describe('a warning', () => {
+  test('is logged once, with its page', async () => {
+    const { admit, logged } = setUp({ rules: PER_IP })
+    for (let i = 0; i < 2; i++) await admit({ headers: { 'x-forwarded-for': '203.0.113.1' } })
+    expect(logged).toHaveLength(1)
+    expect(logged[0]).toContain('[forwarded-ignored, docs/guides/middleware-warnings.md#forwarded')
+  })
+
+  test.each([[false as const], [['forwarded-ignored'] as const]])(
+    'is not logged with warnings: %j',
+    async (warnings) => {
+      const { admit, logged } = setUp({ rules: PER_IP, warnings })
+      await admit({ headers: { 'x-forwarded-for': '203.0.113.1' } })
+      expect(logged).toEqual([])
+    },
+  )
+
+  test('no-address is for rules by ip where no address is known', () => {
+    const byUser = [{ id: 'per-user', by: ['user'], limits: ['2/hour'] }]
+    expect(setUp({ rules: PER_IP }, { isSocketKnown: false }).codes()).toEqual(['no-address'])
+    expect(setUp({ rules: byUser }, { isSocketKnown: false }).codes()).toEqual([])
+    const set = setUp({ rules: PER_IP, address: 'cloudflare' }, { isSocketKnown: false })
+    expect(set.codes()).toEqual([])
+  })
+
+  test('no-caller names the rule and the attribute that a call lacks', async () => {
+    const byUser = [{ id: 'per-user', by: ['user'], limits: ['2/hour'] }]
+    const { admit, logged, codes } = setUp({ rules: byUser, warnings: [] })
+    await admit()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(codes()).toEqual(['no-caller'])
+    expect(logged.at(-1)).toContain('(rule per-user: it counts by user, which is absent)')
+  })
+
+  test('no-caller is not for calls that no rule is about', async () => {
+    const byPath = [{ id: 'login', match: { path: '/login' }, by: ['ip'], limits: ['2/hour'] }]
+    const { admit, codes } = setUp({ rules: byPath })
+    await admit({ target: '/other' })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(codes()).toEqual([])
+  })
+
+  test('counted-twice is for one request in the same counters', async () => {
+    const { admit, codes } = setUp({ rules: PER_IP })
+    const request = {}
+    await admit(request)
+    await admit({})
+    expect(codes()).toEqual([])
+    await admit(request)
+    expect(codes()).toEqual(['counted-twice'])
+  })
+
+  test('counted-twice is not for two middlewares with counters of their own', async () => {
+    const { admit, codes, create } = setUp({ rules: PER_IP })
+    const request = {}
+    await admit(request)
+    await create({ rules: PER_IP }).admit(limitedOf(request))
+    expect(codes()).toEqual([])
+  })
+
+  test('shared-store is for one store with two definitions of a rule', () => {
+    const store = memoryStore()
+    const { codes, create } = setUp({ rules: PER_IP, store })
+    create({ rules: PER_IP, store })
+    expect(codes()).toEqual([])
+    create({ rules: [{ id: 'per-ip', by: ['ip'], limits: ['9/hour'] }], store })
+    expect(codes()).toEqual(['shared-store'])
+  })
+})
+
+describe('an option', () => {
+  test.each<[string, object]>([
+    ['rules: found none; accepted: rules, or a limiter', {}],
+    ['limiter: found one beside rules; accepted: either of them', { rules: [], limiter: {} }],
+    ['limiter: found one without check; accepted: one with check(call)', { limiter: {} }],
+    ['rules: found null; accepted: a value; undefined for the default', { rules: null }],
+    ['cost: found 3; accepted: a function', { rules: [], cost: 3 }],
+    [
+      "count: found some; accepted: 'all', 'failed', 'succeeded' or a function",
+      { rules: [], count: 'some' },
+    ],
+    [
+      "count: found 'failed' with a limiter that has no refund; accepted: 'all'",
+      { limiter: { check: () => {} }, count: 'failed' },
+    ],
+    [
+      'hold.max: found -1; accepted: a whole number from 0 to 1000000',
+      { rules: [], hold: { max: -1 } },
+    ],
+    [
+      "headers.standard: found draft-5; accepted: true, false, 'draft-6' to 'draft-8'",
+      { rules: [], headers: { standard: 'draft-5' } },
+    ],
+    ["posture: found local; accepted: 'open' or 'closed'", { rules: [], posture: 'local' }],
+    [
+      `warnings: found all; accepted: ${WARNING_CODES.join(', ')}`,
+      { rules: [], warnings: ['all'] },
+    ],
+    [
+      'store: found one beside limiter; accepted: a store beside rules',
+      {
+        limiter: { check: () => {} },
+        store: memoryStore(),
+      },
+    ],
+  ])('is refused with "%s"', (message, options) => {
+    expect(() => setUp(options as TestOptions)).toThrow(message)
+  })
+})

@@ -22,6 +22,9 @@ const ARROWS = {
   api: ['zod'],
   core: [],
   limiter: [
+    '@nestjs/common',
+    '@nestjs/core',
+    '@nestjs/websockets',
     '@opentelemetry/api',
     '@redis/client',
     '@sluice/core',
@@ -33,6 +36,7 @@ const ARROWS = {
     'node:http',
     'node:tls',
     'type hono',
+    'type fastify',
     'type node:fs',
     'type node:fs/promises',
     'type node:net',

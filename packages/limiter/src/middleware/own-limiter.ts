@@ -16,6 +16,8 @@ export interface OwnedLimiter {
   readonly counters: object
   /** Whether a rule counts by `ip`; false where the rules are not known here. */
   countsByIp(): boolean
+  /** Whether the rules name routes; false where the rules are not known here. */
+  definesRoutes(): boolean
   /** Explains a decision, where the limiter can. */
   readonly explain: ((call: Call) => Promise<Decision>) | undefined
   /** Closes what was opened here: not a limiter that was given. */
@@ -49,6 +51,7 @@ function givenLimiter(limiter: CallLimiter & Partial<Limiter>): OwnedLimiter {
     limiter,
     counters: limiter,
     countsByIp: () => false,
+    definesRoutes: () => false,
     explain: typeof limiter.explain === 'function' ? limiter.explain.bind(limiter) : undefined,
     close: () => Promise.resolve(),
   }
@@ -62,7 +65,8 @@ class RulesLimiter implements OwnedLimiter {
   readonly counters: object
   readonly #watcher: FileWatcher | undefined
   readonly #logger: MiddlewareLogger
-  #countsByIp: boolean
+  #countsByIp = false
+  #definesRoutes = false
 
   constructor(
     source: LimiterSource & { readonly rules: RulesInput | RulesFile },
@@ -75,8 +79,7 @@ class RulesLimiter implements OwnedLimiter {
     this.#logger = logger
     this.limiter = createLimiter({ rules: input, file, store, ipv6Prefix })
     this.counters = store ?? this.limiter
-    const parsed = parseRules(input, { file }).rules?.rules ?? []
-    this.#countsByIp = parsed.some(readsIp)
+    const parsed = this.inspect(input, file)
     for (const { message } of this.limiter.warnings) logger.warn(`sluice: rules: ${message}`)
     if (store !== undefined && isRedefined(store, parsed)) warn('shared-store')
     const workers = this.limiter.isSync ? findWorkers() : undefined
@@ -92,6 +95,10 @@ class RulesLimiter implements OwnedLimiter {
     return this.#countsByIp
   }
 
+  definesRoutes(): boolean {
+    return this.#definesRoutes
+  }
+
   explain = (call: Call): Promise<Decision> => this.limiter.explain(call)
 
   async close(): Promise<void> {
@@ -103,7 +110,16 @@ class RulesLimiter implements OwnedLimiter {
   private reload(text: string, file: string): void {
     const warnings = this.limiter.setRules(text, { file })
     for (const { message } of warnings) this.#logger.warn(`sluice: rules: ${message}`)
-    this.#countsByIp = (parseRules(text, { file }).rules?.rules ?? []).some(readsIp)
+    this.inspect(text, file)
+  }
+
+  /** Keeps what is asked of the rules later, and returns them. */
+  private inspect(input: RulesInput, file: string | undefined): readonly Rule[] {
+    const parsed = parseRules(input, { file }).rules
+    const rules = parsed?.rules ?? []
+    this.#countsByIp = rules.some(readsIp)
+    this.#definesRoutes = (parsed?.routes.length ?? 0) > 0
+    return rules
   }
 }
 

@@ -141,6 +141,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
     return this.#limiter
   }
 
+  /** Whether the rules name routes themselves; false where they are not known here. */
+  get definesRoutes(): boolean {
+    return this.#owned.definesRoutes()
+  }
+
   /** How many calls are held at present. */
   get held(): number {
     return this.#heldCalls.count()
@@ -363,7 +368,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
 }
 
 /** Goes on at once with a value, and later with a promise. */
-function chain<Value, Result>(
+export function chain<Value, Result>(
   value: Awaitable<Value>,
   next: (value: Value) => Awaitable<Result>,
 ): Awaitable<Result> {

@@ -259,8 +259,8 @@ describe('the config of a Fastify route', () => {
 
   test('is rejected with the name of the route if it is invalid', async () => {
     const app = await createLimitedApp()
-    expect(() =>
-      app.get('/x', { config: { sluice: { cost: -1 } } }, remainingOf),
-    ).toThrow('config.sluice of GET /x.cost: found -1; accepted: a whole number from 0')
+    expect(() => app.get('/x', { config: { sluice: { cost: -1 } } }, remainingOf)).toThrow(
+      'config.sluice of GET /x.cost: found -1; accepted: a whole number from 0',
+    )
   })
 })

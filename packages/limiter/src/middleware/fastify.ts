@@ -12,7 +12,13 @@ import type { MiddlewareOptions } from './middleware-options.js'
 import type { MiddlewareHandle } from './node-middleware.js'
 import { settleOnClose } from './node-exchange.js'
 import { type Admission, RequestLimiter } from './request-limiter.js'
-import { bindRoutes, invalid, requireRouteLimit, RoutedCall, type RouteLimit } from './routed-call.js'
+import {
+  bindRoutes,
+  invalid,
+  requireRouteLimit,
+  RoutedCall,
+  type RouteLimit,
+} from './routed-call.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -63,11 +69,7 @@ const UNCHANGED: FastifyRouteLimit = {}
 const FINISHED = Symbol('finished')
 
 class FastifyLimiter {
-  readonly requests: RequestLimiter<
-    RoutedCall<FastifyRequest, FastifyReply>,
-    FastifyReply,
-    unknown
-  >
+  readonly requests: RequestLimiter<RoutedCall<FastifyRequest, FastifyReply>, FastifyReply, unknown>
   readonly #options: FastifyOptions
   readonly #plans = new WeakMap<RouteConfig, RoutePlan>()
 

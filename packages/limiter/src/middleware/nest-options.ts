@@ -23,9 +23,7 @@ export type NestOptions<Request = NestRequest, Response = unknown> = RoutedOptio
 
 /** Creates the options of `SluiceModule.forRootAsync({ useClass })`. */
 export interface SluiceOptionsFactory<Request = NestRequest, Response = unknown> {
-  createSluiceOptions():
-    | NestOptions<Request, Response>
-    | Promise<NestOptions<Request, Response>>
+  createSluiceOptions(): NestOptions<Request, Response> | Promise<NestOptions<Request, Response>>
 }
 
 /** Where `SluiceModule.forRootAsync` gets its options: one of the three `use` fields. */

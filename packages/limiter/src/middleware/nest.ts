@@ -66,7 +66,10 @@ export class SluiceException extends HttpException {
   readonly refusal: HttpResponse
 
   constructor({ response, decision }: RefusedRequest) {
-    super(JSON.parse(response.body) as Record<string, unknown>, response.status)
+    const problem = JSON.parse(response.body) as Readonly<Record<string, unknown>>
+    super(problem, response.status)
+    // The message is what clients of GraphQL see.
+    this.message = String(problem['detail'])
     this.decision = decision
     this.refusal = response
   }
@@ -74,12 +77,11 @@ export class SluiceException extends HttpException {
 
 /** Answers with problem details, whose content type Nest would replace. */
 export class SluiceExceptionFilter implements ExceptionFilter<SluiceException> {
-  catch(exception: SluiceException, host: ArgumentsHost): unknown {
-    // In GraphQL an exception that is returned is an error of the result.
-    if (host.getType<string>() !== 'http') return exception
+  catch(exception: SluiceException, host: ArgumentsHost): void {
+    // GraphQL makes an error of the result of it.
+    if (host.getType<string>() !== 'http') throw exception
     const res = asResponse(host.switchToHttp().getResponse<object>())
     if (res !== undefined && !isAnswered(res)) respondProblem(res, exception.refusal)
-    return undefined
   }
 }
 Catch(SluiceException)(SluiceExceptionFilter)

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { generateScenario } from './generate.js'
 import { runSeed, search } from './seed-search.js'
+import { propertyRuns } from '../tools/property-runs.js'
 
-/** `npm run test:long` multiplies the seeds by this; `npm run simulate` runs any number. */
-const SEEDS = 500 * Number(process.env['SLUICE_RUNS'] ?? 1)
+/** `npm run simulate` runs any number. */
+const SEEDS = propertyRuns(500)
 /** Seeds of one test, so that none reaches its timeout. */
 const CHUNK = 50
 

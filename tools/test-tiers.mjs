@@ -7,7 +7,9 @@
  * - `services`: it, or a helper that it imports, starts a real Redis, Postgres, proxy or tool.
  * - `unit`: everything else; it starts nothing but Node.
  *
- * `npm test` runs all but `full`, and `npm run test:full` runs `full`.
+ * `npm test` runs all but `full`, and `npm run test:full` runs `full` and once more the tests that
+ * import `tools/property-runs.ts`: with all their generated cases, of which the other tiers run a
+ * part.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, posix } from 'node:path'
@@ -18,6 +20,9 @@ const IGNORED = ['node_modules', 'dist']
 
 /** Modules that start services: a test that imports one, directly or not, needs services. */
 const STARTS_SERVICES = /^tools\/(services\.mjs|redis\/|postgres\/)/
+
+/** The module by which a test runs a part of its generated cases outside the full tier. */
+const RUNS_IN_PART = /^tools\/property-runs\.ts$/
 
 const END_TO_END = /^(e2e|simulation|packages\/[^/]+\/test)\//
 
@@ -41,10 +46,10 @@ export const FULL = [
     'coordination/partition',
     'dashboard/accessibility',
     'dashboard/alerts',
-    'dashboard/concurrent-edits',
     'dashboard/live-pages',
     'dashboard/login',
     'dashboard/playground',
+    'dashboard/rule-changes',
     'dashboard/screenshots',
     'dashboard/server-restart',
     'dashboard/shadow-refusals',
@@ -64,6 +69,7 @@ export const FULL = [
     'redis/faults-swizzle',
     'redis/heavy-operations',
     'redis/node-clock',
+    'redis/warm-up-redis',
     'rule-store-crash',
     'rules-story-large',
     'rules-story-restart',
@@ -78,11 +84,13 @@ export const FULL = [
     'rules/outage',
     'rules/restored',
     'rules/writers',
+    'security/pipelining',
     'serve-redis',
     'serve-redis-start',
     'start-without-rules',
     'uploads',
   ].map((name) => `e2e/${name}.test.ts`),
+  'packages/server/test/leaks.test.ts',
   'packages/server/test/security/path-confusion.test.ts',
   'simulation/mutations.test.ts',
 ]
@@ -90,7 +98,7 @@ export const FULL = [
 /** Every test file of the repository, by its tier. */
 export function findTiers(root) {
   const tiers = { unit: [], services: [], e2e: [], full: [] }
-  const needsServices = createServiceCheck(root)
+  const needsServices = createImportCheck(root, STARTS_SERVICES)
   for (const path of FOLDERS.flatMap((folder) => testFilesIn(root, folder))) {
     tiers[tierOf(path, needsServices)].push(path)
   }
@@ -111,17 +119,22 @@ function testFilesIn(root, folder) {
   })
 }
 
-/** Whether a file, or one that it imports by a relative path, starts services. */
-function createServiceCheck(root) {
+/** The tests of other tiers that run a part of their generated cases there, and all in `full`. */
+export function findThorough(root, { unit, services, e2e }) {
+  return [...unit, ...services, ...e2e].filter(createImportCheck(root, RUNS_IN_PART))
+}
+
+/** Whether a file is one of the wanted, or imports one by relative paths, directly or not. */
+function createImportCheck(root, wanted) {
   const known = new Map()
   const check = (path) => {
     const found = known.get(path)
     if (found !== undefined) return found
     // Without this, two files that import each other would be an endless loop.
     known.set(path, false)
-    const needs = STARTS_SERVICES.test(path) || importsOf(root, path).some(check)
-    known.set(path, needs)
-    return needs
+    const isOne = wanted.test(path) || importsOf(root, path).some(check)
+    known.set(path, isOne)
+    return isOne
   }
   return check
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { findTiers, FULL, tierOf } from './test-tiers.mjs'
+import { findThorough, findTiers, FULL, tierOf } from './test-tiers.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const tiers = findTiers(root)
@@ -43,4 +43,11 @@ describe('the tier of a test file', () => {
       'packages/server/src/entrypoints/http/http-listener-tls.test.ts',
     )
   })
+})
+
+test('a test that runs a part of its cases in its tier runs all of them in the full tier', () => {
+  const thorough = findThorough(root, tiers)
+  expect(thorough).toContain('packages/core/src/algorithms/properties.test.ts')
+  expect(thorough).toContain('simulation/simulation.test.ts')
+  expect(thorough).not.toContain('packages/core/src/algorithms/conformance.test.ts')
 })

@@ -14,6 +14,7 @@ import {
   TooSlowError,
 } from './differential-run.test-helper.js'
 import { makeScenario, type Scenario } from './differential-scenario.test-helper.js'
+import { propertyRuns } from '../../tools/property-runs.js'
 
 /**
  * The memory store drops a state without meaning if it needs room, and Redis when its key expires;
@@ -28,12 +29,11 @@ vi.mock('../../packages/limiter/src/memory/counters.js', async (importOriginal) 
   return { ...original, Counters: Unforgetting }
 })
 
-const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 /** The seed of a scenario to play alone. */
 const SEED = process.env['SLUICE_SEED']
 const STEPS = 500
 const seeds =
-  SEED === undefined ? Array.from({ length: 2 * TIMES }, (_, n) => n + 1) : [Number(SEED)]
+  SEED === undefined ? Array.from({ length: propertyRuns(2) }, (_, n) => n + 1) : [Number(SEED)]
 /** How many times a scenario may be replayed because the machine stalled. */
 const TRIES_MAX = 5
 /** How many shorter scenarios are tried for one that fails. */

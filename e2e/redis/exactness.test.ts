@@ -3,11 +3,12 @@ import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
+import { propertyRuns } from '../../tools/property-runs.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
 import { runNodes } from './decision-nodes.test-helper.js'
 
 const NODES = 8
-const DECISIONS = 1_000_000
+const DECISIONS = propertyRuns(1_000_000)
 const LIMIT = 10_000
 
 /** A window that does not end during the test. */
@@ -50,7 +51,7 @@ describe.each(places)('$name', (kind) => {
   }, 60_000)
   afterAll(() => place.stop())
 
-  test(`${NODES} processes, a million decisions, exactly ${LIMIT} admitted`, async () => {
+  test(`${NODES} processes, ${DECISIONS} decisions, exactly ${LIMIT} admitted`, async () => {
     const results = await runNodes(NODES, {
       url: place.url,
       rules,

@@ -39,7 +39,9 @@ describe('a counter’s key', () => {
     for (let i = 0; i < 128_000; i++) {
       const caller = callerHash(secret, [`{x}${i}`])
       const { partition } = counterKey(caller, seed('a', 'x'))
-      expect(counterKey(caller, seed('b', 'y')).partition).toBe(partition)
+      const other = counterKey(caller, seed('b', 'y')).partition
+      // An expectation takes longer than a hash, so it is made only where it fails.
+      if (other !== partition) expect(other).toBe(partition)
       counts[partition] = (counts[partition] ?? 0) + 1
     }
     expect(Math.min(...counts)).toBeGreaterThan(850)

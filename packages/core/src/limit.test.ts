@@ -15,6 +15,7 @@ import {
   withoutWaiting,
 } from './limit.js'
 import { MAX_INTEGER, MAX_UNITS } from './numbers.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 const DAY_MS = 86_400_000
 const YEAR_MS = 366 * DAY_MS
@@ -204,7 +205,7 @@ describe('numbers beyond 2^53', () => {
       expect(refillUs).toBeLessThanOrEqual(MAX_INTEGER)
       expect(BigInt(p) * BigInt(tickUs)).toBeLessThanOrEqual(MAX_INTEGER)
     })
-    fc.assert(fits, { numRuns: 1000 })
+    fc.assert(fits, { numRuns: propertyRuns(1000) })
   })
 
   test('a bucket or a queue is accepted exactly if 4 * burst * q is exact', () => {
@@ -212,7 +213,7 @@ describe('numbers beyond 2^53', () => {
       const plain = { ...spec, waitMs: undefined, debt: undefined }
       expect(isAccepted(plain)).toBe(isExact(plain))
     })
-    fc.assert(agrees, { numRuns: 500 })
+    fc.assert(agrees, { numRuns: propertyRuns(500) })
   })
 
   test('the largest burst of a rate is accepted, and one more is not', () => {
@@ -230,7 +231,7 @@ describe('numbers beyond 2^53', () => {
       if (problem === undefined) return
       expect(isAccepted(suggestedLimit(spec, problem.accepted))).toBe(true)
     })
-    fc.assert(offers, { numRuns: 500 })
+    fc.assert(offers, { numRuns: propertyRuns(500) })
   })
 
   test.each([
@@ -264,7 +265,7 @@ describe('numbers beyond 2^53', () => {
       expect(max * scaledWindow).toBeLessThanOrEqual(2 ** 52)
       expect(scale === 1 || scaledWindow >= 2 ** 21).toBe(true)
     })
-    fc.assert(edges, { numRuns: 500 })
+    fc.assert(edges, { numRuns: propertyRuns(500) })
   })
 })
 

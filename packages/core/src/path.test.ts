@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern } from './path.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 function pattern(text: string): PathPattern {
   const parsed = parsePattern(text)
@@ -120,9 +121,9 @@ describe('every accepted path', () => {
         expect(served).not.toMatch(/%[0-9a-f]{2}/i)
         expect(new URL(result.path, 'http://h').pathname).toBe(result.path)
       }),
-      { numRuns: 4000 },
+      { numRuns: propertyRuns(4000) },
     )
-    expect(accepted).toBeGreaterThan(300)
+    expect(accepted).toBeGreaterThan(propertyRuns(300))
   })
 
   test('has one form, however its characters were encoded', () => {
@@ -147,7 +148,7 @@ describe('every accepted path', () => {
         expect(canonical(`/${spelled.join('')}`)).toBe(expected)
         expect(decodeURIComponent(expected)).toBe(`/${text}`)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 
@@ -159,7 +160,7 @@ describe('every accepted path', () => {
         }
         expect(problem(`/${text}`)).toMatch(/^(none|found )/)
       }),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(1000) },
     )
   })
 })
@@ -287,7 +288,7 @@ describe('matching', () => {
         const expected = new RegExp(`^${source}$`, strict ? '' : 'i').test(bare(path))
         expect(matchPattern(pattern(text), path, strict)).toBe(expected)
       }),
-      { numRuns: 4000 },
+      { numRuns: propertyRuns(4000) },
     )
   })
 })

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { DENIED_MAX } from './deny-cache.js'
 import { call, perUser, user } from './limiter.test-helper.js'
 import { limiterOver, ScriptedStore, scripted, settled } from './scripted-store.test-helper.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 const CACHED = { denyCacheMs: 1000 }
 const window = (max: number, more: object = {}) => ({
@@ -262,6 +263,6 @@ test('a refusal from the cache is one that the store would have given, for all l
         expect(decision.retryAfterMs ?? 0).toBeLessThanOrEqual(truth.retryAfterMs)
       }
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   )
 })

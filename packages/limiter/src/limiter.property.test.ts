@@ -3,9 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { MODULE_CHOICES } from '@sluice/core'
 import { createLimiter, type Decision, type Limiter } from './index.js'
 import { type ManualClock, manualClock } from './testing/index.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 /** `npm run test:long` multiplies the number of generated traces by this. */
-const RUNS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
+const RUNS = propertyRuns(300)
 
 const choices = fc.constantFrom(...Object.values(MODULE_CHOICES))
 const sizes = fc.record({

@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { call } from './limiter.test-helper.js'
 import { type Fate, limiterOver, ScriptedStore, settled } from './scripted-store.test-helper.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 /** `npm run test:long` multiplies the number of generated traces by this. */
-const RUNS = 200 * Number(process.env['SLUICE_RUNS'] ?? 1)
+const RUNS = propertyRuns(200)
 
 const limit = fc.record({
   algorithm: fc.constantFrom('fixed-window', 'token-bucket', 'sliding-window-counter'),

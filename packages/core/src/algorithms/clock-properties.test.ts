@@ -10,11 +10,10 @@ import { defineLimit, findLimitProblem, type Limit } from '../limit.js'
 import { applyAct, createStoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
 import { play, specs, type Trace, traces } from './traces.test-helper.js'
-
-const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: Given) => void) {
-  fc.assert(fc.property(given, claim), { numRuns: runs * TIMES })
+  fc.assert(fc.property(given, claim), { numRuns: propertyRuns(runs) })
 }
 
 interface Admission {

@@ -11,14 +11,22 @@ import { expectAtMost } from './bounds.test-helper.js'
 import { algorithmOf, MODULE_NAMES } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
-
-const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: Given) => void) {
-  fc.assert(fc.property(given, claim), { numRuns: runs * TIMES })
+  fc.assert(fc.property(given, claim), { numRuns: propertyRuns(runs) })
 }
 
 const EVERYTHING = { stepsBack: true, changes: true, gives: true, charges: true } as const
+
+/**
+ * Fails if two outcomes differ. An expectation takes longer than what is tested, so it is made only
+ * where it fails.
+ */
+function expectSame(found: Outcome, wanted: Outcome): void {
+  const fields = Object.keys(wanted) as (keyof Outcome)[]
+  if (fields.some((field) => !Object.is(found[field], wanted[field]))) expect(found).toEqual(wanted)
+}
 
 /** Units that passed, and when. */
 interface Admission {
@@ -150,7 +158,7 @@ function admissionsKept(trace: Trace, limit: Limit): readonly Admission[] {
     }
     if (outcome.granted > 0) stayed.push({ at: outcome.at, units: outcome.granted })
     const waiting = stayed.reduce((sum, one) => sum + waitingOf(one, limit, act.now), 0n)
-    expect(waiting).toBeLessThanOrEqual(limit.capacity)
+    if (waiting > limit.capacity) expect(waiting).toBeLessThanOrEqual(limit.capacity)
     return outcome
   })
   return stayed.toSorted((a, b) => a.at - b.at)
@@ -267,7 +275,7 @@ describe.each(MODULE_NAMES)('%s', (algorithm) => {
       const [counter, oracle] = [createStoredCounter(limit), createOracle(limit)]
       play(trace, { ...EVERYTHING, gives }, (act) => {
         const outcome = applyAct(counter, act)
-        expect(outcome).toEqual(applyAct(oracle, act))
+        expectSame(outcome, applyAct(oracle, act))
         return outcome
       })
     })
@@ -333,10 +341,10 @@ describe.each(MODULE_NAMES)('%s', (algorithm) => {
         const outcome = applyAct(counter, act)
         const { retryAfterMs, ...numbers } = outcome
         for (const number of [...Object.values(numbers), retryAfterMs ?? 0]) {
-          expect(Number.isSafeInteger(number) && number >= 0).toBe(true)
+          if (!Number.isSafeInteger(number) || number < 0) expect.unreachable(`found ${number}`)
         }
-        expect(outcome.remaining).toBeLessThanOrEqual(capacity)
-        expect(outcome.granted).toBeLessThanOrEqual(act.amount)
+        if (outcome.remaining > capacity) expect(outcome.remaining).toBeLessThanOrEqual(capacity)
+        if (outcome.granted > act.amount) expect(outcome.granted).toBeLessThanOrEqual(act.amount)
         return outcome
       })
     })
@@ -350,7 +358,7 @@ describe.each(MODULE_NAMES)('%s', (algorithm) => {
         const expiresAt = Math.max(act.now, counter.expiresAt() ?? 0)
         for (const now of [expiresAt, expiresAt + later * 1000]) {
           const empty = createStoredCounter(limit)
-          expect(counter.copy().take(act.amount, now)).toEqual(empty.take(act.amount, now))
+          expectSame(counter.copy().take(act.amount, now), empty.take(act.amount, now))
         }
         return outcome
       })

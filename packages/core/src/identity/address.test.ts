@@ -12,6 +12,7 @@ import {
   IPV6_PREFIX_MIN,
   parseAddress,
 } from './address.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 interface Row {
   readonly input: { readonly address: string; readonly ipv6Prefix: number }
@@ -95,7 +96,7 @@ describe('parsing', () => {
         fc.pre(expected !== undefined)
         expect(parseAddress(text)).toEqual(expected)
       }),
-      { numRuns: 3000 },
+      { numRuns: propertyRuns(3000) },
     )
   })
 
@@ -118,9 +119,9 @@ describe('parsing', () => {
         accepted += 1
         expect(address).toEqual(expected)
       }),
-      { numRuns: 4000 },
+      { numRuns: propertyRuns(4000) },
     )
-    expect(accepted).toBeGreaterThan(500)
+    expect(accepted).toBeGreaterThan(propertyRuns(500))
   })
 
   test('never throws, whatever the text', () => {
@@ -129,7 +130,7 @@ describe('parsing', () => {
         const address = parseAddress(text)
         if (address !== undefined) expect(parseAddress(formatAddress(address))).toEqual(address)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 
@@ -145,7 +146,7 @@ describe('formatting', () => {
       fc.property(addresses, (address) => {
         expect(parseAddress(formatAddress(address))).toEqual(address)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 
@@ -159,7 +160,7 @@ describe('formatting', () => {
             : new ipaddr.IPv6(groupsOf(address)).toRFC5952String()
         expect(text).toBe(oracleText)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 })
@@ -173,7 +174,7 @@ describe('grouping', () => {
           groupAddress(address, IPV6_PREFIX_DEFAULT),
         )
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
     const groups = new Set<string | undefined>()
     for (let host = 0; host < 10_000; host++) {
@@ -190,7 +191,7 @@ describe('grouping', () => {
         const other = { ...address, b: (address.b ^ (1 << (63 - bit))) >>> 0 }
         expect(groupAddress(other, prefix) === groupAddress(address, prefix)).toBe(bit >= prefix)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 
@@ -200,7 +201,7 @@ describe('grouping', () => {
         const group = groupAddress(address, Math.min(one, two))
         expect(canonicalIp(group, Math.max(one, two))).toBe(group)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 

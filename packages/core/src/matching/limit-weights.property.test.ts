@@ -10,6 +10,7 @@ import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
 import { MaxLimitsCache, maxLimitsPerCall } from './max-limits-per-call.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -114,7 +115,7 @@ describe('the maximum of limits per call', () => {
           expect(limitsOfSets.maxLimits(set)).toBe(maxLimitsPerCall(set))
         }
       }),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(1000) },
     )
   })
 
@@ -125,7 +126,7 @@ describe('the maximum of limits per call', () => {
         const set = setOf(rulesOf(all.map(([match, rest]) => ({ match, ...rest }))), isStrict)
         expect(maxMatchedLimits(set)).toBeLessThanOrEqual(maxLimitsPerCall(set))
       }),
-      { numRuns: 200 },
+      { numRuns: propertyRuns(200) },
     )
   })
 
@@ -136,7 +137,7 @@ describe('the maximum of limits per call', () => {
         const set = setOf(rulesOf(documents), isStrict)
         expect(maxMatchedLimits(set)).toBe(maxLimitsPerCall(set))
       }),
-      { numRuns: 200 },
+      { numRuns: propertyRuns(200) },
     )
   })
 

@@ -6,6 +6,7 @@ import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
 import { explainMatches } from './explain-matches.js'
 import { matchRules } from './match.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -286,7 +287,7 @@ describe('the index', () => {
         const expected = plain.filter(({ matched }) => matched).map(({ rule: id }) => id)
         expect(idsOf(snapshot, call)).toEqual(expected)
       }),
-      { numRuns: 2000 },
+      { numRuns: propertyRuns(2000) },
     )
   })
 })

@@ -5,6 +5,7 @@ import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
 import { maxLimitsPerCall } from './max-limits-per-call.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 const rule = (id: number, more: object = {}) => ({ id: `r${id}`, limits: ['1/second'], ...more })
@@ -74,7 +75,7 @@ describe('the maximum of limits per call', () => {
         const met = matchRules(compileRules(rules, { secret }), { attributes }).length
         expect(met).toBeLessThanOrEqual(maxLimitsPerCall(rules))
       }),
-      { numRuns: 1000 },
+      { numRuns: propertyRuns(1000) },
     )
   })
 })

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { networkCode } from '../identity/cidr.js'
 import type { Hash64 } from '../sip-hash.js'
 import { CompiledOverride, OverrideIndex, type Removal } from './override-index.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 interface OverrideSpec {
   readonly hash: Hash64
@@ -167,7 +168,7 @@ describe('an index of overrides', () => {
           expect(writtenCallersOf(last, each)).toEqual(writtenCallersOf(fresh, each))
         expect(versions.map(summaryOf)).toEqual(summaries)
       }),
-      { numRuns: 100 },
+      { numRuns: propertyRuns(100) },
     )
   })
 })

@@ -8,6 +8,7 @@ import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
 import { matchRules } from './match.js'
 import { changeOverrides, type OverrideChange, replaceOverrides } from './overrides.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 const otherSecret = sipKey(new Uint8Array(16).fill(5))
@@ -286,7 +287,7 @@ describe('a snapshot made from another', () => {
           expect(answers(earlier)).toEqual(before)
         }
       }),
-      { numRuns: 150 },
+      { numRuns: propertyRuns(150) },
     )
   })
 })

@@ -7,6 +7,7 @@ import type { CompiledLimit, CompiledTiers } from '../matching/compiled.js'
 import { diffRules } from './diff.js'
 import { parseRules } from './parse-rules.js'
 import type { RuleSet } from './rule.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const limit = fc.oneof(
   fc.constantFrom('10/second', '20/second', '10/minute', '5/hour'),
@@ -114,7 +115,7 @@ test('a diff lists every rule that differs, and no other', () => {
     const differ = [...new Set([...was.keys(), ...is.keys()])].filter((id) => !same(id))
     expect(reported.map(({ id }) => id).toSorted()).toEqual(differ.toSorted())
   })
-  fc.assert(property, { numRuns: 300 })
+  fc.assert(property, { numRuns: propertyRuns(300) })
 })
 
 test('a counter continues exactly if its location, its key and its state format stay', () => {
@@ -131,7 +132,7 @@ test('a counter continues exactly if its location, its key and its state format 
       }
     }
   })
-  fc.assert(property, { numRuns: 300 })
+  fc.assert(property, { numRuns: propertyRuns(300) })
 })
 
 test('a diff lists every counter of a changed rule', () => {
@@ -151,5 +152,5 @@ test('a diff lists every counter of a changed rule', () => {
       expect([...reported]).toEqual(expect.arrayContaining(inForce.map((each) => each.limit.name)))
     }
   })
-  fc.assert(property, { numRuns: 200 })
+  fc.assert(property, { numRuns: propertyRuns(200) })
 })

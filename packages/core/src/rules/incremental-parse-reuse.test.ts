@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { RuleCache } from './incremental-parse.js'
 import { type ParsedRules, parseRules as parse } from './parse-rules.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const cache = new RuleCache()
 const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
@@ -105,7 +106,7 @@ describe('rules that were parsed before', () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     )
   })
 })

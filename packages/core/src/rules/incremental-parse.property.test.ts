@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { diffRules } from './diff.js'
 import { RuleCache } from './incremental-parse.js'
 import { type ParsedRules, parseRules as parse } from './parse-rules.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const cache = new RuleCache()
 const parseRules: typeof parse = (source, options) => parse(source, { cache, ...options })
@@ -99,7 +100,7 @@ describe('a large set that differs little from the one before it', () => {
           }
         },
       ),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     )
   })
 
@@ -140,6 +141,6 @@ test('a diff of sets that share rule objects equals that of sets that share none
       if (one === undefined || other === undefined) throw new Error('two sets')
       expect(diffRules(one, other)).toEqual(diffRules(structuredClone(one), other))
     }),
-    { numRuns: 1000 },
+    { numRuns: propertyRuns(1000) },
   )
 })

@@ -7,6 +7,7 @@ import { sipKey } from '../sip-hash.js'
 import { isCoveredBy, mayMeet } from './match-overlap.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -62,7 +63,7 @@ describe('the matches of two rules', () => {
           if (isInner(call)) expect(isOuter({ ...call, [name]: undefined })).toBe(true)
         }
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     )
   })
 
@@ -74,7 +75,7 @@ describe('the matches of two rules', () => {
         // The domain has a value that no rule names, so that it shows where two rules may overlap.
         expect(CALLS.some((call) => meetsA(call) && meetsB(call))).toBe(mayMeet(a, b))
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     )
   })
 

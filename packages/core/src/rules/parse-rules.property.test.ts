@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseRules } from './parse-rules.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 const TEXTS = ['', 'valid/'].flatMap((folder) =>
@@ -11,7 +12,7 @@ const TEXTS = ['', 'valid/'].flatMap((folder) =>
     .filter((text) => text.length < 5000),
 )
 
-const RUNS = 500
+const RUNS = propertyRuns(500)
 
 /** Checks that every problem is complete and on one line. */
 function checkProblems(source: string | object): void {

@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { parseRules } from '../rules/parse-rules.js'
 import { parseData } from '../rules/parse-data.js'
 import { writeRuleYaml, writeYaml } from './write-yaml.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
 const lines = (...all: readonly string[]) => `${all.join('\n')}\n`
@@ -165,7 +166,7 @@ describe('the written text reads back as the same value', () => {
       expect(parse(written, { schema: 'core' })).toEqual(value)
       expect(parse(written, { version: '1.1' })).toEqual(value)
     })
-    fc.assert(property, { numRuns: 2000 })
+    fc.assert(property, { numRuns: propertyRuns(2000) })
   })
 
   test('with parseData', () => {
@@ -173,7 +174,7 @@ describe('the written text reads back as the same value', () => {
     const property = fc.property(values, (value) => {
       expect(parseData(writeYaml(value))).toEqual({ value, problems: [] })
     })
-    fc.assert(property, { numRuns: 1000 })
+    fc.assert(property, { numRuns: propertyRuns(1000) })
   })
 
   test.each(readdirSync(VALID))('%s: parses to the same rules', (name) => {

@@ -128,7 +128,9 @@ describe('a memory store that is not full', () => {
       }
       const count = (counts.get(n) ?? 0) + 1
       counts.set(n, count)
-      expect(store.sync.take(take(n, 1, wide))[0]?.[0]?.remaining).toBe(1_000_000 - count)
+      const remaining = store.sync.take(take(n, 1, wide))[0]?.[0]?.remaining
+      // An expectation takes longer than a call, so it is made only where it fails.
+      if (remaining !== 1_000_000 - count) expect(remaining).toBe(1_000_000 - count)
     }
     expect(store.stats().counters).toBe(counts.size)
   })

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { VARIABLES } from './environment.js'
 import { parseConfig } from './parse-config.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const FOLDER = new URL('../../../../conformance/config/', import.meta.url)
 const TEXTS = ['', 'valid/'].flatMap((folder) =>
@@ -12,7 +13,7 @@ const TEXTS = ['', 'valid/'].flatMap((folder) =>
     .filter((text) => text.length < 6000),
 )
 
-const RUNS = 500
+const RUNS = propertyRuns(500)
 /** Long enough that the rest of one after a cut could still be a secret. */
 const SECRETS = ['zQ7'.repeat(14), 'wX9'.repeat(14)]
 /** A piece of a secret that occurs nowhere else here. */

@@ -1,6 +1,8 @@
-import type { LookupAddress, LookupOptions } from 'node:dns'
+import dns, { type LookupAddress, type LookupOptions } from 'node:dns'
+import { syncBuiltinESMExports } from 'node:module'
+import { isIP } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
-import { expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startReceiver } from '../observability/alerts/webhook-receiver.test-helper.js'
 import { Webhook } from '../observability/alerts/webhook.js'
 import { parseConfig } from '../config/parse-config.js'
@@ -10,25 +12,42 @@ import { Jwks } from '../identity/jwt/jwks.js'
 import { createSigner, serveJwks, testClock } from '../identity/jwt/token-verifier.test-helper.js'
 import { createMemoryLog } from '../observability/log/memory-log.test-helper.js'
 
-const dns = vi.hoisted(() => ({ addresses: [] as string[], error: null as Error | null }))
+const answer = { addresses: [] as string[], error: null as Error | null }
 
-vi.mock('node:dns', () => ({
-  lookup: (
-    _hostname: string,
-    { all }: LookupOptions,
-    callback: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
-  ) => {
-    if (dns.error !== null) return callback(dns.error, '')
-    if (all === true) return callback(null, dns.addresses.map(entryOf))
-    callback(null, dns.addresses[0] ?? '', familyOf(dns.addresses[0] ?? ''))
-  },
-}))
+type LookupArguments = readonly [
+  options: LookupOptions,
+  callback: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
+]
+
+function lookup(...[{ all }, callback]: LookupArguments): void {
+  if (answer.error !== null) return callback(answer.error, '')
+  if (all === true) return callback(null, answer.addresses.map(entryOf))
+  callback(null, answer.addresses[0] ?? '', familyOf(answer.addresses[0] ?? ''))
+}
+
+/**
+ * Replaces the lookup of Node itself rather than the module, because modules that import it may
+ * already be loaded: test files share a process.
+ */
+function replaceLookup(next: unknown): void {
+  Object.assign(dns, { lookup: next })
+  syncBuiltinESMExports()
+}
+
+const original = dns.lookup
+beforeAll(() =>
+  replaceLookup((hostname: string, ...rest: LookupArguments) =>
+    // Servers that listen on an address look it up too.
+    isIP(hostname) === 0 ? lookup(...rest) : original(hostname, ...rest),
+  ),
+)
+afterAll(() => replaceLookup(original))
 
 const familyOf = (address: string) => (address.includes(':') ? 6 : 4)
 const entryOf = (address: string) => ({ address, family: familyOf(address) })
 
 function lookUp(addresses: readonly string[], options: LookupOptions) {
-  dns.addresses = [...addresses]
+  answer.addresses = [...addresses]
   return new Promise<{ error: string | undefined; address: unknown }>((resolve) => {
     guardedLookup('issuer.example', options, (error, address) =>
       resolve({ error: error?.message, address }),
@@ -72,8 +91,8 @@ test('a name that resolves to other addresses gets all of them, in the requested
 })
 
 test('a name that cannot be resolved fails with the error of the lookup', async () => {
-  dns.error = new Error('getaddrinfo ENOTFOUND issuer.example')
-  expect(await lookUp([], { all: true })).toMatchObject({ error: dns.error.message })
+  answer.error = new Error('getaddrinfo ENOTFOUND issuer.example')
+  expect(await lookUp([], { all: true })).toMatchObject({ error: answer.error.message })
 })
 
 const METADATA = '169.254.169.254'
@@ -83,8 +102,8 @@ const REFUSED = `localhost resolves to ${METADATA}, a link-local or metadata add
 const byName = (url: string) => url.replace('127.0.0.1', 'localhost')
 
 test('a webhook whose host name now resolves to a link-local address is not connected to', async () => {
-  dns.error = null
-  dns.addresses = [METADATA]
+  answer.error = null
+  answer.addresses = [METADATA]
   await using receiver = await startReceiver()
   const { log, lines } = createMemoryLog()
   const webhook = new Webhook({
@@ -112,8 +131,8 @@ test('a webhook whose host name now resolves to a link-local address is not conn
 })
 
 test('an issuer whose host name resolves to a link-local address is not requested for keys', async () => {
-  dns.error = null
-  dns.addresses = ['127.0.0.1', METADATA]
+  answer.error = null
+  answer.addresses = ['127.0.0.1', METADATA]
   const signer = await createSigner('k1')
   await using server = await serveJwks(signer.jwk)
   const warnings: string[] = []
@@ -130,8 +149,8 @@ test('an issuer whose host name resolves to a link-local address is not requeste
 })
 
 test('an upstream whose host name resolves to a link-local address is not connected to', async () => {
-  dns.error = null
-  dns.addresses = [METADATA]
+  answer.error = null
+  answer.addresses = [METADATA]
   const { config } = parseConfig(
     JSON.stringify({ gateway: { upstreams: [{ url: 'http://localhost:1' }] } }),
     { file: 'sluice.yaml', env: {}, readFile: () => '' },

@@ -5,9 +5,10 @@ import { type Fate, settled } from '../../scripted-store.test-helper.js'
 import type { NodeOutcome, UnansweredDraw, DrawResult } from '../node-decider.js'
 import { leaseMs } from './lease.js'
 import { costing, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 /** `npm run test:long` multiplies the number of generated traces by this. */
-const RUNS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
+const RUNS = propertyRuns(300)
 
 const algorithm = fc.constantFrom('fixed-window', 'sliding-window-counter', 'token-bucket')
 const limitOf = (algorithms: fc.Arbitrary<string>) =>

@@ -9,8 +9,8 @@ import { memoryStore } from '../../memory/memory-store.js'
 import type { Answer, Groups } from '../../store.js'
 import { manualClock } from '../../testing/index.js'
 import { type SlotCall, Slots } from './slots.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
-const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 const YEAR_MS = 366 * 86_400_000
 /** Longer than any interleaving takes. */
 const DEADLINE_MS = 1_000_000
@@ -79,7 +79,7 @@ test('equal calls at once are admitted exactly up to the smallest limit', async 
       )
       expect(slots.heldRefusals).toBe(0)
     }),
-    { numRuns: 300 * TIMES },
+    { numRuns: propertyRuns(300) },
   )
 }, 600_000)
 
@@ -122,7 +122,7 @@ test.each([
           }
         })
       }),
-      { numRuns: 300 * TIMES },
+      { numRuns: propertyRuns(300) },
     )
   },
   600_000,
@@ -194,6 +194,6 @@ test('sequential calls are decided as in one store, by every algorithm and in ev
         expect(figures(slots.store.sync.peek(all))).toEqual(figures(whole.sync.peek(all)))
       }
     }),
-    { numRuns: 300 * TIMES },
+    { numRuns: propertyRuns(300) },
   )
 }, 600_000)

@@ -5,6 +5,7 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { callWith } from '../../lib/normalized-call.test-helper.js'
 import { createMemoryLog } from './memory-log.test-helper.js'
 import { createRefusalLog, type RefusalLogOptions } from './refusal-log.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 const START = Date.UTC(2026, 0, 1)
 
@@ -253,7 +254,7 @@ test('every refusal is a line, in the rest of a line, or dropped', () => {
       refusals.flush()
       expect(accountedFor(lines) + refusals.dropped()).toBe(sent)
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   )
 })
 
@@ -282,7 +283,7 @@ test('a second has at most 1,000 lines, and one of a caller and rule', () => {
         expect(count, key).toBeLessThanOrEqual(key.includes(' ') ? 1 : 1000)
       }
     }),
-    { numRuns: 50 },
+    { numRuns: propertyRuns(50) },
   )
 })
 

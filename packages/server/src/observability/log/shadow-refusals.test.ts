@@ -8,6 +8,7 @@ import { createLogger } from './logger.js'
 import { callWith } from '../../lib/normalized-call.test-helper.js'
 import { createMemoryLog } from './memory-log.test-helper.js'
 import { createRefusalLog, type RefusalLogOptions } from './refusal-log.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 const START = Date.UTC(2026, 0, 1)
 const CALL: Call = { attributes: { user: 'u1', method: 'GET', path: '/v1/orders?token=abc' } }
@@ -249,6 +250,6 @@ test('every would-be refusal is a line, in the rest of one, or dropped, and none
       expect(both.lines).toEqual(alone.lines)
       expect(both.told + both.dropped - alone.dropped).toBe(both.sent)
     }),
-    { numRuns: 100 },
+    { numRuns: propertyRuns(100) },
   )
 })

@@ -6,6 +6,7 @@ import { DistinctCallers } from './distinct-callers.js'
 import { mergeStats, nodeViews, tickOf } from './merge-snapshots.js'
 import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
 import { makeNode } from './stats.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 /** One decision: its node, its second, and the outcome of its only rule. */
 interface Event {
@@ -106,6 +107,6 @@ test('the merged statistics of several nodes equal those of one node with all de
       const late = all.filter(({ second }) => second >= SECONDS - 10).length
       expect(rates.reduce((sum, rate) => sum + rate, 0)).toBeCloseTo(late / 10, 5)
     }),
-    { numRuns: 60 },
+    { numRuns: propertyRuns(60) },
   )
 })

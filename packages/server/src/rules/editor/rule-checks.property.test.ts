@@ -3,6 +3,7 @@ import type { Problem } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { editingNode, META } from './editor.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 const limits = fc.constantFrom(['1/second'], ['9/minute'], ['5/hour', '1/day'])
 const rule = fc.record(
@@ -95,7 +96,7 @@ describe.each([
           await node.close()
         }
       }),
-      { numRuns },
+      { numRuns: propertyRuns(numRuns) },
     )
   })
 })

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { failureOf } from './editor.test-helper.js'
 import { simulateLimits } from './simulate-limits.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 const times = (...list: readonly number[]) => list.map((atMs) => ({ atMs }))
 
@@ -98,7 +99,7 @@ describe('a simulation', () => {
       const [trial] = await simulateLimits([limit], made)
       expect(trial?.outcomes.map((outcome) => outcome.allowed)).toEqual(said)
     })
-    await fc.assert(property, { numRuns: 60 })
+    await fc.assert(property, { numRuns: propertyRuns(60) })
   })
 
   test('the algorithm is the one that stores use', async () => {

@@ -16,6 +16,7 @@ import {
   startNode,
   type TestNode,
 } from './rule-store-follower.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 const IDS = ['a', 'b', 'c']
 const USERS = ['u1', 'u2', 'u3']
@@ -109,5 +110,5 @@ test('after any changes and lost notifications, a node has the state of one that
       await closeNodes()
     },
   )
-  await fc.assert(property, { numRuns: 150 })
+  await fc.assert(property, { numRuns: propertyRuns(150) })
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CallerIndex } from './caller-index.js'
+import { propertyRuns } from '../../../../../../tools/property-runs.js'
 
 test('a caller is found under its slot and no other, however full the index', () => {
   const key = fc.record({
@@ -30,7 +31,7 @@ test('a caller is found under its slot and no other, however full the index', ()
         }
       }
     }),
-    { numRuns: 60 },
+    { numRuns: propertyRuns(60) },
   )
 })
 

@@ -13,6 +13,7 @@ import {
 } from './caller-tracker.test-helper.js'
 import { type CallersSnapshot, callersSinceMs, mergeCallers } from './merge-callers.js'
 import { SKETCH_SIZE } from './space-saving.js'
+import { propertyRuns } from '../../../../../../tools/property-runs.js'
 
 const NOW = START + 10 * MINUTE
 const ALL = { limit: 10_000 }
@@ -258,7 +259,7 @@ test('over all nodes and both periods a count is never too low, and at most its 
       },
     ),
     // Shrinking thousands of events would take minutes; the seed is enough.
-    { numRuns: 25, endOnFailure: true },
+    { numRuns: propertyRuns(25), endOnFailure: true },
   )
 })
 

@@ -33,6 +33,8 @@ export interface FileSystem {
 export const FOLDER_MODE = 0o700
 export const FILE_MODE = 0o600
 const PIECE_BYTES = 1024 * 1024
+/** Most files are small: a piece of the largest size for each would keep the collector busy. */
+const FIRST_PIECE_BYTES = 16 * 1024
 
 export const realFileSystem: FileSystem = {
   open,
@@ -102,18 +104,20 @@ export async function readAt(file: OpenFile, offset: number, length: number): Pr
   return bytes
 }
 
-/** Yields the file in pieces, from an offset to its end. */
+/** Yields the file in pieces that grow up to `pieceBytes`, from an offset to its end. */
 export async function* readFrom(
   file: OpenFile,
   offset: number,
   pieceBytes = PIECE_BYTES,
 ): AsyncGenerator<Buffer> {
+  let size = Math.min(FIRST_PIECE_BYTES, pieceBytes)
   for (let at = offset; ; ) {
-    const bytes = Buffer.allocUnsafe(pieceBytes)
-    const { bytesRead } = await file.read(bytes, 0, pieceBytes, at)
+    const bytes = Buffer.allocUnsafe(size)
+    const { bytesRead } = await file.read(bytes, 0, size, at)
     if (bytesRead === 0) return
     yield bytes.subarray(0, bytesRead)
     at += bytesRead
+    if (bytesRead === size) size = Math.min(2 * size, pieceBytes)
   }
 }
 

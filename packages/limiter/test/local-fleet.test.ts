@@ -1,8 +1,15 @@
 import type { CompiledLimit, FixedWindow, LimitSpec, Outcome } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { DebtLimits } from './debt-limit.js'
-import { compiled, Fleet, START_US, settled, takeOf } from '../fleet.test-helper.js'
+import { DebtLimits } from '../src/coordination/local/debt-limit.js'
+import {
+  compiled,
+  Fleet,
+  START_US,
+  settled,
+  takeOf,
+} from '../src/coordination/fleet.test-helper.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 interface Call {
   readonly atMs: number
@@ -292,7 +299,7 @@ describe('for all sequences of calls', () => {
             expect(outcome.remaining).toBeLessThanOrEqual(1000 - sum(old))
           }
         }),
-        { numRuns: 200 },
+        { numRuns: propertyRuns(200) },
       )
     },
   )
@@ -314,7 +321,7 @@ describe('for all sequences of calls', () => {
           if (admitted.length > 0) expect(state).toMatchObject({ [count]: sum(admitted) })
           expect(overAdmitted(fleet)).toBe(Math.max(0, sum(admitted) - max))
         }),
-        { numRuns: 60 },
+        { numRuns: propertyRuns(60) },
       )
     },
   )
@@ -333,7 +340,7 @@ describe('for all sequences of calls', () => {
           expect(sum(within) - max).toBeLessThanOrEqual(most)
         }
       }),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     )
   })
 
@@ -348,7 +355,7 @@ describe('for all sequences of calls', () => {
           const offered = mostWithin(calls, heardMs(everyMs, delayMs))
           expect(excessOf(admitted, of)).toBeLessThanOrEqual(offered)
         }),
-        { numRuns: 60 },
+        { numRuns: propertyRuns(60) },
       )
     },
   )
@@ -371,7 +378,7 @@ describe('for all sequences of calls', () => {
         const state = fleet.state(takeOf(of)) as FixedWindow | undefined
         expect(state?.count ?? 0).toBeLessThanOrEqual(sum(admitted))
       }),
-      { numRuns: 60 },
+      { numRuns: propertyRuns(60) },
     )
   })
 })

@@ -2,8 +2,8 @@ import { connect } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { startTestServer, type TestServer } from '../../serve.test-helper.js'
-import { sendRequest } from './forward.test-helper.js'
+import { startTestServer, type TestServer } from '../src/serve.test-helper.js'
+import { sendRequest } from '../src/entrypoints/gateway/forward.test-helper.js'
 
 setFlagsFromString('--expose_gc')
 const collect = runInNewContext('gc') as () => void

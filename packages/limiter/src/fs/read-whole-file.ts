@@ -53,15 +53,26 @@ export async function readIdentity(path: string): Promise<string> {
 
 /** Reads to the current end: a file may grow while it is read. */
 async function readText(handle: FileHandle, { size }: BigIntStats): Promise<string> {
-  let bytes = Buffer.allocUnsafe(Math.min(Number(size), FILE_BYTES_MAX) + 1)
+  let bytes = new Uint8Array(Math.min(Number(size), FILE_BYTES_MAX) + 1)
   let length = 0
   for (;;) {
     const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length)
-    if (bytesRead === 0) return bytes.toString('utf8', 0, length)
+    if (bytesRead === 0) return decodeText(bytes.subarray(0, length))
     length += bytesRead
     if (length > FILE_BYTES_MAX) throw new Error(TOO_LARGE)
-    if (length === bytes.length) bytes = Buffer.concat([bytes, Buffer.allocUnsafe(length + 1024)])
+    if (length === bytes.length) bytes = enlarge(bytes, length + 1024)
   }
+}
+
+/** Keeps a byte order mark, which the parser of rules names. */
+function decodeText(bytes: Uint8Array): string {
+  return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes)
+}
+
+function enlarge(bytes: Uint8Array, by: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(bytes.length + by)
+  larger.set(bytes)
+  return larger
 }
 
 function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {

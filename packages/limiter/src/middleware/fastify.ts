@@ -9,7 +9,7 @@ import type {
 } from 'fastify'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
 import type { MiddlewareOptions } from './middleware-options.js'
-import type { MiddlewareHandle } from './node-middleware.js'
+import type { MiddlewareHandle } from './middleware-handle.js'
 import { settleOnClose } from './node-exchange.js'
 import { type Admission, RequestLimiter } from './request-limiter.js'
 import {

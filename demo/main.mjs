@@ -182,16 +182,16 @@ async function startServer({ receiver, token }) {
 
 function listening(child) {
   return new Promise((resolve, reject) => {
-    let told = ''
+    let output = ''
     const read = (chunk) => {
-      told = (told + chunk).slice(-20_000)
-      const line = /^\{"gateway".*\}$/m.exec(told)?.[0]
+      output = (output + chunk).slice(-20_000)
+      const line = /^\{"gateway".*\}$/m.exec(output)?.[0]
       if (line !== undefined) resolve(JSON.parse(line))
     }
     child.stdout.on('data', read)
     child.stderr.on('data', read)
     child.once('exit', (code) => {
-      reject(new Error(`the server ended with code ${code}:\n${told}`))
+      reject(new Error(`the server ended with code ${code}:\n${output}`))
       if (!hasEnded) void end(1)
     })
   })

@@ -1,6 +1,6 @@
 /**
  * One node of a fleet: a limiter over the Redis that all share. It opens what it was given, then
- * plays calls as it is told and records what became of each, and when.
+ * plays the calls that it is given and records what became of each, and when.
  *
  * When: an admission that the store granted counts at the store's time of it, which its receipt
  * has; one that this node made by itself counts at the moment it was made, by the machine's clock,

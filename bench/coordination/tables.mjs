@@ -99,7 +99,7 @@ function clocksTable(rows) {
 
 function hotKeyTable({ nodes, large }) {
   return {
-    title: `one caller, ${nodes} processes, a limit that nobody reaches, as fast as they can`,
+    title: `one caller, ${nodes} processes, a limit that no caller reaches, as fast as they can`,
     header: [
       '',
       'waiting',

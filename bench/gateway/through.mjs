@@ -42,8 +42,10 @@ async function startSubjects() {
 async function requireLimits({ name, limits, url }) {
   const [{ path, headers: sent }] = forwarded
   const { headers } = await fetch(new URL(path, url), { headers: sent })
-  const told = (headers.get('ratelimit-policy') ?? headers.get('x-ratelimit-limit'))?.split(', ')
-  const found = told?.length ?? 0
+  const policies = (headers.get('ratelimit-policy') ?? headers.get('x-ratelimit-limit'))?.split(
+    ', ',
+  )
+  const found = policies?.length ?? 0
   if (found !== limits) throw new Error(`${name}: headers tell of ${found} limits, not ${limits}`)
 }
 

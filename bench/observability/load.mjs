@@ -12,7 +12,7 @@ const CALLERS = 100_000
 const REFUSED_EVERY = 10
 
 process.on('message', ({ url, perSecond, seconds }) => {
-  void run(url, perSecond, seconds).then((told) => process.send(told))
+  void run(url, perSecond, seconds).then((result) => process.send(result))
 })
 
 async function run(url, perSecond, seconds) {

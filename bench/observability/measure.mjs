@@ -87,14 +87,14 @@ async function round(server, page, isWatched) {
   const scrape = async () => void (await (await fetch(`${admin}/metrics`)).text())
   const timer = isWatched ? setInterval(() => void scrape(), SCRAPE_MS) : undefined
   const before = cpuSeconds(server.pid)
-  const told = await offer({ url: api, perSecond: PER_SECOND, seconds: SECONDS })
+  const result = await offer({ url: api, perSecond: PER_SECOND, seconds: SECONDS })
   const cpu = cpuSeconds(server.pid) - before
   clearInterval(timer)
-  if (told.failed > 0) throw new Error(`${told.failed} arrays were not answered`)
+  if (result.failed > 0) throw new Error(`${result.failed} arrays were not answered`)
   return {
-    us: (cpu / told.done) * 1e6,
-    rate: told.done / told.took,
-    refused: told.refused / told.done,
+    us: (cpu / result.done) * 1e6,
+    rate: result.done / result.took,
+    refused: result.refused / result.done,
   }
 }
 

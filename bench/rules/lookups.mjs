@@ -149,5 +149,5 @@ console.log('The same by address, with overrides of networks\n')
 printTable(['overrides', 'ns', 'x none'], rowsOf(networks, networks[0]))
 console.log('Finding the caller of an API key\n')
 printTable(['known keys', 'ns', 'x 10 keys'], rowsOf(finding, finding[1]))
-const told = globalThis.gc === undefined ? ' (with garbage: run with --expose-gc)' : ''
-console.log(`${Math.round(bytes)} bytes of this process for each key${told}\n`)
+const note = globalThis.gc === undefined ? ' (with garbage: run with --expose-gc)' : ''
+console.log(`${Math.round(bytes)} bytes of this process for each key${note}\n`)

@@ -143,12 +143,17 @@ describe('a dead store', () => {
     await redis.kill()
     const goneMs = Date.now()
     // Half of them are configured with the future number of nodes, half with the old one.
-    const told = (i: number) => (i % 2 === 0 ? SIZE : SIZE + JOINING)
+    const fleetSizeOf = (i: number) => (i % 2 === 0 ? SIZE : SIZE + JOINING)
     const joined = await Promise.all(
       Array.from({ length: JOINING }, (_, i) =>
         fleets.join({
           rules,
-          store: { url: redis.url, deadlineMs: DEADLINE_MS, fleetSize: told(i), secret: SECRET },
+          store: {
+            url: redis.url,
+            deadlineMs: DEADLINE_MS,
+            fleetSize: fleetSizeOf(i),
+            secret: SECRET,
+          },
         }),
       ),
     )
@@ -159,7 +164,7 @@ describe('a dead store', () => {
     await redis.start()
 
     for (const [rule, factor] of Object.entries(FACTORS)) {
-      const shares = [...nodes.map(() => SIZE), ...joined.map((_, i) => told(i))]
+      const shares = [...nodes.map(() => SIZE), ...joined.map((_, i) => fleetSizeOf(i))]
       const most = shares.reduce((sum, size) => sum + Math.ceil((factor * MAX) / size), 0)
       for (const { admitted, offered } of darkWindows(rule, rows(rule), goneMs, backMs)) {
         expect(admitted, `${rule}: without the store`).toBeLessThanOrEqual(most)

@@ -134,7 +134,7 @@ async function measure(options: FaultOptions, deps: RunDeps): Promise<FaultFigur
       ...(await compareStored(options.readUrl ?? options.urls[0] ?? '', servers, ledger)),
       admitted: countAdmissions(log),
       heapGrowth,
-      ...stats.told(),
+      ...stats.summary(),
       log,
       nodes,
       faultFromMs,
@@ -237,7 +237,7 @@ function watchStats({ stores }: Nodes) {
     }
   }, 10)
   return {
-    told: () => ({ queuedTakes, fleetSizes }),
+    summary: () => ({ queuedTakes, fleetSizes }),
     stop: () => clearInterval(interval),
   }
 }
@@ -252,10 +252,10 @@ function heapUsed(): number {
 
 /** When breakers opened and closed, in milliseconds from the beginning of the fault. */
 function breakersOf({ nodes, faultFromMs }: FaultFigures): string {
-  const told = nodes.events.breakers.map(({ node, isOpen, atMs }) => {
+  const changes = nodes.events.breakers.map(({ node, isOpen, atMs }) => {
     return `${isOpen ? '+' : '-'}${node}@${Math.round(atMs - faultFromMs)}`
   })
-  return told.length === 0 ? 'stayed closed' : told.join(' ')
+  return changes.length === 0 ? 'stayed closed' : changes.join(' ')
 }
 
 function print(name: string, figures: FaultFigures): void {

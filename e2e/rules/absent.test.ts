@@ -55,13 +55,13 @@ describe('a node that ran before', () => {
     for (const { key = '' } of [...keys, ...keys]) statuses.push((await callWith(node, key)).status)
     expect(statuses).toEqual([200, 200, 429, 429])
     await expect.poll(() => node.metric('sluice_rules_age_seconds'), POLL).toBeGreaterThan(0)
-    const told = await node.client.listNodes()
-    expect(told).toMatchObject({
+    const fleet = await node.client.listNodes()
+    expect(fleet).toMatchObject({
       version,
       news: 'none',
       problem: expect.stringMatching(/postgres/),
     })
-    expect(told.ageSeconds).toBeGreaterThan(0)
+    expect(fleet.ageSeconds).toBeGreaterThan(0)
 
     await postgres.start()
     await expect.poll(() => node.metric('sluice_rules_age_seconds'), POLL).toBe(0)

@@ -53,8 +53,8 @@ describe('a valid rule written with SQL', () => {
   test('is a version like any other, by the database user', async () => {
     await postgres.psql(changeByHand(7), url)
     await liveOnAll(nodes, 7, LIVE_MS_MAX)
-    const told = `select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true)`
-    await postgres.psql(`begin; ${told}; ${changeByHand(8)}; commit`, url)
+    const author = `select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true)`
+    await postgres.psql(`begin; ${author}; ${changeByHand(8)}; commit`, url)
     await liveOnAll(nodes, 8, LIVE_MS_MAX)
     const { versions } = await first.client.listVersions({ limit: 2 })
     expect(versions.map(({ by, why }) => [by, why])).toEqual([

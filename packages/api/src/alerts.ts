@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { instant, type View } from './schema.js'
 
-/** Every alert, in the order of messages. `page` wakes somebody; `ticket` can wait. */
+/** Every alert, in the order of messages. `page` wakes the person on call; `ticket` can wait. */
 export const ALERT_SEVERITIES = {
   'breaker-open': 'page',
   degraded: 'page',

@@ -189,7 +189,7 @@ async function readKey(io: CommandContext['io']): Promise<string> {
 }
 
 function keyText(key: Omit<KeyView, 'key'> & { readonly key: string | undefined }): string {
-  const told = pairs([
+  const details = pairs([
     ['id', key.id],
     ['user', key.user],
     ['plan', key.plan],
@@ -197,7 +197,7 @@ function keyText(key: Omit<KeyView, 'key'> & { readonly key: string | undefined 
     ['name', key.name],
     ...(key.key === undefined ? [] : [['key', key.key] as const]),
   ])
-  return key.key === undefined ? told : `${told}Save the key now: it is not shown again.\n`
+  return key.key === undefined ? details : `${details}Save the key now: it is not shown again.\n`
 }
 
 async function patchKey(

@@ -148,11 +148,11 @@ async function showHistory(
   const end: { keptSince?: number } = {}
   const { items: versions } = await paginate<VersionView, number>(request, async (from, max) => {
     const page = { before: from, limit: max }
-    const told =
+    const historyPage =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
     // A server of the previous release keeps all versions, and does not report that.
-    if (told.next === null && told.keptSince) end.keptSince = told.keptSince
-    return { items: told.versions, next: told.next }
+    if (historyPage.next === null && historyPage.keptSince) end.keptSince = historyPage.keptSince
+    return { items: historyPage.versions, next: historyPage.next }
   })
   const { keptSince } = end
   const older = keptSince === undefined ? '' : `Versions are kept since version ${keptSince}.\n`

@@ -119,15 +119,15 @@ test.each(ENTRIES)('B32 %j is parsed as an address, or the peer counts', async (
   const { server } = behind
   const before = await ignoredBy(server)
   const header = Buffer.from(`X-Forwarded-For: ${entry}\r\n`).toString('latin1')
-  const told = client === undefined ? PEER : `${client}, ${PEER}`
-  expect(await forwardedFor(server, header)).toBe(told)
+  const chain = client === undefined ? PEER : `${client}, ${PEER}`
+  expect(await forwardedFor(server, header)).toBe(chain)
   expect((await ignoredBy(server)) - before).toBe(client === undefined ? 1 : 0)
 })
 
 const list = (count: number, entry: (index: number) => string) =>
   Array.from({ length: count }, (_, index) => entry(index)).join(', ')
 
-const LISTS: readonly [claim: string, headers: string, told: string][] = [
+const LISTS: readonly [claim: string, headers: string, chain: string][] = [
   ['one entry is the client', 'X-Forwarded-For: 1.2.3.4\r\n', `1.2.3.4, ${PEER}`],
   [
     'of 100 entries the last that is no proxy is the client',
@@ -153,14 +153,14 @@ const LISTS: readonly [claim: string, headers: string, told: string][] = [
   ['an empty second line hides nothing', 'X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For:\r\n', PEER],
 ]
 
-test.each(LISTS)('B33 %s', async (_, headers, told) => {
-  expect(await forwardedFor(behind.server, headers)).toBe(told)
+test.each(LISTS)('B33 %s', async (_, headers, chain) => {
+  expect(await forwardedFor(behind.server, headers)).toBe(chain)
 })
 
 test('B33 only the last 64 entries of a list of proxies are read', async () => {
   const header = `X-Forwarded-For: 6.6.6.6, ${list(100, (index) => `10.0.0.${index}`)}\r\n`
-  const told = (await forwardedFor(behind.server, header)).split(', ')
-  expect([told[0], told.length]).toEqual(['10.0.0.36', 65])
+  const chain = (await forwardedFor(behind.server, header)).split(', ')
+  expect([chain[0], chain.length]).toEqual(['10.0.0.36', 65])
 })
 
 test('B33 a list of 10,000 entries is refused with 431', async () => {

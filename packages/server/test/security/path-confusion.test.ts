@@ -108,11 +108,13 @@ test('the decision API charges the same rule, and refuses the same paths', async
     for (const [at, target] of batch.entries()) {
       const { status, head } = answerTo(from + at)
       const { rule, error } = decisions[at] ?? {}
-      const told = status === 200 ? chargedIn(head) : 'CALL_PATH_INVALID'
+      const chargedRule = status === 200 ? chargedIn(head) : 'CALL_PATH_INVALID'
       // An absolute URL names a host, which the gateway compares and a call does not have.
       const isForeign = status === 400 && !target.startsWith('/')
-      if (told !== (error ?? rule) && !isForeign) {
-        mismatches.push(`${JSON.stringify(target)}: ${told} at the gateway, not ${error ?? rule}`)
+      if (chargedRule !== (error ?? rule) && !isForeign) {
+        mismatches.push(
+          `${JSON.stringify(target)}: ${chargedRule} at the gateway, not ${error ?? rule}`,
+        )
       }
     }
   }

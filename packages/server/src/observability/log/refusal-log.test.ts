@@ -42,9 +42,9 @@ function refusalOf(caller: string, rule = 'per-user'): Decision {
 
 /** The number of refusals that the lines report. */
 function accountedFor(lines: readonly Record<string, unknown>[]): number {
-  let told = 0
-  for (const { msg, rest } of lines) told += Number(rest) + (msg === 'refused' ? 1 : 0)
-  return told
+  let total = 0
+  for (const { msg, rest } of lines) total += Number(rest) + (msg === 'refused' ? 1 : 0)
+  return total
 }
 
 test('a refusal is logged with the caller, the rule and the retry time', () => {

@@ -126,11 +126,11 @@ test('units returned by a refused call do not decrease a total', () => {
   const rules = [{ id: 'hot', coordination: 'leased' }]
   const { value, become } = setUp({ hot: LEASED, two: LEASED }, rules)
   const spent = () => value('sluice_lease_units_total', { rule: 'hot', fate: 'spent' })
-  const told = [80, 71, 79, 81].map((now) => {
+  const values = [80, 71, 79, 81].map((now) => {
     become({ hot: { ...LEASED, spent: now }, two: LEASED }, rules)
     return spent()
   })
-  expect(told).toEqual([80, 80, 80, 81])
+  expect(values).toEqual([80, 80, 80, 81])
   expect(value('sluice_lease_units_total', { rule: 'two', fate: 'spent' })).toBe(70)
 })
 

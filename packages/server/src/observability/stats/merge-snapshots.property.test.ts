@@ -64,7 +64,7 @@ function snapshotOf(id: string, all: readonly Event[]) {
   let second = 0
   node.pass(SECONDS, () => {
     for (const event of all.filter((each) => each.second === second)) {
-      node.told(decisionOf(event), { attributes: {} })
+      node.recordDecision(decisionOf(event), { attributes: {} })
       node.decisionTimes.observe(event.tookMs / 1000)
     }
     second++

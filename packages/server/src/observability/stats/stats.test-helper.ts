@@ -117,11 +117,11 @@ export function makeNode(options: TestNodeOptions = {}) {
     nowMs,
     ...options.deps,
   })
-  const told = (decision: Decision, call: Call) => {
+  const recordDecision = (decision: Decision, call: Call) => {
     metrics.count(decision)
     stats.onDecision(decision, call)
   }
-  const decide = (call: Call) => told(limiter.checkSync(call), call)
+  const decide = (call: Call) => recordDecision(limiter.checkSync(call), call)
   /** Makes this many calls of one user. */
   const call = (user: string, times = 1, more: Readonly<Record<string, string>> = {}) => {
     for (let i = 0; i < times; i++) decide({ attributes: { user, ...more } })
@@ -140,7 +140,7 @@ export function makeNode(options: TestNodeOptions = {}) {
   return {
     stats,
     decide,
-    told,
+    recordDecision,
     call,
     pass,
     snapshot,

@@ -123,9 +123,9 @@ describe('at the gateway', () => {
       { 'sluice.way': 'gateway', 'sluice.allowed': true, 'sluice.rule': 'address' },
       { 'sluice.way': 'gateway', 'sluice.allowed': false, 'sluice.retry_after_ms': 60_000 },
     ])
-    const told = JSON.stringify(spans.map(({ attributes, events }) => [attributes, events]))
-    expect(told).not.toContain('secret-path')
-    expect(told).not.toContain('127.0.0.1')
+    const text = JSON.stringify(spans.map(({ attributes, events }) => [attributes, events]))
+    expect(text).not.toContain('secret-path')
+    expect(text).not.toContain('127.0.0.1')
   })
 
   test('duplicate or invalid traceparents are ignored, and the upstream gets a valid one', async () => {

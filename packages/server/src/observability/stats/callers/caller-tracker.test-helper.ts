@@ -77,9 +77,9 @@ export function openTracker(startMs = START) {
     nowMs += ms
     tracker.tick(nowMs)
   }
-  const told = (caller: number, rule = 'per-user'): CallerSnapshot | undefined =>
+  const snapshotOf = (caller: number, rule = 'per-user'): CallerSnapshot | undefined =>
     tracker
       .view(20, nowMs)
       .find((options) => options.rule === rule && options.hash === textOf(caller))
-  return { tracker, see, would, pass, jump, told, now: () => nowMs }
+  return { tracker, see, would, pass, jump, snapshotOf, now: () => nowMs }
 }

@@ -19,12 +19,12 @@ import { SKETCH_SIZE } from './space-saving.js'
 import { RULES_TOP_MAX } from './sketch-slots.js'
 
 test('refusals are counted by calls, and use by the cost that was admitted', () => {
-  const { see, pass, told, now } = openTracker()
+  const { see, pass, snapshotOf, now } = openTracker()
   see(1, { ...ALLOWED, cost: 5 })
   see(1, { ...ALLOWED, cost: 0 })
   pass(SECOND)
   see(1, { ...REFUSED, cost: 100 })
-  expect(told(1)).toEqual({
+  expect(snapshotOf(1)).toEqual({
     rule: 'per-user',
     hash: textOf(1),
     caller: { user: 'u1' },
@@ -41,21 +41,21 @@ test('refusals are counted by calls, and use by the cost that was admitted', () 
 })
 
 test('counts cover the current five minutes and the five before', () => {
-  const { tracker, see, pass, told } = openTracker(START + MINUTE)
+  const { tracker, see, pass, snapshotOf } = openTracker(START + MINUTE)
   expect(tracker.callersSinceMs).toBe(START + MINUTE)
   see(1, REFUSED)
   pass(4 * MINUTE)
   see(1, REFUSED)
   see(2, ALLOWED)
   expect(tracker.callersSinceMs).toBe(START + MINUTE)
-  expect(told(1)?.refusals).toBe(2)
+  expect(snapshotOf(1)?.refusals).toBe(2)
   pass(PERIOD_MS)
   expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
-  expect(told(1)?.refusals).toBe(1)
+  expect(snapshotOf(1)?.refusals).toBe(1)
   pass(PERIOD_MS)
   // Only the hour of the first caller is left, and nothing of the other.
-  expect(told(1)).toMatchObject({ refusals: 0, hours: 1, caller: { user: 'u1' } })
-  expect(told(2)).toBeUndefined()
+  expect(snapshotOf(1)).toMatchObject({ refusals: 0, hours: 1, caller: { user: 'u1' } })
+  expect(snapshotOf(2)).toBeUndefined()
 })
 
 test('after ten minutes of suspension earlier callers are gone', () => {
@@ -67,14 +67,14 @@ test('after ten minutes of suspension earlier callers are gone', () => {
 })
 
 test('a clock that is set back far restarts counting, and slightly changes nothing', () => {
-  const { tracker, see, jump, told, now } = openTracker()
+  const { tracker, see, jump, snapshotOf, now } = openTracker()
   jump(PERIOD_MS)
   see(1, ALLOWED)
   jump(-SECOND)
   jump(2 * SECOND)
-  expect(told(1)?.use).toBe(1)
+  expect(snapshotOf(1)?.use).toBe(1)
   jump(-HOUR)
-  expect(told(1)).toBeUndefined()
+  expect(snapshotOf(1)).toBeUndefined()
   expect(tracker.callersSinceMs).toBe(now())
 })
 
@@ -92,47 +92,47 @@ test('the top callers by refusals, use, exhaustion and hours are listed, each on
   see(200, REFUSED)
   jump(SECOND)
   see(201, REFUSED)
-  const told = tracker.view(2, START).map(({ hash }) => hash)
+  const views = tracker.view(2, START).map(({ hash }) => hash)
   // 200 and 201 share the last hour with the 30 others, so hours list the one with two.
-  for (const caller of [29, 28, 129, 128, 200, 201, 400]) expect(told).toContain(textOf(caller))
-  expect(new Set(told).size).toBe(told.length)
-  expect(told.length).toBeLessThanOrEqual(8)
+  for (const caller of [29, 28, 129, 128, 200, 201, 400]) expect(views).toContain(textOf(caller))
+  expect(new Set(views).size).toBe(views.length)
+  expect(views.length).toBeLessThanOrEqual(8)
 })
 
 test('a caller seen once in a crowd has only a hash, and gets a label when it calls again', () => {
-  const { see, told } = openTracker()
+  const { see, snapshotOf } = openTracker()
   for (let caller = 0; caller < SKETCH_SIZE; caller++) see(caller, { ...ALLOWED, cost: 2 })
   see(999, { ...ALLOWED, cost: 50 })
-  expect(told(999)).toMatchObject({ caller: {}, plan: null, use: 52, useError: 2 })
+  expect(snapshotOf(999)).toMatchObject({ caller: {}, plan: null, use: 52, useError: 2 })
   see(999)
-  expect(told(999)).toMatchObject({ caller: { user: 'u999' }, plan: 'free', use: 53 })
+  expect(snapshotOf(999)).toMatchObject({ caller: { user: 'u999' }, plan: 'free', use: 53 })
 })
 
 test('callers are forgotten when a rule counts by other attributes', () => {
-  const { see, told } = openTracker()
+  const { see, snapshotOf } = openTracker()
   see(1, REFUSED)
   see(2, { ...REFUSED, by: ['user'] })
-  expect(told(1)?.refusals).toBe(1)
+  expect(snapshotOf(1)?.refusals).toBe(1)
   see(3, { ...REFUSED, by: ['ip'], attributes: { ip: '203.0.113.7' } })
-  expect(told(1)).toBeUndefined()
-  expect(told(3)).toMatchObject({ caller: { ip: '203.0.113.7' }, refusals: 1, hours: 1 })
+  expect(snapshotOf(1)).toBeUndefined()
+  expect(snapshotOf(3)).toMatchObject({ caller: { ip: '203.0.113.7' }, refusals: 1, hours: 1 })
 })
 
 test('callers of different rules are separate', () => {
-  const { see, told } = openTracker()
+  const { see, snapshotOf } = openTracker()
   see(1, { ...REFUSED, rule: 'a' })
   see(1, { ...REFUSED, rule: 'a' })
   see(1, { ...ALLOWED, rule: 'b' })
-  expect(told(1, 'a')).toMatchObject({ refusals: 2, use: 0 })
-  expect(told(1, 'b')).toMatchObject({ refusals: 0, use: 1 })
+  expect(snapshotOf(1, 'a')).toMatchObject({ refusals: 2, use: 0 })
+  expect(snapshotOf(1, 'b')).toMatchObject({ refusals: 0, use: 1 })
 })
 
 test('the tracker of a rule is the same object each time', () => {
-  const { tracker, told } = openTracker()
+  const { tracker, snapshotOf } = openTracker()
   const rule = tracker.ofRule('per-user')
   expect(tracker.ofRule('per-user')).toBe(rule)
   rule.record(['user'], hashOf(1), 'refused', 0, 1, callWith({ user: 'u1' }), START, HOUR)
-  expect(told(1)).toMatchObject({ refusals: 1, plan: null })
+  expect(snapshotOf(1)).toMatchObject({ refusals: 1, plan: null })
 })
 
 test('no table exceeds its bound, whatever the traffic', () => {
@@ -154,24 +154,24 @@ test('no table exceeds its bound, whatever the traffic', () => {
   expect(top).toBeLessThanOrEqual(RULES_TOP_MAX * 2 * 2 * SKETCH_SIZE)
   expect(exhausted).toBe(TABLE_SLOTS)
   expect(hours).toBe(TABLE_SLOTS)
-  const told = tracker.view(20, START)
-  expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
-  for (const { caller: named, plan } of told) {
+  const views = tracker.view(20, START)
+  expect(views.length).toBeLessThanOrEqual(VIEW_MAX)
+  for (const { caller: named, plan } of views) {
     const name = Object.values(named).join('') + (plan ?? '')
     expect(name.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX)
   }
 })
 
 test('if more rules are busy than there are slots, the busiest get them', () => {
-  const { see, pass, told } = openTracker()
+  const { see, pass, snapshotOf } = openTracker()
   for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
   pass(SECOND, () => {
     for (let i = 0; i < 50; i++) see(1, { rule: 'late' })
   })
-  expect(told(1, 'late')).toBeUndefined()
+  expect(snapshotOf(1, 'late')).toBeUndefined()
   pass(SECOND)
   see(1, { rule: 'late' })
-  expect(told(1, 'late')?.use).toBe(1)
+  expect(snapshotOf(1, 'late')?.use).toBe(1)
 })
 
 test('equally busy rules do not alternate in a slot', () => {
@@ -179,13 +179,13 @@ test('equally busy rules do not alternate in a slot', () => {
   pass(5 * SECOND, () => {
     for (let rule = 0; rule < RULES_TOP_MAX + 20; rule++) see(1, { rule: `r${rule}` })
   })
-  const told = tracker.view(20, START)
-  expect(told).toHaveLength(RULES_TOP_MAX)
-  for (const { use } of told) expect(use).toBe(5)
+  const views = tracker.view(20, START)
+  expect(views).toHaveLength(RULES_TOP_MAX)
+  for (const { use } of views) expect(use).toBe(5)
 })
 
 test('a rule idle for ten minutes loses its slot to the next', () => {
-  const { tracker, see, pass, told } = openTracker()
+  const { tracker, see, pass, snapshotOf } = openTracker()
   for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
   see(1, { rule: 'late' })
   pass(2 * PERIOD_MS)
@@ -193,7 +193,7 @@ test('a rule idle for ten minutes loses its slot to the next', () => {
   see(1, { rule: 'late' })
   pass(SECOND)
   see(1, { rule: 'late' })
-  expect(told(1, 'late')?.use).toBeGreaterThan(0)
+  expect(snapshotOf(1, 'late')?.use).toBeGreaterThan(0)
 })
 
 test('rules beyond the bound are not tracked', () => {
@@ -212,8 +212,8 @@ test('a snapshot with too many callers leaves out whole rules, those with fewest
     }
   }
   see(1, { ...REFUSED, rule: `r${RULES_TOP_MAX - 1}` })
-  const told = tracker.view(20, START)
-  expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
-  expect(told.length).toBeGreaterThan(VIEW_MAX - 80)
-  expect(told[0]?.rule).toBe(`r${RULES_TOP_MAX - 1}`)
+  const views = tracker.view(20, START)
+  expect(views.length).toBeLessThanOrEqual(VIEW_MAX)
+  expect(views.length).toBeGreaterThan(VIEW_MAX - 80)
+  expect(views[0]?.rule).toBe(`r${RULES_TOP_MAX - 1}`)
 })

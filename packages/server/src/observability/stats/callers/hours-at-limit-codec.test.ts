@@ -18,7 +18,7 @@ test('hours are restored relative to the current hour', () => {
   jump(HOUR)
   see(1, REFUSED)
   const after = restored(tracker.save(CLEAR), now() + 2 * HOUR)
-  expect(after.told(1)).toEqual({
+  expect(after.snapshotOf(1)).toEqual({
     rule: 'per-user',
     hash: textOf(1),
     caller: { user: 'u1' },
@@ -32,9 +32,12 @@ test('hours are restored relative to the current hour', () => {
     lastSeenMs: START + HOUR,
     hours: 0b1100,
   })
-  expect(after.told(2, 'per-ip')).toMatchObject({ caller: { ip: '203.0.113.7' }, hours: 0b1000 })
+  expect(after.snapshotOf(2, 'per-ip')).toMatchObject({
+    caller: { ip: '203.0.113.7' },
+    hours: 0b1000,
+  })
   after.see(1, REFUSED)
-  expect(after.told(1)?.hours).toBe(0b1101)
+  expect(after.snapshotOf(1)?.hours).toBe(0b1101)
 })
 
 test('saving, restoring and saving again gives the same text', () => {
@@ -48,12 +51,12 @@ test('saving, restoring and saving again gives the same text', () => {
         hour = each.hour
         see(each.caller, { ...REFUSED, rule: each.rule, attributes: { user, plan: user } })
       }
-      const told = (of: typeof tracker) =>
+      const snapshotOf = (of: typeof tracker) =>
         of
           .view(100, START)
           .map(({ rule, hash, caller, plan, hours }) => ({ rule, hash, caller, plan, hours }))
           .toSorted((a, b) => (a.rule + a.hash < b.rule + b.hash ? -1 : 1))
-      expect(told(restored(tracker.save(CLEAR), now()).tracker)).toEqual(told(tracker))
+      expect(snapshotOf(restored(tracker.save(CLEAR), now()).tracker)).toEqual(snapshotOf(tracker))
     }),
     { numRuns: 30 },
   )
@@ -75,7 +78,7 @@ test('hours of a clock that was ahead are restored unchanged', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
   const after = restored(tracker.save(CLEAR), now() - 5 * HOUR)
-  expect(after.told(1)).toMatchObject({ hours: 1, lastSeenMs: now() - 5 * HOUR })
+  expect(after.snapshotOf(1)).toMatchObject({ hours: 1, lastSeenMs: now() - 5 * HOUR })
 })
 
 test('hours recorded before the restore are kept', () => {
@@ -86,9 +89,9 @@ test('hours recorded before the restore are kept', () => {
   after.see(1, REFUSED)
   after.see(2, { ...ALLOWED, rule: 'other', by: ['ip'], attributes: { ip: '::1' } })
   after.tracker.restore(tracker.save(CLEAR), after.now(), CLEAR)
-  expect(after.told(1)?.hours).toBe(0b11)
+  expect(after.snapshotOf(1)?.hours).toBe(0b11)
   // The rule counts by another attribute now, so the saved callers are not its own.
-  expect(after.told(2, 'other')?.hours).toBe(0)
+  expect(after.snapshotOf(2, 'other')?.hours).toBe(0)
 })
 
 const HASH = '00112233aabbccdd'
@@ -122,10 +125,10 @@ function withCaller(caller: readonly unknown[]) {
 }
 
 test.each(DAMAGED)('%s is refused and changes nothing', (_, value, message) => {
-  const { tracker, see, told } = openTracker()
+  const { tracker, see, snapshotOf } = openTracker()
   see(1, REFUSED)
   expect(() => tracker.restore(JSON.stringify(value), START, CLEAR)).toThrow(message)
-  expect(told(1)?.hours).toBe(1)
+  expect(snapshotOf(1)?.hours).toBe(1)
   expect(tracker.held.hours).toBe(1)
 })
 

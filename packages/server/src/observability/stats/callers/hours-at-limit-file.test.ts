@@ -50,7 +50,7 @@ test('the hours of callers survive a restart in a file that only its owner can r
   expect(readdirSync(join(folder, 'data'))).toEqual(['callers-24h.json'])
   const after = open(START + HOUR)
   after.file.restore()
-  expect(after.told(1)).toMatchObject({ hours: 0b10, caller: { user: 'u1' } })
+  expect(after.snapshotOf(1)).toMatchObject({ hours: 0b10, caller: { user: 'u1' } })
   expect(after.lines).toMatchObject([{ level: 'info', callers: 1 }])
 })
 
@@ -67,8 +67,8 @@ test('each of several processes has its own file', async () => {
   ])
   const after = open(START, { index: 2 })
   after.file.restore()
-  expect(after.told(2)?.hours).toBe(1)
-  expect(after.told(1)).toBeUndefined()
+  expect(after.snapshotOf(2)?.hours).toBe(1)
+  expect(after.snapshotOf(1)).toBeUndefined()
 })
 
 test('a missing file is not logged, and without callers no file is written', async () => {
@@ -96,7 +96,7 @@ test('a damaged file is logged, and hours are counted from 0', async () => {
   writeFileSync(path(), readFileSync(path(), 'utf8').replace('"format":1', '"format":9'))
   const after = open()
   after.file.restore()
-  expect(after.told(1)).toBeUndefined()
+  expect(after.snapshotOf(1)).toBeUndefined()
   expect(after.lines).toMatchObject([
     { level: 'warn', error: expect.stringContaining('format: found 9') as string },
   ])
@@ -164,9 +164,9 @@ test('hours stored without names survive a restart, and get a name when the call
   await before.file.close()
   const after = open(START + HOUR, { names: HASHED })
   after.file.restore()
-  expect(after.told(1)).toMatchObject({ hours: 0b10, caller: {}, plan: null })
+  expect(after.snapshotOf(1)).toMatchObject({ hours: 0b10, caller: {}, plan: null })
   after.see(1, REFUSED)
-  expect(after.told(1)).toMatchObject({ hours: 0b11, caller: { user: 'u1' }, plan: 'free' })
+  expect(after.snapshotOf(1)).toMatchObject({ hours: 0b11, caller: { user: 'u1' }, plan: 'free' })
 })
 
 test('hours survive names that cannot be decrypted, as after a new key secret', async () => {
@@ -176,7 +176,7 @@ test('hours survive names that cannot be decrypted, as after a new key secret', 
   const sealer = new TextSealer(Buffer.alloc(16, 'another'))
   const after = open(START, { names: { form: 'sealed', sealer } })
   after.file.restore()
-  expect(after.told(1)).toMatchObject({ hours: 1, caller: {} })
+  expect(after.snapshotOf(1)).toMatchObject({ hours: 1, caller: {} })
 })
 
 test.each([SEALED, HASHED])(

@@ -14,35 +14,35 @@ import {
 import { countHours, HIGHER_TIER_HOURS, HoursAtLimit, HOURS, shiftHours } from './hours-at-limit.js'
 
 test('bit i says whether a caller reached its limit i hours ago', () => {
-  const { see, jump, told } = openTracker()
+  const { see, jump, snapshotOf } = openTracker()
   see(1, REFUSED)
   jump(HOUR)
   see(1, ALLOWED)
   jump(HOUR)
   see(1, LAST_ONE)
   see(1, LAST_ONE)
-  expect(told(1)?.hours).toBe(0b101)
+  expect(snapshotOf(1)?.hours).toBe(0b101)
   jump(59 * MINUTE)
-  expect(told(1)?.hours).toBe(0b101)
+  expect(snapshotOf(1)?.hours).toBe(0b101)
   jump(MINUTE)
-  expect(told(1)?.hours).toBe(0b1010)
+  expect(snapshotOf(1)?.hours).toBe(0b1010)
 })
 
 test('hours follow the wall clock', () => {
-  const { see, jump, told } = openTracker(START + 59 * MINUTE)
+  const { see, jump, snapshotOf } = openTracker(START + 59 * MINUTE)
   see(1, REFUSED)
   jump(2 * MINUTE)
   see(1, REFUSED)
-  expect(told(1)?.hours).toBe(0b11)
+  expect(snapshotOf(1)?.hours).toBe(0b11)
 })
 
 test('after 24 hours an hour is forgotten, and a caller without any as well', () => {
-  const { tracker, see, jump, told } = openTracker()
+  const { tracker, see, jump, snapshotOf } = openTracker()
   see(1, REFUSED)
   for (let hour = 1; hour < HOURS; hour++) jump(HOUR)
-  expect(told(1)?.hours).toBe(2 ** 23)
+  expect(snapshotOf(1)?.hours).toBe(2 ** 23)
   jump(HOUR)
-  expect(told(1)).toBeUndefined()
+  expect(snapshotOf(1)).toBeUndefined()
   expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
 })
 
@@ -54,24 +54,24 @@ test('after days of suspension no caller is left', () => {
 })
 
 test('a caller at its limit in most of the last 24 hours is listed with its latest plan', () => {
-  const { see, jump, told } = openTracker()
+  const { see, jump, snapshotOf } = openTracker()
   for (let hour = 0; hour < HIGHER_TIER_HOURS; hour++) {
     const plan = hour < 10 ? 'free' : 'basic'
     see(1, { ...REFUSED, attributes: { user: 'u1', plan } })
     jump(HOUR)
   }
-  expect(told(1)).toMatchObject({ plan: 'basic', caller: { user: 'u1' } })
-  expect(countHours(told(1)?.hours ?? 0)).toBe(HIGHER_TIER_HOURS)
+  expect(snapshotOf(1)).toMatchObject({ plan: 'basic', caller: { user: 'u1' } })
+  expect(countHours(snapshotOf(1)?.hours ?? 0)).toBe(HIGHER_TIER_HOURS)
 })
 
 test('a flood of newcomers evicts no caller with two hours or more', () => {
-  const { see, jump, told } = openTracker()
+  const { see, jump, snapshotOf } = openTracker()
   for (let hour = 0; hour < 3; hour++) {
     for (let caller = 0; caller < 10; caller++) see(caller, REFUSED)
     jump(HOUR)
   }
   for (let caller = 0; caller < 60_000; caller++) see(1000 + caller, REFUSED)
-  for (let caller = 0; caller < 10; caller++) expect(told(caller)?.hours).toBe(0b1110)
+  for (let caller = 0; caller < 10; caller++) expect(snapshotOf(caller)?.hours).toBe(0b1110)
 })
 
 test('a newcomer enters a table with all protected slots taken, and displaces callers with fewer hours', () => {
@@ -101,12 +101,12 @@ test('a newcomer enters a table with all protected slots taken, and displaces ca
 })
 
 test('a clock that is set back slightly shifts no hour twice', () => {
-  const { see, jump, told } = openTracker()
+  const { see, jump, snapshotOf } = openTracker()
   see(1, REFUSED)
   jump(HOUR)
   jump(-5)
   jump(10)
-  expect(told(1)?.hours).toBe(0b10)
+  expect(snapshotOf(1)?.hours).toBe(0b10)
 })
 
 test('counted and shifted hours agree with a list of 24 booleans', () => {

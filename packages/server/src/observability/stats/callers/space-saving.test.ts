@@ -40,9 +40,9 @@ test('a count is never too low, and at most its error too high', () => {
           expect(real).toBeLessThanOrEqual(sketch.floor)
           continue
         }
-        const told = sketch.countAt(place)
-        expect(told).toBeGreaterThanOrEqual(real)
-        expect(told).toBeLessThanOrEqual(real + sketch.errorAt(place))
+        const estimate = sketch.countAt(place)
+        expect(estimate).toBeGreaterThanOrEqual(real)
+        expect(estimate).toBeLessThanOrEqual(real + sketch.errorAt(place))
       }
       expect(sketch.size).toBe(Math.min(SKETCH_SIZE, truth.size))
     }),

@@ -41,6 +41,7 @@ const ARROWS = {
     'type node:fs/promises',
     'type node:net',
     'type node:path',
+    'rate-limiter-flexible',
     'type node:stream',
   ],
   server: [

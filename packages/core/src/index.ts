@@ -79,7 +79,7 @@ export {
   problemBody,
 } from './decision/problem-body.js'
 export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
-export { durationText, formatDuration, parseDuration } from './text/duration.js'
+export { durationText, formatDuration, parseDuration, WINDOW_MS_MAX } from './text/duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
 export {
   type Address,

@@ -78,6 +78,19 @@ export class DeferredCharges {
     if (this.#isFlushing && this.#forgotten.size < CHARGES_MAX) this.#forgotten.add(nameOf(key))
   }
 
+  /** Takes back what was spent locally before it is charged; returns how much of it that was. */
+  cancel(key: CounterKey, amount: number): number {
+    const name = nameOf(key)
+    const waiting = this.#waiting.get(name)
+    if (waiting === undefined) return 0
+    const { present, last } = waiting
+    const cancelled = Math.min(amount, present.amount)
+    const left = present.amount - cancelled
+    if (left === 0 && last === undefined) this.#waiting.delete(name)
+    else this.#waiting.set(name, { ...waiting, present: { amount: left, at: present.at } })
+    return cancelled
+  }
+
   /** Charges everything queued, oldest first. What fails is queued again. */
   flush(): void {
     if (this.#isFlushing || this.#isClosed || this.#waiting.size === 0) return

@@ -1,6 +1,6 @@
 /**
- * The modules of Node that read files, loaded on demand: code on this path also runs in runtimes that
- * have none of them.
+ * The modules of Node that read files, loaded on demand: code on this path also runs in runtimes
+ * that have none of them.
  */
 import type * as NodeCrypto from 'node:crypto'
 import type * as NodeFs from 'node:fs'

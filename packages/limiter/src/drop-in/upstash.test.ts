@@ -1,0 +1,127 @@
+import { expect, test } from 'vitest'
+import { describeStores, type TestStores } from './drop-in-stores.test-helper.js'
+import { Ratelimit, type RatelimitConfig } from './upstash.js'
+
+async function open(
+  { open: openStore, clock }: TestStores,
+  limiter: RatelimitConfig['limiter'],
+  options: Partial<RatelimitConfig> = {},
+): Promise<Ratelimit> {
+  const ratelimit = new Ratelimit({ store: await openStore(), clock, limiter, ...options })
+  await ratelimit.ready()
+  return ratelimit
+}
+
+describeStores('Ratelimit', (start, isShared) => {
+  const nowMs = ({ clock }: TestStores) => Math.floor(clock.now() / 1000)
+
+  test('limit answers like @upstash/ratelimit', async () => {
+    const stores = start()
+    const windowStart = Math.ceil(nowMs(stores) / 10_000) * 10_000
+    stores.clock.set(windowStart * 1000)
+    const ratelimit = await open(stores, Ratelimit.fixedWindow(2, '10 s'))
+    const first = await ratelimit.limit('a')
+    expect(first).toMatchObject({ success: true, limit: 2, remaining: 1 })
+    expect(first.reset).toBe(windowStart + 10_000)
+    expect(first.reason).toBeUndefined()
+    await first.pending
+    await ratelimit.limit('a')
+    expect(await ratelimit.limit('a')).toMatchObject({
+      success: false,
+      limit: 2,
+      remaining: 0,
+      reset: windowStart + 10_000,
+    })
+  })
+
+  test('a refused identifier is refused again without the store', async () => {
+    const ratelimit = await open(start(), Ratelimit.slidingWindow(1, '1 h'))
+    await ratelimit.limit('a')
+    expect((await ratelimit.limit('a')).reason).toBeUndefined()
+    const again = await ratelimit.limit('a')
+    expect([again.success, again.reason]).toEqual([false, isShared ? 'cacheBlock' : undefined])
+  })
+
+  test('a token bucket begins with its maximum and refills evenly', async () => {
+    const stores = start()
+    const ratelimit = await open(stores, Ratelimit.tokenBucket(5, '10 s', 8))
+    for (let i = 7; i >= 0; i--) expect((await ratelimit.limit('a')).remaining).toBe(i)
+    const refused = await ratelimit.limit('a')
+    expect(refused).toMatchObject({ success: false, limit: 8, reset: nowMs(stores) + 2000 })
+    stores.clock.advance(2000)
+    expect((await ratelimit.limit('a')).success).toBe(true)
+  })
+
+  test('rate takes several tokens, a refusal takes none, and a negative rate gives back', async () => {
+    const ratelimit = await open(start(), Ratelimit.slidingWindow(10, '1 h'))
+    expect(await ratelimit.limit('a', { rate: 7 })).toMatchObject({ success: true, remaining: 3 })
+    expect(await ratelimit.limit('a', { rate: 4 })).toMatchObject({ success: false, remaining: 3 })
+    expect(await ratelimit.limit('a', { rate: -2 })).toMatchObject({ success: true, remaining: 5 })
+    expect(await ratelimit.limit('a', { rate: 0 })).toMatchObject({ success: true, remaining: 5 })
+  })
+
+  test('getRemaining reads without taking', async () => {
+    const stores = start()
+    const ratelimit = await open(stores, Ratelimit.tokenBucket(10, '10 s', 10))
+    await ratelimit.limit('a', { rate: 4 })
+    for (let i = 0; i < 2; i++) {
+      expect(await ratelimit.getRemaining('a')).toEqual({
+        remaining: 6,
+        limit: 10,
+        reset: nowMs(stores) + 4000,
+      })
+    }
+  })
+
+  test('resetUsedTokens forgets an identifier', async () => {
+    const ratelimit = await open(start(), Ratelimit.slidingWindow(1, '1 h'))
+    await ratelimit.limit('a')
+    await ratelimit.resetUsedTokens('a')
+    expect((await ratelimit.limit('a')).success).toBe(true)
+  })
+
+  test('blockUntilReady answers at once while there are tokens', async () => {
+    const ratelimit = await open(start(), Ratelimit.slidingWindow(1, '1 h'))
+    expect((await ratelimit.blockUntilReady('a', 60_000)).success).toBe(true)
+  })
+
+  test('blockUntilReady waits until a token is there', async () => {
+    const stores = start()
+    const ratelimit = await open(stores, Ratelimit.tokenBucket(1, '1 s', 1))
+    await ratelimit.limit('a')
+    const waiting = ratelimit.blockUntilReady('a', 60_000)
+    stores.clock.advance(1000)
+    expect((await waiting).success).toBe(true)
+  })
+
+  test('blockUntilReady gives up after its timeout', async () => {
+    const stores = start()
+    const ratelimit = await open(stores, Ratelimit.slidingWindow(1, '1 h'))
+    await ratelimit.limit('a')
+    expect((await ratelimit.blockUntilReady('a', 20)).success).toBe(false)
+  })
+
+  test('prefixes separate identifiers', async () => {
+    const stores = start()
+    const limiter = Ratelimit.slidingWindow(1, '1 h')
+    const one = await open(stores, limiter, { prefix: 'one' })
+    const two = await open(stores, limiter, { prefix: 'two' })
+    expect((await one.limit('a')).success).toBe(true)
+    expect((await two.limit('a')).success).toBe(true)
+    expect((await one.limit('a')).success).toBe(false)
+  })
+
+  test('cachedFixedWindow admits as many as the window has', async () => {
+    const ratelimit = await open(start(), Ratelimit.cachedFixedWindow(40, '1 h'))
+    let admitted = 0
+    for (let i = 0; i < 60; i++) if ((await ratelimit.limit('a')).success) admitted += 1
+    expect(admitted).toBe(40)
+  })
+})
+
+test('Ratelimit names a bad option, and what it accepts', () => {
+  expect(() => Ratelimit.slidingWindow(1, 'soon' as never)).toThrow('window: found soon; accepted')
+  expect(() => new Ratelimit({} as never)).toThrow('limiter: found undefined; accepted')
+  const config = { limiter: Ratelimit.fixedWindow(1, '1s'), redis: {} }
+  expect(() => new Ratelimit(config as never)).toThrow('options: found redis; accepted: limiter')
+})

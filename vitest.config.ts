@@ -11,7 +11,7 @@ const ORDER: readonly Tier[] = ['unit', 'services', 'e2e', 'full']
  * For two cores. Some unit tests wait for sockets and timers. End-to-end tests mostly wait for
  * programs that they started, so more of them fit.
  */
-const WORKERS: Readonly<Record<Tier, number>> = { unit: 3, services: 3, e2e: 4, full: 4 }
+const WORKERS: Readonly<Record<Tier, number>> = { unit: 4, services: 3, e2e: 4, full: 4 }
 
 /** A test that takes as long hangs. No test is about its own speed, and a machine may be busy. */
 const HANG_MS = 180_000
@@ -21,7 +21,7 @@ const HANG_MS = 180_000
  * all of them. A number from outside, as of `npm run test:long`, is for every tier: one run is
  * enough then.
  */
-const RUNS: Readonly<Record<Tier, string>> = { unit: '0.2', services: '1', e2e: '0.3', full: '1' }
+const RUNS: Readonly<Record<Tier, string>> = { unit: '0.1', services: '1', e2e: '0.3', full: '1' }
 const givenRuns = process.env['SLUICE_RUNS']
 const again = givenRuns === undefined ? findThorough(import.meta.dirname, tiers) : []
 

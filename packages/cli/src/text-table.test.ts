@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { pairs, table, widthOf } from './text-table.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 describe('a table', () => {
   test('aligns columns, and numbers at their end', () => {
@@ -62,6 +63,7 @@ describe('a table', () => {
           expect(line).not.toMatch(/\p{Cc}/u)
         }
       }),
+      { numRuns: propertyRuns(100) },
     )
   })
 })

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createEventReader } from './read-events.js'
 import type { EventView } from './api-types.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 function readAll(pieces: readonly string[]) {
   const events: EventView[] = []
@@ -47,6 +48,7 @@ describe('readEvents', () => {
       fc.property(fc.array(fc.string({ unit: 'binary' })), (pieces) => {
         expect(() => readAll(pieces)).not.toThrow()
       }),
+      { numRuns: propertyRuns(100) },
     )
   })
 

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Decision } from './index.js'
 import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
 import { type Fate, scripted } from './scripted-store.test-helper.js'
+import { propertyRuns } from '../../../tools/property-runs.js'
 
 const window = (max: number, more: object = {}) => ({
   algorithm: 'fixed-window',
@@ -207,6 +208,6 @@ test('whatever the store does, only matched rules of admitted calls have shadow 
         }
       }
     }),
-    { numRuns: 60 },
+    { numRuns: propertyRuns(60) },
   )
 })

@@ -7,6 +7,7 @@ import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
 import { explainMatches } from './explain-matches.js'
 import { matchRules } from './match.js'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -83,7 +84,7 @@ describe('a rule that excludes values', () => {
         const plain = explainMatches(made, { attributes: call }).filter(({ matched }) => matched)
         expect(idsOf(made, call)).toEqual(plain.map(({ rule }) => rule))
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     )
   })
 })

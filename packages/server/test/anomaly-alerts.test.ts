@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { UNMATCHED } from '@sluice/core'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Alert } from './alerts/alert.js'
-import { parseConfig } from '../config/parse-config.js'
-import { type Engine, startEngine } from '../engine.js'
-import { createMemoryLog } from './log/memory-log.test-helper.js'
-import { readRules } from '../startup/preflight.js'
+import type { Alert } from '../src/observability/alerts/alert.js'
+import { parseConfig } from '../src/config/parse-config.js'
+import { type Engine, startEngine } from '../src/engine.js'
+import { createMemoryLog } from '../src/observability/log/memory-log.test-helper.js'
+import { readRules } from '../src/startup/preflight.js'
 
 const BEGAN_MS = Date.UTC(2026, 0, 1)
 const MAX = 2

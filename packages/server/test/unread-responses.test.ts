@@ -7,7 +7,7 @@ import {
   stopListeners,
   type TestListenerOptions,
   until,
-} from './http-listener.test-helper.js'
+} from '../src/entrypoints/http/http-listener.test-helper.js'
 
 afterEach(stopListeners)
 

@@ -1,7 +1,8 @@
 /**
  * Caller window: a fixed window with `start: call`. A caller's window begins with its first call
  * and is half open; the first call after its end begins the next one. No instant frees all callers
- * at once. Two windows of one caller may touch, so up to twice the limit can pass around the end of
+ * at once. A window whose units were all given back has not begun: a call that was refused elsewhere
+ * must not begin one. Two windows of one caller may touch, so up to twice the limit can pass around the end of
  * one, as with every fixed window.
  */
 import type { Limit } from '../limit.js'
@@ -18,7 +19,9 @@ interface View extends FixedWindow {
 }
 
 function view(window: FixedWindow | undefined, limit: Limit, now: number): View {
-  if (window === undefined) return { at: now, start: now, count: 0, isOpen: false, rebased: false }
+  if (window === undefined || window.count === 0) {
+    return { at: now, start: now, count: 0, isOpen: false, rebased: false }
+  }
   const { start, count } = window
   if (isFromAnotherClock(start, limit, now)) {
     return { at: now, start: now, count, isOpen: true, rebased: true }

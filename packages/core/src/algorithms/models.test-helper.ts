@@ -281,6 +281,7 @@ type ExactCallerWindow = Pick<ExactWindow, 'start' | 'curr'>
 /** Windows that begin with the first call; undefined is a caller without an open window. */
 const callerWindows: Model<ExactCallerWindow> = {
   stateAt(state, limit, now) {
+    if (state.curr === 0n) return { state: undefined, rebased: false }
     if (state.start - now > limit.windowUs)
       return { state: { ...state, start: now }, rebased: true }
     const isOver = now - state.start >= limit.windowUs

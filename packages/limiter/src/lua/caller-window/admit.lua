@@ -8,7 +8,7 @@ local function admitCallerWindow(value, format, max, windowUs, amount, now)
     local found, begun, counted
     found, kept, begun, counted = struct.unpack('>BI4I7I4', value)
     if found ~= format or begun > now then return nil end
-    if now < begun + windowUs then start, count = begun, count + counted end
+    if counted > 0 and now < begun + windowUs then start, count = begun, count + counted end
   end
   if count > max or count >= 4294967296 then return nil end
   local ends = start + windowUs

@@ -3,7 +3,8 @@
 -- Returns the time used as now, the window's start and count, whether it is open, and whether
 -- another clock wrote it.
 local function view(begun, counted, limit, now)
-  if begun == nil then return now, now, 0, false, false end
+  -- A window whose units were all given back has not begun.
+  if begun == nil or counted == 0 then return now, now, 0, false, false end
   if isFromAnotherClock(begun, limit, now) then return now, now, counted, true, true end
   local at = most(now, begun)
   -- A window of another length under the same name continues if it would still be open.

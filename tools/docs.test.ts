@@ -1,5 +1,6 @@
 /** Checks the docs against the code: tables are complete, examples run, links resolve. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   existsSync,
   mkdtempSync,
@@ -12,13 +13,16 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERROR_CODES, parseRules } from '../packages/core/src/index.js'
 import { PROBLEMS } from '../packages/core/src/rules/diagnostics.js'
+import { WARNING_CODES } from '../packages/limiter/src/middleware/warning-log.js'
 import { VARIABLES } from '../packages/server/src/config/environment.js'
 import { parseConfig } from '../packages/server/src/config/parse-config.js'
+import { freePort } from './ports.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RUN_MS_MAX = 30_000
@@ -101,6 +105,14 @@ describe('docs/reference/rules.md', () => {
   })
 })
 
+describe('docs/guides/middleware-warnings.md', () => {
+  test('every warning of the middlewares has a section, and no section lacks a code', () => {
+    const doc = readDoc('docs/guides/middleware-warnings.md')
+    const sections = [...doc.matchAll(/^## (.+)$/gm)].map(([, code = '']) => code)
+    expect(sections.toSorted()).toEqual(WARNING_CODES.toSorted())
+  })
+})
+
 describe('rules in documentation', () => {
   const messagesOf = ({ text }: Block) =>
     parseRules(text, { file: 'rules.yaml' }).errors.map(({ message }) => `${message}\n`)
@@ -169,6 +181,61 @@ describe('programs in documentation', () => {
       writeFileSync(file, block.text)
       const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: RUN_MS_MAX })
       if (block.output !== undefined) expect(stdout).toBe(block.output)
+    },
+  )
+})
+
+/** Servers of examples listen here; tests give them a free port instead. */
+const DOCUMENTED_PORT = '3000'
+
+describe('servers in documentation', () => {
+  /** How long to retry may differ by a moment. */
+  const withoutTimes = (text: string) => text.replaceAll(/after \d+ second/g, 'after … second')
+
+  async function answerOf(port: number, target: string): Promise<string> {
+    const response = await fetch(`http://127.0.0.1:${port}${target}`)
+    const text = await response.text()
+    const isProblem = response.headers.get('content-type') === 'application/problem+json'
+    const shown = isProblem ? (JSON.parse(text) as { detail: string }).detail : text
+    return `GET ${target} ${response.status} ${shown}`
+  }
+
+  /** The first call is repeated until the server listens. */
+  async function answersOf(port: number, targets: readonly string[], hasEnded: () => boolean) {
+    const answers: string[] = []
+    while (answers.length < targets.length) {
+      try {
+        answers.push(await answerOf(port, targets[answers.length] ?? '/'))
+      } catch (error) {
+        if (answers.length > 0 || hasEnded()) throw error
+        await sleep(20)
+      }
+    }
+    return answers
+  }
+
+  test.each(blocksWith('js server'))(
+    'run in %s and answer the documented calls',
+    async (_place, block) => {
+      const folder = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
+      symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'), 'junction')
+      const port = await freePort()
+      writeFileSync(
+        join(folder, 'server.mjs'),
+        block.text.replaceAll(DOCUMENTED_PORT, String(port)),
+      )
+      const server = spawn(process.execPath, ['server.mjs'], { cwd: folder, stdio: 'ignore' })
+      const ended = once(server, 'exit')
+      try {
+        const lines = (block.output ?? '').trimEnd().split('\n')
+        const targets = lines.map((line) => line.split(' ')[1] ?? '/')
+        const answers = await answersOf(port, targets, () => server.exitCode !== null)
+        expect(answers.map(withoutTimes)).toEqual(lines.map(withoutTimes))
+      } finally {
+        server.kill()
+        await ended
+        rmSync(folder, { recursive: true })
+      }
     },
   )
 })

@@ -109,6 +109,57 @@ describe('headers', () => {
     expect(rateLimitHeaders(decision([]), { nowMs: NOW_MS })).toEqual([])
   })
 
+  test.each([
+    [
+      'draft-6',
+      [
+        ['RateLimit-Policy', '100;w=60, 5'],
+        ['RateLimit-Limit', '5'],
+        ['RateLimit-Remaining', '1'],
+        ['RateLimit-Reset', '36'],
+      ],
+    ],
+    [
+      'draft-7',
+      [
+        ['RateLimit-Policy', '100;w=60, 5'],
+        ['RateLimit', 'limit=5, remaining=1, reset=36'],
+      ],
+    ],
+    [
+      'draft-8',
+      [
+        ['RateLimit-Policy', '"a";q=100;w=60, "b";q=5'],
+        ['RateLimit', '"a";r=40;t=36, "b";r=1;t=36'],
+      ],
+    ],
+    [false, []],
+  ] as const)('are those of %s on request, without the legacy ones', (standard, expected) => {
+    const decided = decision([policy('a'), policy('b', { limit: 5, windowMs: 500, remaining: 1 })])
+    const options = { nowMs: NOW_MS, standard, legacy: false }
+    expect(rateLimitHeaders(decided, options)).toEqual(expected)
+  })
+
+  test('of an older draft name the retry as the reset of a refusal, and forbid caching', () => {
+    const refused = decision([policy('a', { remaining: 0, retryAfterMs: 9_100 })])
+    const options = { nowMs: NOW_MS, standard: 'draft-7', legacy: false } as const
+    expect(rateLimitHeaders(refused, options)).toEqual([
+      ['RateLimit-Policy', '100;w=60'],
+      ['RateLimit', 'limit=100, remaining=0, reset=10'],
+      ['Retry-After', '10'],
+      ['Cache-Control', 'no-store'],
+    ])
+  })
+
+  test('are only the legacy ones without a standard', () => {
+    const names = rateLimitHeaders(decision([policy('a')]), { nowMs: NOW_MS, standard: false })
+    expect(names.map(([name]) => name)).toEqual([
+      'X-RateLimit-Limit',
+      'X-RateLimit-Remaining',
+      'X-RateLimit-Reset',
+    ])
+  })
+
   test('parse as structured fields, including the largest limit', () => {
     const huge = policy('r', { limit: 999_999_999_999_999, remaining: 999_999_999_999_999 })
     const headers = headersOf(decision([huge, policy('s:t')]))

@@ -60,6 +60,11 @@ const benchmarks = {
     about: 'a fleet that keeps one Redis busy, with and without a slow script beside',
     files: ['./redis/saturation.mjs'],
   },
+  'drop-in': {
+    about:
+      'how long drop-in stores take to answer while Redis is silent, and what a peer does then',
+    files: ['./drop-in/silent-redis.mjs'],
+  },
   'redis-memory': {
     about: 'bytes of Redis per counter, at 10^6 and 20 million counters, against peers',
     files: ['./redis/memory.mjs'],

@@ -19,6 +19,8 @@ export class PendingHit {
   localAt: number | undefined = undefined
   /** A late answer that arrived before that. */
   late: Answer | undefined = undefined
+  /** Whether it is known what the store did, so that a later answer changes nothing. */
+  isSettled = false
 
   constructor(takes: readonly Take[], isNamed: boolean) {
     this.takes = takes
@@ -88,8 +90,11 @@ export class LocalHits {
     this.#deferred.close()
   }
 
-  private settle({ takes: [take], isNamed, localAt }: PendingHit, answer: Answer): void {
-    if (take === undefined || localAt === undefined || take.amount === 0) return
+  private settle(pending: PendingHit, answer: Answer): void {
+    const { takes, isNamed, localAt } = pending
+    const [take] = takes
+    if (take === undefined || localAt === undefined || pending.isSettled) return
+    pending.isSettled = answer !== 'unknown'
     const { key, limit, amount } = take
     if (answer === 'not-run') {
       const left = isNamed ? this.#cancelled.settle(key, amount, this.#time()) : 0

@@ -1,9 +1,9 @@
 /**
  * Caller window: a fixed window with `start: call`. A caller's window begins with its first call
  * and is half open; the first call after its end begins the next one. No instant frees all callers
- * at once. A window whose units were all given back has not begun: a call that was refused elsewhere
- * must not begin one. Two windows of one caller may touch, so up to twice the limit can pass around the end of
- * one, as with every fixed window.
+ * at once. A window whose units were all given back has not begun: a call that was refused
+ * elsewhere must not begin one. Two windows of one caller may touch, so up to twice the limit can
+ * pass around the end of one, as with every fixed window.
  */
 import type { Limit } from '../limit.js'
 import { MAX_UNITS, usToMsUp } from '../numbers.js'

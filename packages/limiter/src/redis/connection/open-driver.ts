@@ -73,23 +73,25 @@ function sentinelHandshake({ username, password, sentinel }: RedisTarget): Hands
   return { ...NO_CREDENTIALS, username, password, isPasswordOptional: true }
 }
 
+/** A `catch` beside each `import` lets bundlers leave out the clients that are not installed. */
 async function socketOpenerOf(
   client: RedisClient,
   options: RedisSocketOptions,
 ): Promise<OpenSocket> {
   switch (client) {
     case 'ioredis': {
-      const module = await load<IoredisModule>(client, () => import('ioredis'))
+      const module: unknown = await import('ioredis').catch(failWith('ioredis'))
       requireIoredis(installedVersion('ioredis'))
-      return ioredisSockets(module, options)
+      return ioredisSockets(module as IoredisModule, options)
     }
-    case 'iovalkey':
-      return ioredisSockets(await load<IoredisModule>(client, () => import('iovalkey')), options)
-    case 'node-redis':
-      return nodeRedisSockets(
-        await load<NodeRedisModule>('@redis/client', () => import('@redis/client')),
-        options,
-      )
+    case 'iovalkey': {
+      const module: unknown = await import('iovalkey').catch(failWith('iovalkey'))
+      return ioredisSockets(module as IoredisModule, options)
+    }
+    case 'node-redis': {
+      const module: unknown = await import('@redis/client').catch(failWith('@redis/client'))
+      return nodeRedisSockets(module as NodeRedisModule, options)
+    }
     default: {
       const accepted = REDIS_CLIENTS.join(', ')
       const message = `client: found ${show(client)}; accepted: ${accepted}`
@@ -127,13 +129,12 @@ export function installedVersion(name: string): string | undefined {
   }
 }
 
-async function load<Module>(name: string, importIt: () => Promise<unknown>): Promise<Module> {
-  try {
-    return (await importIt()) as Module
-  } catch (error) {
+/** Throws what an import of a client that cannot be loaded rejects with. */
+function failWith(name: string): (cause: unknown) => never {
+  return (cause) => {
     const message =
       `client: found no package ${name} that could be loaded; ` +
       `accepted: npm install ${name}, or another of ${REDIS_CLIENTS.join(', ')}`
-    throw new SluiceError('OPTION_INVALID', message, { cause: error })
+    throw new SluiceError('OPTION_INVALID', message, { cause })
   }
 }

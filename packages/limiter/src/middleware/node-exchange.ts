@@ -18,7 +18,6 @@ export interface NodeRequest {
 export interface NodeResponse extends HeldClient {
   statusCode: number
   readonly headersSent: boolean
-  readonly writableFinished: boolean
   setHeader(name: string, value: string): unknown
   end(body?: string): unknown
 }
@@ -58,7 +57,9 @@ export class NodeLimitedRequest<Request extends NodeRequest | object>
   }
 }
 
+/** Sets headers, unless the response has begun. */
 export function setHeaders(response: NodeResponse, headers: FlatHeaders): void {
+  if (response.headersSent) return
   for (let i = 0; i < headers.length; i += 2) {
     response.setHeader(headers[i] ?? '', headers[i + 1] ?? '')
   }
@@ -73,7 +74,7 @@ export function startRefusal(response: NodeResponse, { status, headers }: HttpRe
 /** Sends the body of a refusal that was started. */
 export function endRefusal(response: NodeResponse, { body }: HttpResponse): void {
   response.setHeader('Content-Type', PROBLEM_TYPE)
-  response.setHeader('Content-Length', String(new TextEncoder().encode(body).length))
+  response.setHeader('Content-Length', String(Buffer.byteLength(body)))
   response.end(body)
 }
 

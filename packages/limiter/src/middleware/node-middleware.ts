@@ -1,5 +1,5 @@
 /** Limits requests in the form `(request, response, next)`, which `/node` and `/express` share. */
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import {
   endRefusal,
   NodeLimitedRequest,
@@ -23,26 +23,26 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     this.#onRefused = options.onRefused
   }
 
-  /** Calls `next` with the request or an error, or answers the request; never throws. */
+  /**
+   * Calls `next` with the request or an error, or answers the request. Throws only what `next`
+   * does: errors of the handler are not those of the middleware.
+   */
   handle(request: Request, response: Response, target: string, next: Next): void {
+    let admitting: Awaitable<Admission>
     try {
-      const limited = new NodeLimitedRequest(request, request, target, response)
-      const admitting = this.requests.admit(limited)
-      if (!(admitting instanceof Promise)) return this.finish(admitting, request, response, next)
-      admitting.then((admission) => this.finish(admission, request, response, next)).catch(next)
+      admitting = this.requests.admit(new NodeLimitedRequest(request, request, target, response))
     } catch (error) {
-      next(error)
+      return next(error)
     }
+    if (!(admitting instanceof Promise)) return this.finish(admitting, request, response, next)
+    void admitting.then((admission) => this.finish(admission, request, response, next), next)
   }
 
   private finish(admission: Admission, request: Request, response: Response, next: Next): void {
     if (admission.kind === 'abandoned') return
     const { decision } = admission
     if (decision !== undefined) request.sluice = decision
-    if (admission.kind === 'refused') {
-      startRefusal(response, admission.response)
-      return this.refuse(admission, request, response, next)
-    }
+    if (admission.kind === 'refused') return this.refuse(admission, request, response, next)
     setHeaders(response, admission.headers)
     settleOnClose(this.requests, admission, request, response, response)
     next()
@@ -55,10 +55,16 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     next: Next,
   ): void {
     const { decision } = refused
+    // Another part of the program answers already.
+    if (response.headersSent) return
+    startRefusal(response, refused.response)
     if (this.#onRefused === undefined || decision === undefined) {
       return endRefusal(response, refused.response)
     }
-    const answered: unknown = this.#onRefused(request, response, decision)
-    if (answered instanceof Promise) answered.catch(next)
+    try {
+      Promise.resolve(this.#onRefused(request, response, decision)).catch(next)
+    } catch (error) {
+      next(error)
+    }
   }
 }

@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
 import { createLimiter } from '../limiter.js'
 import { memoryStore } from '../memory/memory-store.js'
@@ -98,6 +99,16 @@ describe('a decision', () => {
     for (const ip of ['a', 'b', 'c']) {
       expect(await admit({ headers: { ip } })).toMatchObject({ decision: { remaining: 1 } })
     }
+  })
+
+  test('waits for promises of libraries, which are not those of the language', async () => {
+    const { admit } = setUp({
+      rules: [{ id: 'per-user', by: ['user'], limits: ['2/hour'] }],
+      // A promise of another realm is one that `instanceof` does not know either.
+      attributes: () => runInNewContext("Promise.resolve({ user: 'ann' })"),
+    })
+    await admit()
+    expect(await admit()).toMatchObject({ decision: { rule: 'per-user', remaining: 0 } })
   })
 
   test('of an IPv6 address counts its network', async () => {

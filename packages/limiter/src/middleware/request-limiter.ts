@@ -213,9 +213,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
     this.#warnings.log(code, this.#logger, subject)
   }
 
-  /** Stops following the rules and closes the limiter, if it was made here. */
+  /**
+   * Stops following the rules and closes the limiter, if it was made here. Held calls are decided
+   * already, and go on at their time.
+   */
   async close(): Promise<void> {
-    this.#heldCalls.abandon()
     await this.#owned.close()
   }
 
@@ -270,8 +272,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
     try {
       const limiter = this.#limiter
       const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
-      if (!(decided instanceof Promise)) return this.onDecided(decided, request, client)
-      return decided.then(
+      if (!isThenable(decided)) return this.onDecided(decided, request, client)
+      return Promise.resolve(decided).then(
         // Only a decision that was waited for can come after its client has left.
         (decision) =>
           client?.destroyed && decision.allowed
@@ -372,7 +374,12 @@ export function chain<Value, Result>(
   value: Awaitable<Value>,
   next: (value: Value) => Awaitable<Result>,
 ): Awaitable<Result> {
-  return value instanceof Promise ? value.then(next) : next(value)
+  return isThenable(value) ? Promise.resolve(value).then(next) : next(value)
+}
+
+/** Promises of libraries are often not those of the language. */
+function isThenable<Value>(value: Awaitable<Value>): value is Promise<Value> {
+  return typeof value === 'object' && value !== null && 'then' in value
 }
 
 const TITLES: Readonly<Record<number, string>> = {

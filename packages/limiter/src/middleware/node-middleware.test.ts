@@ -1,0 +1,102 @@
+import { EventEmitter } from 'node:events'
+import { expect, test } from 'vitest'
+import type { MiddlewareOptions } from './middleware-options.js'
+import type { NodeRequest, NodeResponse } from './node-exchange.js'
+import { NodeMiddleware } from './node-middleware.js'
+
+class TestResponse extends EventEmitter implements NodeResponse {
+  destroyed = false
+  statusCode = 200
+  headersSent = false
+  readonly headers = new Map<string, string>()
+  body: string | undefined
+
+  setHeader(name: string, value: string): void {
+    if (this.headersSent) throw new Error('ERR_HTTP_HEADERS_SENT')
+    this.headers.set(name, value)
+  }
+
+  end(body = ''): void {
+    this.headersSent = true
+    this.body = body
+  }
+}
+
+const RULES = [{ id: 'all', by: [], limits: ['1/hour'] }]
+const requestOf = (): NodeRequest => ({ method: 'GET', url: '/', headers: {}, socket: {} })
+
+function setUp(options: Partial<MiddlewareOptions<NodeRequest, TestResponse>> = {}) {
+  const middleware = new NodeMiddleware<NodeRequest, TestResponse>({ rules: RULES, ...options })
+  const nexts: unknown[] = []
+  return {
+    middleware,
+    nexts,
+    handle: (response = new TestResponse()) => {
+      middleware.handle(requestOf(), response, '/', (error) => nexts.push(error ?? 'next'))
+      return response
+    },
+  }
+}
+
+test('an admitted request goes on with headers, a refused one is answered', () => {
+  const { handle, nexts } = setUp()
+  expect(handle().headers.get('X-RateLimit-Remaining')).toBe('0')
+  expect(nexts).toEqual(['next'])
+  expect(handle()).toMatchObject({ statusCode: 429, headersSent: true })
+  expect(nexts).toEqual(['next'])
+})
+
+test('an error of the handler is thrown to the server, and not answered a second time', () => {
+  const { middleware } = setUp()
+  let calls = 0
+  const failing = () => {
+    calls++
+    throw new Error('of the handler')
+  }
+  const response = new TestResponse()
+  expect(() => middleware.handle(requestOf(), response, '/', failing)).toThrow('of the handler')
+  expect(calls).toBe(1)
+})
+
+test('a response that has begun already is left alone', () => {
+  const { handle, nexts } = setUp()
+  const begun = () => Object.assign(new TestResponse(), { headersSent: true })
+  expect(handle(begun()).headers.size).toBe(0)
+  expect(nexts).toEqual(['next'])
+  expect(handle(begun())).toMatchObject({ statusCode: 200, body: undefined })
+})
+
+test.each([
+  [
+    'throws',
+    () => {
+      throw new Error('no answer')
+    },
+  ],
+  ['rejects', () => Promise.reject(new Error('no answer'))],
+])('an own answer that %s is an error of the framework', async (_, onRefused) => {
+  const { handle, nexts } = setUp({ onRefused })
+  handle()
+  handle()
+  await new Promise((resolve) => setImmediate(resolve))
+  expect(nexts).toEqual(['next', new Error('no answer')])
+})
+
+test('a handler that ends after its client left is settled by its status', async () => {
+  const { handle, middleware } = setUp({ count: 'failed' })
+  const response = handle()
+  response.statusCode = 200
+  response.headersSent = true
+  response.emit('close')
+  await new Promise((resolve) => setImmediate(resolve))
+  const { allowed } = await middleware.requests.limiter.check({ attributes: {} })
+  expect(allowed).toBe(true)
+})
+
+test('a request without an answer stays counted', async () => {
+  const { handle, middleware } = setUp({ count: 'failed' })
+  handle().emit('close')
+  await new Promise((resolve) => setImmediate(resolve))
+  const { allowed } = await middleware.requests.limiter.check({ attributes: {} })
+  expect(allowed).toBe(false)
+})

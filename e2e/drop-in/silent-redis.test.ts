@@ -6,6 +6,9 @@ import 'reflect-metadata'
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import fastifyRateLimit from '@fastify/rate-limit'
+import { Controller, Get, Module } from '@nestjs/common'
+import { APP_GUARD, NestFactory } from '@nestjs/core'
+import { ThrottlerGuard, ThrottlerModule } from '@nestjs/throttler'
 import { memoryStore, type Store } from '@sluice/limiter'
 import { SluiceStore } from '@sluice/limiter/express-rate-limit'
 import { sluiceStore } from '@sluice/limiter/fastify-rate-limit'
@@ -20,7 +23,7 @@ import { Hono } from 'hono'
 import { rateLimiter } from 'hono-rate-limiter'
 import { RateLimiterRes } from 'rate-limiter-flexible'
 import { afterEach, describe, expect, test } from 'vitest'
-import { startRedis } from '../../tools/redis/server.mjs'
+import { scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
 
 const LIMIT = 2
 /** Long enough for the whole test, on a busy machine too. */
@@ -30,6 +33,16 @@ const closers: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close()
 })
+
+class Pages {
+  index(): string {
+    return 'ok'
+  }
+}
+// Decorators are applied by hand: this repository's TypeScript has only erasable syntax.
+const index = Object.getOwnPropertyDescriptor(Pages.prototype, 'index') ?? {}
+Get()(Pages.prototype, 'index', index)
+Controller()(Pages)
 
 /** A host library around a store: whether it admits one more request. */
 type Host = (store: Store) => Promise<() => Promise<boolean>>
@@ -68,9 +81,20 @@ const hosts: Readonly<Record<string, Host>> = {
   },
   '@nestjs/throttler': async (store) => {
     const storage = new SluiceThrottlerStorage({ store })
-    closers.push(() => storage.onApplicationShutdown())
-    const hit = () => storage.increment('client', WINDOW_MS, LIMIT, WINDOW_MS, 'default')
-    return async () => !(await hit()).isBlocked
+    class App {}
+    Module({
+      imports: [
+        ThrottlerModule.forRoot({ throttlers: [{ ttl: WINDOW_MS, limit: LIMIT }], storage }),
+      ],
+      controllers: [Pages],
+      providers: [{ provide: APP_GUARD, useClass: ThrottlerGuard }],
+    })(App)
+    const app = await NestFactory.create(App, { logger: false })
+    closers.push(() => app.close())
+    await app.listen(0, '127.0.0.1')
+    const { port } = app.getHttpServer().address() as AddressInfo
+    const headers = { connection: 'close' }
+    return async () => (await fetch(`http://127.0.0.1:${port}/`, { headers })).status === 200
   },
   'rate-limiter-flexible': async (store) => {
     const duration = WINDOW_MS / 1000
@@ -157,4 +181,16 @@ test('what was counted while Redis was stopped is charged to it afterwards', asy
     return (await other.get('client'))?.totalHits
   }
   await expect.poll(readAfterCall, { timeout: 60_000 }).toBe(5)
+})
+
+test('no counter of a drop-in store stays in Redis for ever', async () => {
+  const server = await startRedis()
+  closers.push(() => server.stop())
+  for (const open of Object.values(hosts)) {
+    const store = redisStore({ url: server.url })
+    const admit = await open(store)
+    await store.ready
+    for (let i = 0; i < LIMIT + 2; i++) await admit()
+  }
+  expect(await scanWithoutTtl(server)).toEqual([])
 })

@@ -204,6 +204,16 @@ describeStores('RateLimiterSluice', (start, isShared) => {
     await expect(queue.removeTokens(3)).rejects.toThrow('exceeds maximum 2')
   })
 
+  test('RateLimiterQueue goes on when the duration has ended', async () => {
+    const stores = start()
+    const queue = new RateLimiterQueue(await open(stores, { points: 1, duration: 0.02 }))
+    await queue.removeTokens(1)
+    const waiting = queue.removeTokens(1)
+    // The queue waits by the system's clock, the window ends by this one.
+    stores.clock.advance(20)
+    expect(await waiting).toBe(0)
+  })
+
   test('RLWrapperBlackAndWhite takes it', async () => {
     const limiter = await open(start(), { points: 1 })
     const wrapper = new RLWrapperBlackAndWhite({ limiter, blackList: ['bad'], whiteList: ['good'] })

@@ -138,7 +138,7 @@ describe('when the store answers again', () => {
 })
 
 test('hits are counted in this process until the secret of the store is known', async () => {
-  let know = (_: Uint8Array) => {}
+  let know: (secret: Uint8Array) => void = () => {}
   const secret = new Promise<Uint8Array>((resolve) => {
     know = resolve
   })

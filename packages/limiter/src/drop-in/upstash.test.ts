@@ -1,3 +1,4 @@
+import type { Ratelimit as HostRatelimit } from '@upstash/ratelimit'
 import { expect, test } from 'vitest'
 import { describeStores, type TestStores } from './drop-in-stores.test-helper.js'
 import { Ratelimit, type RatelimitConfig } from './upstash.js'
@@ -117,6 +118,12 @@ describeStores('Ratelimit', (start, isShared) => {
     for (let i = 0; i < 60; i++) if ((await ratelimit.limit('a')).success) admitted += 1
     expect(admitted).toBe(40)
   })
+})
+
+test('Ratelimit has the methods of @upstash/ratelimit, with their types', () => {
+  type Shape = Pick<HostRatelimit, 'limit' | 'getRemaining' | 'resetUsedTokens' | 'blockUntilReady'>
+  const ratelimit: Shape = new Ratelimit({ limiter: Ratelimit.fixedWindow(1, '1 s') })
+  expect(ratelimit.limit).toBeTypeOf('function')
 })
 
 test('Ratelimit names a bad option, and what it accepts', () => {

@@ -50,7 +50,7 @@ export interface RatelimitResponse {
   /** Resolved: nothing is left to do after the answer. */
   readonly pending: Promise<unknown>
   /** `timeout`: the store did not answer. `cacheBlock`: refused without asking the store. */
-  readonly reason?: 'timeout' | 'cacheBlock' | undefined
+  readonly reason?: 'timeout' | 'cacheBlock'
 }
 
 export interface LimitRequest {
@@ -197,7 +197,7 @@ export class Ratelimit {
       remaining: remaining ?? 0,
       reset: this.nowMs() + (waitMs ?? 0),
       pending: Promise.resolve(),
-      reason,
+      ...(reason === undefined ? {} : { reason }),
     }
   }
 

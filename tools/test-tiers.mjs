@@ -55,6 +55,7 @@ export const FULL = [
     'dashboard/shadow-refusals',
     'dashboard/untrusted-text',
     'haproxy',
+    'middleware/nest-12/nest-12',
     'observability/metrics',
     'observability/stored-names',
     'operator-walk',

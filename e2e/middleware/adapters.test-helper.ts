@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
 import express from 'express'
+import fastify, { type FastifyInstance } from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
 import { clientAddress, formatAddress, parseTrustedProxies } from '../../packages/core/src/index.js'
@@ -155,6 +156,85 @@ function startExpress(
     void response.status(500).end()
   server.use(silent)
   return listen(createServer(server), () => limited.close())
+}
+
+/** Without it Fastify answers 415 to a body of no type. */
+function acceptAnyBody(server: Pick<FastifyInstance, 'addContentTypeParser'>): void {
+  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+}
+
+async function startFastify(options: AdapterOptions, app: App): Promise<RunningAdapter> {
+  const { refusalText } = options
+  const server = fastify()
+  await server.register(fastifySluice, {
+    ...optionsOf(options, nodeHeader),
+    ...(refusalText !== undefined && {
+      onRefused: (_request, reply) => reply.type('text/plain').send(refusalText),
+    }),
+  })
+  acceptAnyBody(server)
+  server.all('*', async (request, reply) => {
+    const { status, body } = await app(request.originalUrl, request.sluice)
+    return reply.code(status).send(body)
+  })
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  return {
+    port: (server.server.address() as AddressInfo).port,
+    close: async () => {
+      server.server.closeAllConnections()
+      await server.close()
+    },
+  }
+}
+
+/** What responses of Express and replies of Fastify have in common. */
+interface NestResponse {
+  status(status: number): this
+  send(body: string): unknown
+}
+
+type NestAppRequest = NestRequest & HasHeaders & { readonly originalUrl: string }
+
+async function startNest(
+  platform: Platform,
+  options: AdapterOptions,
+  app: App,
+): Promise<RunningAdapter> {
+  const { refusalText } = options
+  class Everything {
+    async answer(request: NestAppRequest, response: NestResponse) {
+      const { status, body } = await app(request.originalUrl, request.sluice)
+      response.status(status).send(body)
+    }
+  }
+  decorateParameter(Everything, 'answer', 0, Req())
+  decorateParameter(Everything, 'answer', 1, Res())
+  createController(Everything, { answer: [All(platform === 'Fastify' ? '*' : ['/', '*path'])] })
+  const limited = SluiceModule.forRoot<NestAppRequest, NestResponse>({
+    ...optionsOf(options, nodeHeader),
+    ...(refusalText !== undefined && {
+      onRefused: (_request, response) => response.send(refusalText),
+    }),
+  })
+  const running = await startApp(
+    {
+      imports: [limited],
+      controllers: [Everything],
+      providers: [GLOBAL_GUARD],
+      prepare: (nest) => {
+        if (platform === 'Fastify') acceptAnyBody(nest.getHttpAdapter().getInstance())
+      },
+    },
+    platform,
+  )
+  const server: Server = running.app.getHttpServer()
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: async () => {
+      server.closeAllConnections()
+      await running.app.close()
+    },
+  }
 }
 
 function startKoa(options: AdapterOptions, app: App): Promise<RunningAdapter> {

@@ -123,7 +123,7 @@ describe('the Nest guard on a resolver', () => {
   /** Calls a resolver as the GraphQL module does, with all guards and filters of Nest. */
   async function createResolver(options: NestOptions, guard: Type = SluiceGuard) {
     class Orders {
-      order() {
+      order(this: void) {
         return 'order'
       }
     }
@@ -169,6 +169,7 @@ describe('the Nest guard on a resolver', () => {
       status: 429,
       message: expect.stringMatching(/^Too many requests\. Retry after \d+ seconds\.$/),
       response: { error: 'rate_limited' },
+      extensions: { code: 'RATE_LIMITED', problem: { status: 429 } },
     })
     expect(context.req).toMatchObject({ sluice: { allowed: false } })
   })

@@ -147,7 +147,7 @@ describe.each(['Express', 'Fastify'] as const)('the Nest guard on %s', (platform
     expect(await statusesOf(address, '/orders/1', '/orders/1')).toEqual([200, 403])
     const answering = await startOrders({
       rules: [{ ...PER_IP, limits: ['1/hour'] }],
-      onRefused: (_request, response) => void (response as { send(text: string): void }).send('no'),
+      onRefused: (_request, response) => (response as { send(text: string): void }).send('no'),
     })
     expect(await statusesOf(answering, '/orders/1')).toEqual([200])
     const refused = await fetch(`${answering}/orders/1`)

@@ -64,12 +64,15 @@ export class SluiceException extends HttpException {
   readonly decision: Decision | undefined
   /** The whole response: status, headers and body. */
   readonly refusal: HttpResponse
+  /** What an error of GraphQL has beside its message. */
+  readonly extensions: { readonly code: string; readonly problem: object }
 
   constructor({ response, decision }: RefusedRequest) {
     const problem = JSON.parse(response.body) as Readonly<Record<string, unknown>>
     super(problem, response.status)
     // The message is what clients of GraphQL see.
     this.message = String(problem['detail'])
+    this.extensions = { code: String(problem['error']).toUpperCase(), problem }
     this.decision = decision
     this.refusal = response
   }

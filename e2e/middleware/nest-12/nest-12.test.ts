@@ -12,6 +12,7 @@ import { WebSocket } from 'ws'
 import { makeFolder, type Program, startProgram, waitFor } from '../../process.test-helper.js'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+const APP = fileURLToPath(new URL('app.fixture.mjs', import.meta.url))
 const INSTALL_MS_MAX = 600_000
 
 let program: Program
@@ -29,9 +30,10 @@ function installSluice(folder: string): void {
 
 beforeAll(async () => {
   const folder = makeFolder()
-  for (const file of ['package.json', 'package-lock.json', 'app.fixture.mjs']) {
+  for (const file of ['package.json', 'package-lock.json']) {
     cpSync(join(import.meta.dirname, file), join(folder, file))
   }
+  cpSync(APP, join(folder, 'app.fixture.mjs'))
   // Dependencies of NestJS 12 ask for Node 22; what is used of them here runs on 20.
   const args = ['ci', '--ignore-scripts', '--prefer-offline', '--engine-strict=false']
   execFileSync('npm', args, { cwd: folder, stdio: 'pipe' })

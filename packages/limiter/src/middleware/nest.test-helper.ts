@@ -15,7 +15,7 @@ import { ExpressAdapter } from '@nestjs/platform-express'
 import { FastifyAdapter } from '@nestjs/platform-fastify'
 import { SluiceGuard } from './nest.js'
 
-export const PLATFORMS = {
+const PLATFORMS = {
   Express: () => new ExpressAdapter(),
   Fastify: () => new FastifyAdapter(),
 } as const

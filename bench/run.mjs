@@ -28,6 +28,14 @@ const benchmarks = {
     about: 'the second part of it: CPU per /v1/check, against a bare node:http handler',
     files: ['./gateway/check.mjs'],
   },
+  middleware: {
+    about: 'Express, Fastify, Koa and Hono: bare, with Sluice, and with their usual limiters',
+    files: ['./middleware/measure.mjs'],
+  },
+  'hanging-redis': {
+    about: 'how long a request waits for a Redis that never answers, with and without Sluice',
+    files: ['./middleware/hanging-redis.mjs'],
+  },
   versions: {
     about: 'this checkout against another (--against PATH): gateway and /v1/check',
     files: ['./gateway/versions.mjs'],

@@ -46,6 +46,12 @@ export function placed(role) {
   return core === undefined ? [] : ['taskset', '-c', String(core)]
 }
 
+/** Moves a running process, all its threads, to the core of a role. */
+export function pin(pid, role) {
+  const core = places[role]
+  if (core !== undefined) spawnSync('taskset', ['-acp', String(core), String(pid)])
+}
+
 /** Starts a server and waits for the line of JSON with its address. */
 export function startServer(role, file, { args = [] } = {}) {
   const path = fileURLToPath(new URL(file, import.meta.url))

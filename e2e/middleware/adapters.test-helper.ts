@@ -2,10 +2,12 @@
  * Every middleware on a real server, behind one interface: the same application, and the same
  * options. A new adapter is one more entry of `ADAPTERS`.
  */
+import 'reflect-metadata'
 import { createServer, type Server } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { createAdaptorServer } from '@hono/node-server'
+import { All, Req, Res } from '@nestjs/common'
 import express from 'express'
 import fastify, { type FastifyInstance } from 'fastify'
 import { Hono } from 'hono'
@@ -13,6 +15,7 @@ import Koa from 'koa'
 import { clientAddress, formatAddress, parseTrustedProxies } from '../../packages/core/src/index.js'
 import type { Decision } from '../../packages/limiter/src/index.js'
 import { sluice as expressSluice } from '../../packages/limiter/src/middleware/express.js'
+import { sluice as fastifySluice } from '../../packages/limiter/src/middleware/fastify.js'
 import { sluice as fetchSluice } from '../../packages/limiter/src/middleware/fetch.js'
 import { sluice as honoSluice } from '../../packages/limiter/src/middleware/hono.js'
 import { sluice as koaSluice } from '../../packages/limiter/src/middleware/koa.js'
@@ -20,6 +23,14 @@ import type {
   CallLimiter,
   MiddlewareLogger,
 } from '../../packages/limiter/src/middleware/middleware-options.js'
+import { type NestRequest, SluiceModule } from '../../packages/limiter/src/middleware/nest.js'
+import {
+  createController,
+  decorateParameter,
+  GLOBAL_GUARD,
+  type Platform,
+  startApp,
+} from '../../packages/limiter/src/middleware/nest.test-helper.js'
 import { sluice as nodeSluice } from '../../packages/limiter/src/middleware/node.js'
 
 /** Express 4 beside 5; the installed types are those of 5. */
@@ -68,10 +79,16 @@ export const ADAPTERS: readonly (readonly [name: string, start: StartAdapter])[]
   ['node:http', startNode],
   ['Express 5', (options, app) => startExpress(express, options, app)],
   ['Express 4', (options, app) => startExpress(express4, options, app)],
+  ['Fastify', startFastify],
+  ['Nest on Express', (options, app) => startNest('Express', options, app)],
+  ['Nest on Fastify', (options, app) => startNest('Fastify', options, app)],
   ['Koa', startKoa],
   ['Hono', startHono],
   ['Fetch', startFetch],
 ]
+
+/** Frameworks whose router answers a path that it cannot decode, before anything else runs. */
+export const DECODING: readonly string[] = ['Fastify', 'Nest on Express', 'Nest on Fastify']
 
 interface HasHeaders {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>

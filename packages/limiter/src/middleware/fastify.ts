@@ -8,10 +8,10 @@ import type {
   HookHandlerDoneFunction,
 } from 'fastify'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
-import type { MiddlewareOptions } from './middleware-options.js'
 import type { MiddlewareHandle } from './middleware-handle.js'
+import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import { settleOnClose } from './node-exchange.js'
-import { type Admission, RequestLimiter } from './request-limiter.js'
+import { type Admission, type RefusedRequest, RequestLimiter } from './request-limiter.js'
 import {
   bindRoutes,
   invalid,
@@ -95,22 +95,26 @@ class FastifyLimiter {
     return plan
   }
 
-  /** Calls `done` with an error or nothing, or answers the request; never throws. */
+  /**
+   * Calls `done` with an error or nothing, or answers the request. Throws only what `done` does:
+   * errors of the handler are not those of the plugin.
+   */
   handle(
     plan: RoutePlan,
     request: FastifyRequest,
     reply: FastifyReply,
     done: HookHandlerDoneFunction,
   ): void {
+    const call = this.describe(plan, request, reply)
     const fail = (error: unknown) => done(error as Error)
+    let admitting: Awaitable<Admission>
     try {
-      const call = this.describe(plan, request, reply)
-      const admitting = this.requests.admit(call)
-      if (!(admitting instanceof Promise)) return this.finish(admitting, call, done)
-      admitting.then((admission) => this.finish(admission, call, done)).catch(fail)
+      admitting = this.requests.admit(call)
     } catch (error) {
-      fail(error)
+      return fail(error)
     }
+    if (!(admitting instanceof Promise)) return this.finish(admitting, call, done)
+    void admitting.then((admission) => this.finish(admission, call, done), fail)
   }
 
   private describe(
@@ -147,23 +151,28 @@ class FastifyLimiter {
       settleOnClose(this.requests, admission, call, reply, reply.raw)
       return done()
     }
-    const { response } = admission
+    // Another part of the program answers already.
+    if (reply.sent) return
+    this.refuse(admission, call).catch((error: unknown) => done(error as Error))
+  }
+
+  private async refuse(
+    { response, decision }: RefusedRequest,
+    { source: request, response: reply, limit }: RoutedCall<FastifyRequest, FastifyReply>,
+  ): Promise<void> {
     setReplyHeaders(reply.code(response.status), response.headers)
-    const onRefused = call.limit?.onRefused ?? this.#options.onRefused
+    const onRefused = limit?.onRefused ?? this.#options.onRefused
     if (onRefused === undefined || decision === undefined) return sendProblem(reply, response)
-    const send = (answer: unknown) => {
-      if (answer !== undefined && answer !== reply && !reply.sent) reply.send(answer)
-    }
-    const answering = onRefused(request, reply, decision)
-    if (!(answering instanceof Promise)) return send(answering)
-    answering.then(send).catch((error: unknown) => done(error as Error))
+    // A reply that is returned is a promise of its end, without a value.
+    const answer = await onRefused(request, reply, decision)
+    if (answer !== undefined && !reply.sent) reply.send(answer)
   }
 }
 
-/** As `routes` of a rule set name one: a route of GET also has its HEAD requests. */
+/** As `routes` of a rule set name one: GET also has HEAD, and many methods have none. */
 function routeName(method: string | string[], url: string): string {
-  const methods = [method].flat().map((name) => (name === 'HEAD' ? 'GET' : name))
-  return `${[...new Set(methods)].join(',')} ${url}`
+  const methods = new Set([method].flat().map((name) => (name === 'HEAD' ? 'GET' : name)))
+  return methods.size === 1 ? `${[...methods][0]} ${url}` : url
 }
 
 function requireRouteConfig(limit: unknown, place: string): void {

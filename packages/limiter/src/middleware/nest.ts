@@ -155,6 +155,8 @@ export class SluiceService {
   ): Promise<boolean> {
     const { response, decision } = refused
     if (res !== undefined) {
+      // Another part of the program answers already.
+      if (isAnswered(res)) return neverActivated()
       setStatus(res, response.status)
       setPlatformHeaders(res, response.headers)
     }

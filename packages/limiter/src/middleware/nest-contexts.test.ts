@@ -84,7 +84,7 @@ describe('the Nest guard on a gateway', () => {
     expect(received).toHaveLength(4)
     expect(received).toContainEqual(['said', 'a'])
     expect(received).toContainEqual(['said', 'b'])
-    expect(received).toContainEqual(['pong', undefined])
+    expect(received).toContainEqual(['pong', null])
     expect(received).toContainEqual([
       'exception',
       expect.objectContaining({ status: 429, error: 'rate_limited' }),

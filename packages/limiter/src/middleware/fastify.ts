@@ -58,7 +58,7 @@ interface RoutePlan {
   /** Undefined if the route is not limited. */
   readonly limit: FastifyRouteLimit | undefined
   /** Undefined for the 404 handler. */
-  readonly pattern: { readonly route: string } | undefined
+  readonly route: string | undefined
 }
 
 type RouteConfig = FastifyRequest['routeOptions']['config']
@@ -89,7 +89,7 @@ class FastifyLimiter {
     const plan: RoutePlan = {
       hook: (limit === false ? undefined : limit.hook) ?? this.#options.hook ?? 'onRequest',
       limit: limit === false ? undefined : limit,
-      pattern: url === undefined ? undefined : { route: routeName(method, url) },
+      route: url === undefined ? undefined : routeName(method, url),
     }
     this.#plans.set(config, plan)
     return plan
@@ -118,7 +118,7 @@ class FastifyLimiter {
   }
 
   private describe(
-    { limit, pattern }: RoutePlan,
+    { limit, route }: RoutePlan,
     request: FastifyRequest,
     reply: FastifyReply,
   ): RoutedCall<FastifyRequest, FastifyReply> {
@@ -133,7 +133,7 @@ class FastifyLimiter {
       target: request.originalUrl,
       client: reply.raw,
       limit,
-      added: this.requests.definesRoutes ? undefined : pattern,
+      route: this.requests.definesRoutes ? undefined : route,
     })
   }
 

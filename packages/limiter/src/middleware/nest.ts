@@ -126,7 +126,7 @@ export class SluiceService {
       context,
       client: res && rawResponse(res),
       limit,
-      added: route === undefined || this.#requests.definesRoutes ? undefined : { route },
+      route: this.#requests.definesRoutes ? undefined : route,
     })
     const admitting = this.#requests.admit(call)
     if (!(admitting instanceof Promise)) return this.finish(admitting, call, res)

@@ -41,6 +41,8 @@ export interface LimitedRequest<Request> extends AddressedRequest<Request> {
   readonly target: string
   /** Notices that the client leaves while its call is held; undefined: calls are not held. */
   readonly client: HeldClient | undefined
+  /** The attribute `route`, where the adapter knows the route of a request. */
+  readonly route?: string | undefined
 }
 
 /** The call may go on. */
@@ -258,6 +260,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
       ip: ip?.read(limited),
     }
     if (found.ok) attributes[CANONICAL_PATH] = path
+    if (limited.route !== undefined) attributes['route'] = limited.route
     return attributes
   }
 

@@ -64,8 +64,8 @@ interface RoutedCallFields<Request, Response, Context> {
   readonly target: string
   readonly client: HeldClient | undefined
   readonly limit: RouteLimit<Request, Response, Context> | undefined
-  /** Attributes that the adapter adds. */
-  readonly added: Attributes | undefined
+  /** The pattern of the route, if the adapter names it. */
+  readonly route: string | undefined
 }
 
 /** One call with its route, described for `RequestLimiter`. */
@@ -81,7 +81,7 @@ export class RoutedCall<Request, Response, Context = unknown>
   readonly target: string
   readonly client: HeldClient | undefined
   readonly limit: RouteLimit<Request, Response, Context> | undefined
-  readonly added: Attributes | undefined
+  readonly route: string | undefined
 
   constructor(fields: RoutedCallFields<Request, Response, Context>) {
     this.source = fields.source
@@ -93,7 +93,7 @@ export class RoutedCall<Request, Response, Context = unknown>
     this.target = fields.target
     this.client = fields.client
     this.limit = fields.limit
-    this.added = fields.added
+    this.route = fields.route
   }
 
   get request(): this {
@@ -125,12 +125,11 @@ export function bindRoutes<Request, Response, Context>(
   const { attributes, cost, skip, count, onDecision, address } = options
   return {
     ...options,
-    attributes: ({ added, limit, source, context }: AnyCall) => {
+    attributes: ({ limit, source, context }: AnyCall) => {
       const own = limit?.attributes
-      if (attributes === undefined && own === undefined) return added
+      if (own === undefined) return attributes?.(source, context)
       return chain(attributes?.(source, context), (general) =>
         chain(typeof own === 'function' ? own(source, context) : own, (special) => ({
-          ...added,
           ...general,
           ...special,
         })),

@@ -36,7 +36,8 @@ function projectOf(name: Tier): TestProjectInlineConfiguration {
       maxWorkers: WORKERS[name],
       // Most unit tests take less time than their imports, which files of one process share.
       isolate: name !== 'unit',
-      env: givenRuns === undefined && RUNS[name] !== '1' ? { SLUICE_RUNS: RUNS[name] } : {},
+      // Not called SLUICE_RUNS: servers that tests start would warn of a variable they do not know.
+      env: { TIER_RUNS: RUNS[name] },
       sequence: { groupOrder: ORDER.indexOf(name) },
       // A test that passes only when repeated is listed at the end: see tools/flaky-reporter.mjs.
       retry: isEndToEnd && process.env['CI'] ? 1 : 0,

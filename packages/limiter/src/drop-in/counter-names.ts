@@ -1,7 +1,6 @@
 /**
- * The counters of one key of a host library: its hits, and its hold. A hold replaces the hits for a
- * time of its own, as a block or an extended window does. Both are in the same partition of the
- * store.
+ * The counters of one key of a host library: its hits, and its hold. Both are in the same
+ * partition of the store.
  */
 import {
   callerHash,
@@ -21,19 +20,8 @@ export interface CounterKeys {
   readonly hold: CounterKey
 }
 
-/**
- * All holds have this one limit, so that every node reads them alike. A hold of any length is a
- * window that began as long ago as it takes to end in time.
- */
-export const HOLD_LIMIT = counterLimit({ windowMs: WINDOW_MS_MAX, name: 'hold' })
-
-/** Returns when a hold must have begun to end after `durationMs`. */
-export function holdStart(nowUs: number, durationMs: number): number {
-  return nowUs - (HOLD_LIMIT.windowMs - clampWindow(durationMs)) * 1000
-}
-
 /** Returns a window that a counter can have: whole milliseconds, from 1 ms to 366 days. */
-function clampWindow(windowMs: number): number {
+export function clampWindow(windowMs: number): number {
   return Math.min(Math.max(1, Math.ceil(windowMs)), WINDOW_MS_MAX)
 }
 

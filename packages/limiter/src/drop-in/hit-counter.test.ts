@@ -137,6 +137,72 @@ describe('when the store answers again', () => {
   )
 })
 
+describe('when a hold ends between the answer and what follows it', () => {
+  const HELD = { ...HIT, holds: true, countsHeld: true }
+
+  /** A counter on which 100 ms pass after the store's next answer, with what `meanwhile` does. */
+  async function openSlow(meanwhile = async () => {}) {
+    const { store, counter } = await open()
+    const take = store.take.bind(store)
+    store.take = async (groups, options) => {
+      store.take = take
+      const answers = await take(groups, options)
+      store.clock.advance(100)
+      await meanwhile()
+      return answers
+    }
+    return { store, counter }
+  }
+
+  test('a hit that is added to the hold does not begin another one', async () => {
+    const { store, counter } = await openSlow()
+    await counter.hold(NAME, 9, 1000, store.clock.now())
+    store.clock.advance(950)
+    expect(await counter.count(NAME, HELD)).toMatchObject({ hits: 10, isHeld: true, resetMs: 50 })
+    await settled()
+    expect(await counter.count(NAME, HELD)).toMatchObject({ hits: 1, isHeld: false })
+  })
+
+  test('a hit that is taken back from the hold does not begin another one', async () => {
+    const { store, counter } = await open()
+    await counter.hold(NAME, 9, 1000, store.clock.now())
+    store.clock.advance(950)
+    const held = await counter.read(NAME, HIT.windowMs, true)
+    store.clock.advance(50)
+    await counter.subtract(NAME, HIT.windowMs, 1, held)
+    expect(await counter.count(NAME, HELD)).toMatchObject({ hits: 1, isHeld: false })
+  })
+
+  test('hits that were counted after it are not lost', async () => {
+    const { store, counter } = await openSlow(async () => {
+      await counter.count(NAME, HELD)
+      await counter.count(NAME, HELD)
+    })
+    await counter.hold(NAME, 9, 1000, store.clock.now())
+    store.clock.advance(950)
+    expect((await counter.count(NAME, HELD)).isHeld).toBe(true)
+    await settled()
+    expect((await counter.count(NAME, HELD)).hits).toBe(3)
+  })
+})
+
+test('a hit during a hold neither shortens it nor a longer one that replaces it', async () => {
+  const { store, counter } = await open()
+  await counter.hold(NAME, 9, 1000, store.clock.now())
+  for (const hits of [10, 11, 12]) {
+    store.clock.set(store.clock.now() + 1)
+    expect((await counter.count(NAME, { ...HIT, holds: true, countsHeld: true })).hits).toBe(hits)
+    await settled()
+  }
+  const add = counter.count(NAME, { ...HIT, holds: true, countsHeld: true })
+  await counter.hold(NAME, 20, 60_000, store.clock.now())
+  await add
+  await settled()
+  const { hits, resetMs } = await counter.read(NAME, HIT.windowMs, true)
+  expect(resetMs).toBe(60_000)
+  expect(hits).toBeGreaterThanOrEqual(20)
+})
+
 test('hits are counted in this process until the secret of the store is known', async () => {
   let know: (secret: Uint8Array) => void = () => {}
   const secret = new Promise<Uint8Array>((resolve) => {

@@ -8,8 +8,9 @@ import { monotonicMs } from '../clock.js'
 import { SecretWait } from '../secret-wait.js'
 import { isMisuse } from '../store-answer.js'
 import { type Answer, DEFAULT_DEADLINE_MS, type Store } from '../store.js'
-import { CounterLimits, CounterNames, HOLD_LIMIT, holdStart } from './counter-names.js'
+import { CounterLimits, CounterNames } from './counter-names.js'
 import type { DropInSettings } from './drop-in-options.js'
+import { addToHold, beginHold, HOLD_LIMIT, hitsOfHold, takeFromHold } from './holds.js'
 import { LocalHits, PendingHit } from './local-hits.js'
 import { acquireStore, releaseStore } from './store-users.js'
 
@@ -128,10 +129,11 @@ export class HitCounter {
       this.#local?.subtract({ key: keys.hits, limit, amount, at: counted.at })
       return
     }
-    const give = counted?.isHeld
-      ? { key: keys.hold, limit: HOLD_LIMIT, amount }
-      : { key: keys.hits, limit, amount, at: counted?.at }
-    await this.change((store) => [store.give(give)])
+    await this.change((store) => [
+      counted?.isHeld === true
+        ? store.charge(takeFromHold(keys.hold, amount, counted))
+        : store.give({ key: keys.hits, limit, amount, at: counted?.at }),
+    ])
   }
 
   /** Begins the window of a key anew, with these hits in it. */
@@ -147,12 +149,10 @@ export class HitCounter {
   /** Replaces the hits of a key, and an earlier hold, for `durationMs` from `at` on. */
   async hold(name: HitName, hits: number, durationMs: number, at: number): Promise<void> {
     const keys = this.#names.keysOf(name)
-    const start = holdStart(at, durationMs)
-    const charge = { key: keys.hold, limit: HOLD_LIMIT, amount: hits, at: start, debt: 0 }
     await this.change((store) => [
       store.reset(keys.hits),
       store.reset(keys.hold),
-      store.charge(charge),
+      store.charge(beginHold(keys.hold, hits, durationMs, at)),
     ])
   }
 
@@ -233,15 +233,15 @@ export class HitCounter {
     isLocal: boolean,
   ): Hits {
     const hits = hitsOf(request, this.takesOf(name, request), outcomes, isLocal)
-    const { amount, countsHeld } = request
+    const { windowMs, amount, countsHeld } = request
     if (!hits.isHeld || amount === 0) return isLocal ? this.scaleToFleet(hits) : hits
     // A hold answers instead of the hits, so what was just counted must not outlive it.
     const keys = this.#names.keysOf(name)
-    const { at } = hits
-    const added = { key: keys.hold, limit: HOLD_LIMIT, amount, at, debt: 0 }
+    const back = { key: keys.hits, limit: this.#limits.get(windowMs), amount, at: hits.at }
+    if (isLocal) this.#local?.subtract(back)
     void this.change((store) => [
-      store.reset(keys.hits),
-      ...(countsHeld === true ? [store.charge(added)] : []),
+      ...(isLocal ? [] : [store.give(back)]),
+      ...(countsHeld === true ? [store.give(addToHold(keys.hold, amount, hits.hits))] : []),
     ]).catch(() => {})
     return hits
   }
@@ -321,7 +321,7 @@ function hitsOf(
 ): Hits {
   if (take === undefined || outcome === undefined) throw silence()
   const { at } = outcome
-  const held = hold === undefined ? 0 : HOLD_LIMIT.max - hold.remaining
+  const held = hold === undefined ? 0 : hitsOfHold(hold)
   if (hold !== undefined && held > 0) {
     const hits = held + (countsHeld === true ? amount : 0)
     return { hits, resetMs: hold.resetAfterMs, at, isCounted: false, isHeld: true, isLocal }

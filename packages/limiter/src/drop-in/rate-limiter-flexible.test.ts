@@ -247,6 +247,20 @@ test('execEvenly delays calls, and reports what is left of the wait', async () =
   expect(second.msBeforeNext).toBeLessThan(first.msBeforeNext)
 })
 
+test('a call just before a block ends does not prolong it', async () => {
+  let [now, step] = [1.8e15, 0]
+  // Time passes between the steps of one call.
+  const clock = { now: () => (now += step) }
+  const limiter = new RateLimiterSluice({ points: 5, duration: 1, clock })
+  await limiter.block('a', 1)
+  now += 1e6 - 40
+  step = 30
+  await rejection(limiter.consume('a'))
+  step = 0
+  now += 1e6
+  expect((await limiter.consume('a')).toJSON()).toMatchObject({ consumedPoints: 1 })
+})
+
 test('RateLimiterSluice names a bad option, and what it accepts', () => {
   const make = (options: object) => () => new RateLimiterSluice(options as never)
   expect(make({ duration: 1 })).toThrow('points: found undefined; accepted: a finite number')

@@ -11,7 +11,7 @@ import { memoryStore } from '../memory/memory-store.js'
 import type { Store } from '../store.js'
 
 /** What a drop-in store logs to; `console` is one. */
-interface DropInLogger {
+export interface DropInLogger {
   warn(message: string): void
 }
 
@@ -69,7 +69,7 @@ export function readDropInOptions(
     prefix: readPrefix(options.prefix ?? defaultPrefix),
     rejects: onSilence === 'reject',
     localCounters: readLocalCounters(options.localCounters),
-    logger: logger && readDependency('logger', logger, ['warn']),
+    logger: readLogger(logger),
     clock,
   }
 }
@@ -84,7 +84,11 @@ export function invalidOption(option: string, found: string, accepted: string): 
   return new SluiceError('OPTION_INVALID', `${option}: found ${found}; accepted: ${accepted}`)
 }
 
-function readPrefix(prefix: string): string {
+export function readLogger(logger: DropInLogger | undefined): DropInLogger | undefined {
+  return logger && readDependency('logger', logger, ['warn'])
+}
+
+export function readPrefix(prefix: string): string {
   if (typeof prefix === 'string' && prefix.length <= PREFIX_LENGTH_MAX) return prefix
   const found = typeof prefix === 'string' ? `${prefix.length} characters` : typeof prefix
   throw invalidOption('prefix', found, `a text of at most ${PREFIX_LENGTH_MAX} characters`)

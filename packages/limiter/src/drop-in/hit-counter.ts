@@ -8,6 +8,7 @@ import { monotonicMs } from '../clock.js'
 import { SecretWait } from '../secret-wait.js'
 import { isMisuse } from '../store-answer.js'
 import { type Answer, DEFAULT_DEADLINE_MS, type Store } from '../store.js'
+import { isConfirmedWithin } from './confirmation.js'
 import { CounterLimits, CounterNames } from './counter-names.js'
 import type { DropInSettings } from './drop-in-options.js'
 import { addToHold, beginHold, HOLD_LIMIT, hitsOfHold, takeFromHold } from './holds.js'
@@ -264,23 +265,10 @@ export class HitCounter {
     }
     await Promise.all(verbs(this.#local.store))
     // Before the secret is known, the store has these counters under other names.
-    if (this.#secretWait?.isKnown === false) this.onSilence()
-    else await this.confirm(Promise.all(verbs(this.#store)))
-  }
-
-  private async confirm(changed: Promise<unknown>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(silence()), this.#deadlineMs)
-    })
-    try {
-      await Promise.race([changed, late])
-    } catch (error) {
-      if (isMisuse(error)) throw error
-      this.onSilence()
-    } finally {
-      clearTimeout(timer)
-    }
+    const isConfirmed =
+      this.#secretWait?.isKnown !== false &&
+      (await isConfirmedWithin(this.#deadlineMs, Promise.all(verbs(this.#store))))
+    if (!isConfirmed) this.onSilence()
   }
 
   private onSilence(): void {

@@ -15,3 +15,17 @@ export async function releaseStore(store: Store): Promise<void> {
   users.set(store, left)
   if (left === 0) await store.close()
 }
+
+/** The same store, whose `close` closes it only with its last user. */
+export function releasable(store: Store): Store {
+  return {
+    take: (groups, options) => store.take(groups, options),
+    peek: (groups, options) => store.peek(groups, options),
+    give: (give) => store.give(give),
+    charge: (charge) => store.charge(charge),
+    reset: (key) => store.reset(key),
+    close: () => releaseStore(store),
+    sync: store.sync,
+    remote: store.remote,
+  }
+}

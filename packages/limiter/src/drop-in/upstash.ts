@@ -5,9 +5,19 @@
 import { type Decision, show, SluiceError } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
 import { createLimiter } from '../limiter.js'
+import { readStore } from '../limiter-options.js'
 import type { Limiter } from '../limiter-types.js'
-import type { Store } from '../store.js'
-import { invalidOption, requireNames } from './drop-in-options.js'
+import { memoryStore } from '../memory/memory-store.js'
+import { DEFAULT_DEADLINE_MS, type Store } from '../store.js'
+import { isConfirmedWithin } from './confirmation.js'
+import {
+  type DropInLogger,
+  invalidOption,
+  readLogger,
+  readPrefix,
+  requireNames,
+} from './drop-in-options.js'
+import { acquireStore, releasable } from './store-users.js'
 
 /** Such as `10 s`, `10s`, `1 m`, `500 ms`; the units are ms, s, m, h, d and w. */
 export type Duration = `${number} ${Unit}` | `${number}${Unit}`
@@ -26,7 +36,7 @@ export interface RatelimitAlgorithm {
 /** Options of `Ratelimit`. */
 export interface RatelimitConfig {
   readonly limiter: RatelimitAlgorithm
-  /** Where counters live. @default a memory store */
+  /** Where counters live; closed with the last limiter that uses it. @default a memory store */
   readonly store?: Store | undefined
   /** Separates these counters from others in the same store. @default '@upstash/ratelimit' */
   readonly prefix?: string | undefined
@@ -37,6 +47,8 @@ export interface RatelimitConfig {
    * the original does, `closed` refuses. @default 'local'
    */
   readonly posture?: 'local' | 'open' | 'closed' | undefined
+  /** Receives one line when the store falls silent, and one when it answers. @default none */
+  readonly logger?: DropInLogger | undefined
   /** For tests: the wall clock, and that of the default store. @default the system's */
   readonly clock?: Clock | undefined
 }
@@ -59,7 +71,7 @@ export interface LimitRequest {
 }
 
 const RULE = 'upstash-ratelimit'
-const NAMES = ['limiter', 'store', 'prefix', 'timeout', 'posture', 'clock']
+const NAMES = ['limiter', 'store', 'prefix', 'timeout', 'posture', 'logger', 'clock']
 const UNITS_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const
 const DURATION = /^(\d+(?:\.\d+)?) ?(ms|s|m|h|d|w)$/
 
@@ -77,16 +89,23 @@ export class Ratelimit {
   readonly #limiter: Limiter
   readonly #prefix: string
   readonly #clock: Clock
+  readonly #logger: DropInLogger | undefined
+  readonly #deadlineMs: number
+  #isSilent = false
 
   constructor(config: RatelimitConfig) {
-    const { limiter, store, prefix = '@upstash/ratelimit', clock = systemClock } = config ?? {}
+    const { limiter, prefix = '@upstash/ratelimit', clock = systemClock } = config ?? {}
     requireNames(config ?? {}, NAMES)
     if (typeof limiter !== 'object' || limiter === null) {
       throw invalidOption('limiter', show(limiter), 'such as Ratelimit.slidingWindow(10, "10 s")')
     }
-    this.#prefix = prefix
+    this.#prefix = readPrefix(prefix)
     this.#clock = clock
-    this.#limiter = createLimiter({ rules: [ruleOf(config)], store, clock })
+    this.#logger = readLogger(config.logger)
+    const store = readStore(config.store === undefined ? memoryStore({ clock }) : config.store)
+    this.#deadlineMs = config.timeout ?? store.remote?.deadlineMs ?? DEFAULT_DEADLINE_MS
+    this.#limiter = createLimiter({ rules: [ruleOf(config)], store: releasable(store), clock })
+    acquireStore(store)
   }
 
   /** `tokens` per window; windows begin at multiples of their length since 1970. */
@@ -129,10 +148,7 @@ export class Ratelimit {
     identifier: string,
     { rate = 1 }: LimitRequest = {},
   ): Promise<RatelimitResponse> => {
-    if (rate < 0) {
-      await this.#limiter.refund({ ...this.callOf(identifier), cost: -rate })
-      return this.respond(await this.#limiter.peek({ ...this.callOf(identifier), cost: 0 }))
-    }
+    if (rate < 0) return this.giveBack(identifier, -rate)
     return this.respond(await this.#limiter.check({ ...this.callOf(identifier), cost: rate }))
   }
 
@@ -157,13 +173,13 @@ export class Ratelimit {
     identifier: string,
   ): Promise<{ remaining: number; reset: number; limit: number }> => {
     const { remaining, reset, limit } = this.respond(
-      await this.#limiter.peek({ ...this.callOf(identifier), cost: 0 }),
+      await this.#limiter.peek(this.readOf(identifier)),
     )
     return { remaining, reset, limit }
   }
 
   resetUsedTokens = async (identifier: string): Promise<void> => {
-    await this.#limiter.reset(this.callOf(identifier))
+    await this.confirm(this.#limiter.reset(this.callOf(identifier)))
   }
 
   /** Resolves when the store has started; requests are decided by `posture` before. */
@@ -171,9 +187,31 @@ export class Ratelimit {
     return this.#limiter.ready()
   }
 
-  /** Closes the store. */
+  /** Closes the store, unless another limiter uses it. */
   close(): Promise<void> {
     return this.#limiter.close()
+  }
+
+  private async giveBack(identifier: string, amount: number): Promise<RatelimitResponse> {
+    const refund = this.#limiter.refund({ ...this.callOf(identifier), cost: amount })
+    // Both wait for a silent store at the same time, so that the answer is within the deadline.
+    const [isConfirmed, before] = await Promise.all([
+      this.confirm(refund),
+      this.#limiter.peek(this.readOf(identifier)),
+    ])
+    return this.respond(isConfirmed ? await this.#limiter.peek(this.readOf(identifier)) : before)
+  }
+
+  /** Waits for a change until the deadline; one that the store does not confirm is not repeated. */
+  private async confirm(changed: Promise<void>): Promise<boolean> {
+    const isConfirmed = await isConfirmedWithin(this.#deadlineMs, changed)
+    if (isConfirmed) this.onAnswer()
+    else this.onSilence()
+    return isConfirmed
+  }
+
+  private readOf(identifier: string) {
+    return { ...this.callOf(identifier), cost: 0 }
   }
 
   private callOf(identifier: string) {
@@ -183,11 +221,14 @@ export class Ratelimit {
         `identifier: found ${show(identifier)}; accepted: a text that is not empty`,
       )
     }
-    return { attributes: { identifier: `${this.#prefix}:${identifier}` } }
+    // An attribute is never empty, but a prefix may be.
+    return { attributes: { prefix: `${this.#prefix}:`, identifier } }
   }
 
   private respond(decision: Decision): RatelimitResponse {
     const { allowed, limit, remaining, resetAfterMs, retryAfterMs, source } = decision
+    if (source === 'posture') this.onSilence()
+    else if (source === 'store') this.onAnswer()
     const waitMs = allowed ? resetAfterMs : (retryAfterMs ?? resetAfterMs)
     const reason =
       source === 'posture' ? 'timeout' : source === 'deny-cache' ? 'cacheBlock' : undefined
@@ -201,6 +242,19 @@ export class Ratelimit {
     }
   }
 
+  private onSilence(): void {
+    if (this.#isSilent) return
+    this.#isSilent = true
+    const consequence = 'posture decides, and what is given back or reset is lost'
+    this.#logger?.warn(`sluice: ${RULE}: the store does not answer; ${consequence}`)
+  }
+
+  private onAnswer(): void {
+    if (!this.#isSilent) return
+    this.#isSilent = false
+    this.#logger?.warn(`sluice: ${RULE}: the store answers again`)
+  }
+
   private nowMs(): number {
     return Math.floor(this.#clock.now() / 1000)
   }
@@ -208,10 +262,11 @@ export class Ratelimit {
 
 function ruleOf({ limiter, timeout, posture = 'local' }: RatelimitConfig): object {
   const { algorithm, max, windowMs, burst, coordination } = limiter
-  const limit = { algorithm, max, window: `${windowMs}ms`, name: 'tokens' }
+  // The name of a limit without one is its algorithm and window: others have other counters.
+  const limit = { algorithm, max, window: `${windowMs}ms` }
   return {
     id: RULE,
-    by: ['identifier'],
+    by: ['prefix', 'identifier'],
     limits: [burst === undefined ? limit : { ...limit, burst }],
     coordination,
     posture,

@@ -123,6 +123,29 @@ describeStores('sluiceStore inside @fastify/rate-limit', (start, isShared) => {
     expect(codes).toEqual([200, 429, 403, 403])
   })
 
+  test('two registrations of the plugin with one store class count apart', async () => {
+    const stores = start()
+    const store = sluiceStore({ store: await stores.open(), clock: stores.clock })
+    const app = Fastify()
+    apps.push(app)
+    for (const [name, max] of [
+      ['one', 5],
+      ['two', 2],
+    ] as const) {
+      await app.register(async (scope) => {
+        await scope.register(fastifyRateLimit, { max, timeWindow: 10_000, store })
+        scope.get(`/${name}`, async () => name)
+        const check = scope.createRateLimit({ max, timeWindow: 10_000 })
+        scope.get(`/${name}/check`, async (request) => check(request))
+      })
+    }
+    for (let i = 0; i < 3; i++) await get(app, '/one')
+    expect(await get(app, '/two')).toMatchObject({ statusCode: 200, remaining: 1 })
+    const check = async (name: string) => (await app.inject(`/${name}/check`)).json()
+    expect(await check('one')).toMatchObject({ remaining: 4 })
+    expect(await check('two')).toMatchObject({ remaining: 1 })
+  })
+
   test('two nodes with one Redis count together, and apart in memory', async () => {
     const stores = start()
     const [one, two] = [await open(stores, { max: 1 }), await open(stores, { max: 1 })]

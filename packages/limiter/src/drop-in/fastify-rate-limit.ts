@@ -37,7 +37,10 @@ export interface FastifyStore {
   child(params: object): FastifyStore
 }
 
-/** The class that the plugin's option `store` takes. All its instances share one counter. */
+/**
+ * The class that the plugin's option `store` takes. Each registration of the plugin makes an
+ * instance, which counts apart.
+ */
 export interface FastifyStoreClass {
   new (params: FastifyStoreParams): FastifyStore
   /** Resolves when the store has started; requests are counted in this process before. */
@@ -58,9 +61,11 @@ const HOST = 'fastify-rate-limit'
  */
 export function sluiceStore(options: FastifyStoreOptions = {}): FastifyStoreClass {
   const counter = new HitCounter(HOST, readDropInOptions(options, HOST))
+  const order = { plugins: 0, limiters: 0 }
   return class SluiceFastifyStore extends RouteStore {
     constructor(params: FastifyStoreParams) {
-      super(counter, params, ROOT, { count: 0 })
+      order.plugins += 1
+      super(counter, params, pluginScope(order.plugins), order)
     }
 
     static ready(): Promise<void> {
@@ -73,26 +78,31 @@ export function sluiceStore(options: FastifyStoreOptions = {}): FastifyStoreClas
   }
 }
 
-const ROOT: HitName = ['plugin']
+/** How many instances and limiters without a route a store class has made. */
+interface Order {
+  plugins: number
+  limiters: number
+}
+
+/**
+ * Names a registration of the plugin by its order, which is the same on all nodes of one program.
+ */
+function pluginScope(order: number): HitName {
+  return order === 1 ? ['plugin'] : ['plugin', String(order)]
+}
 
 /** The counters of the plugin, or of one route. */
 class RouteStore implements FastifyStore {
   readonly #counter: HitCounter
   readonly #params: FastifyStoreParams
   readonly #scope: HitName
-  /** How many children have no route, over all instances of a plugin. */
-  readonly #unnamed: { count: number }
+  readonly #order: Order
 
-  constructor(
-    counter: HitCounter,
-    params: FastifyStoreParams,
-    scope: HitName,
-    unnamed: { count: number },
-  ) {
+  constructor(counter: HitCounter, params: FastifyStoreParams, scope: HitName, order: Order) {
     this.#counter = counter
     this.#params = params
     this.#scope = scope
-    this.#unnamed = unnamed
+    this.#order = order
   }
 
   incr(key: string, callback: Callback, timeWindow: number, max: number): void {
@@ -109,15 +119,15 @@ class RouteStore implements FastifyStore {
    * without a route is named by its order, which is the same on all nodes of one program.
    */
   child(params: FastifyStoreParams): FastifyStore {
-    return new RouteStore(this.#counter, params, this.scopeOf(params), this.#unnamed)
+    return new RouteStore(this.#counter, params, this.scopeOf(params), this.#order)
   }
 
   private scopeOf({ groupId, routeInfo = {} }: FastifyStoreParams): HitName {
     if (groupId !== undefined) return ['group', groupId]
     const { method, url } = routeInfo
     if (url !== undefined) return ['route', String(method), url]
-    this.#unnamed.count += 1
-    return ['limiter', String(this.#unnamed.count)]
+    this.#order.limiters += 1
+    return ['limiter', String(this.#order.limiters)]
   }
 
   private async count(key: string, timeWindow: number, max: number): Promise<FastifyHits> {

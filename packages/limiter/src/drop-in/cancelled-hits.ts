@@ -11,16 +11,24 @@ interface Cancelled {
 }
 
 /** The most counters with cancelled hits; more are charged all the same, which is too strict. */
-const COUNTERS_MAX = 10_000
+export const CANCELLED_COUNTERS_MAX = 10_000
+
+/** How long no ended windows are looked for after that was done, as it visits all counters. */
+const SWEEP_PAUSE_US = 100_000
 
 export class CancelledHits {
   readonly #cancelled = new Map<string, Cancelled>()
+  /** When the next windows have ended; until then it is no use to look for them. */
+  #nextSweep = Number.POSITIVE_INFINITY
 
-  add(key: CounterKey, amount: number, until: number): void {
+  /** Times are the store's; the window of the hits has ended at `until`. */
+  add(key: CounterKey, amount: number, now: number, until: number): void {
     const name = nameOf(key)
     const before = this.#cancelled.get(name)
-    if (before === undefined && this.#cancelled.size >= COUNTERS_MAX) return
-    this.#cancelled.set(name, { amount: (before?.amount ?? 0) + amount, until })
+    if (before === undefined && !this.hasRoom(now)) return
+    const open = before === undefined || before.until <= now ? 0 : before.amount
+    this.#cancelled.set(name, { amount: open + amount, until })
+    this.#nextSweep = Math.min(this.#nextSweep, until)
   }
 
   /** Returns what is left of a charge after the cancelled hits of its counter. */
@@ -32,6 +40,19 @@ export class CancelledHits {
     if (left <= 0 || cancelled.until <= now) this.#cancelled.delete(name)
     else this.#cancelled.set(name, { ...cancelled, amount: left })
     return cancelled.until <= now ? amount : Math.max(0, amount - cancelled.amount)
+  }
+
+  /** Forgets windows that have ended, if there is no room without it. */
+  private hasRoom(now: number): boolean {
+    if (this.#cancelled.size < CANCELLED_COUNTERS_MAX) return true
+    if (now < this.#nextSweep) return false
+    let nextEnd = Number.POSITIVE_INFINITY
+    for (const [name, { until }] of this.#cancelled) {
+      if (until <= now) this.#cancelled.delete(name)
+      else nextEnd = Math.min(nextEnd, until)
+    }
+    this.#nextSweep = Math.max(nextEnd, now + SWEEP_PAUSE_US)
+    return this.#cancelled.size < CANCELLED_COUNTERS_MAX
   }
 }
 

@@ -69,7 +69,8 @@ export class LocalHits {
     const { key, limit, amount } = give
     this.store.sync.give(give)
     const left = amount - this.#deferred.cancel(key, amount)
-    if (left > 0) this.#cancelled.add(key, left, this.#time() + limit.windowUs)
+    const now = this.#time()
+    if (left > 0) this.#cancelled.add(key, left, now, now + limit.windowUs)
   }
 
   forget(key: CounterKey): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { CANCELLED_COUNTERS_MAX, CancelledHits } from './cancelled-hits.js'
 
-const KEY = { hi: 1, lo: 1 }
+const KEY = keyOf(-1)
 const MINUTE = 60e6
 
 describe('CancelledHits', () => {
@@ -22,21 +22,25 @@ describe('CancelledHits', () => {
 
   test('makes room for new hits by those whose windows have ended', () => {
     const cancelled = new CancelledHits()
-    for (let hi = 0; hi < CANCELLED_COUNTERS_MAX; hi++) {
-      cancelled.add({ hi, lo: 0 }, 1, 0, hi === 7 ? 3 * MINUTE : MINUTE)
+    for (let i = 0; i < CANCELLED_COUNTERS_MAX; i++) {
+      cancelled.add(keyOf(i), 1, 0, i === 7 ? 3 * MINUTE : MINUTE)
     }
     cancelled.add(KEY, 1, MINUTE, 2 * MINUTE)
     expect(cancelled.settle(KEY, 1, MINUTE)).toBe(0)
-    expect(cancelled.settle({ hi: 7, lo: 0 }, 1, MINUTE)).toBe(0)
+    expect(cancelled.settle(keyOf(7), 1, MINUTE)).toBe(0)
   })
 
   test('takes no more counters while all windows are open', () => {
     const cancelled = new CancelledHits()
-    for (let hi = 0; hi < CANCELLED_COUNTERS_MAX; hi++) {
-      cancelled.add({ hi, lo: 0 }, 1, 0, MINUTE)
+    for (let i = 0; i < CANCELLED_COUNTERS_MAX; i++) {
+      cancelled.add(keyOf(i), 1, 0, MINUTE)
     }
     cancelled.add(KEY, 1, 1, MINUTE)
     expect(cancelled.settle(KEY, 1, 1)).toBe(1)
-    expect(cancelled.settle({ hi: 0, lo: 0 }, 1, 1)).toBe(0)
+    expect(cancelled.settle(keyOf(0), 1, 1)).toBe(0)
   })
 })
+
+function keyOf(hi: number) {
+  return { hi, lo: 0, partition: 0 }
+}

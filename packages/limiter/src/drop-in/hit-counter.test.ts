@@ -77,7 +77,10 @@ describe('while the store does not answer', () => {
     const { at } = await counter.count(NAME, HIT)
     await counter.hold(NAME, 9, 30_000, at)
     const held = { ...HIT, holds: true }
-    expect(await counter.count(NAME, held)).toMatchObject({ hits: 9, isHeld: true })
+    const blocked = await counter.count(NAME, held)
+    expect(blocked).toMatchObject({ hits: 9, isHeld: true })
+    await counter.subtract(NAME, HIT.windowMs, 2, blocked)
+    expect(await counter.count(NAME, held)).toMatchObject({ hits: 7, isHeld: true })
     await counter.reset(NAME)
     const counted = await counter.count(NAME, held)
     expect(counted).toMatchObject({ hits: 1, isHeld: false })

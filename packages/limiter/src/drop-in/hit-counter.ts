@@ -126,15 +126,14 @@ export class HitCounter {
     if (!(await this.isNamed()) && counted?.isLocal !== true) return
     const keys = this.#names.keysOf(name)
     const limit = this.#limits.get(windowMs)
-    if (counted?.isLocal === true) {
-      this.#local?.subtract({ key: keys.hits, limit, amount, at: counted.at })
+    if (counted?.isHeld === true) {
+      const charge = takeFromHold(keys.hold, amount, counted)
+      await this.change((store) => [store.charge(charge)])
       return
     }
-    await this.change((store) => [
-      counted?.isHeld === true
-        ? store.charge(takeFromHold(keys.hold, amount, counted))
-        : store.give({ key: keys.hits, limit, amount, at: counted?.at }),
-    ])
+    const give = { key: keys.hits, limit, amount, at: counted?.at }
+    if (counted?.isLocal === true) this.#local?.subtract(give)
+    else await this.change((store) => [store.give(give)])
   }
 
   /** Begins the window of a key anew, with these hits in it. */

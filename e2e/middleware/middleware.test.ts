@@ -3,10 +3,12 @@
  * from the gateway.
  */
 import { writeFileSync } from 'node:fs'
+import { createServer, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { createLimiter, type Decision } from '../../packages/limiter/src/index.js'
+import { sluice as nodeSluice } from '../../packages/limiter/src/middleware/node.js'
 import { call, type CallOptions, newCaller } from '../http-call.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
 import { type RunningServer, start } from '../serve.test-helper.js'
@@ -309,6 +311,19 @@ describe.each(ADAPTERS)('the middleware for %s', (name, startAdapter) => {
     expect(errors).toEqual(['sluice: request not decided: Error: no limiter today'])
   })
 
+  // The address of a Fetch request is up to its runtime.
+  test.skipIf(name === 'Fetch')('serves no more calls to clients that reset them', async () => {
+    let served = 0
+    const port = await serve({ rules: BY_ADDRESS }, async () => {
+      served++
+      return { status: 200, body: 'hello' }
+    })
+    const from = newCaller()
+    for (let i = 0; i < 20; i++) await sendAndReset(port, from)
+    expect(await statuses(port, get('/'))).toEqual([200])
+    expect(served).toBeLessThanOrEqual(3)
+  })
+
   test('answers 500 if a function of the user throws, and goes on', async () => {
     const port = await serve({
       rules: BY_ADDRESS,
@@ -321,6 +336,37 @@ describe.each(ADAPTERS)('the middleware for %s', (name, startAdapter) => {
     expect(await statuses(port, failing, get('/'), failing)).toEqual([500, 200, 500])
   })
 })
+
+test.each([
+  ['ip', 400],
+  ['user', 200],
+])('a Unix domain socket with a rule by %s gets %i', async (by, expected) => {
+  const limited = nodeSluice({
+    rules: [{ id: 'rule', by: [by], limits: ['2/day'] }],
+    attributes: () => ({ user: 'ann' }),
+    logger: { warn: () => {}, error: () => {} },
+  })
+  const server = createServer(limited((_, response) => response.end('hello')))
+  const socketPath = join(makeFolder(), 'socket')
+  await new Promise<void>((resolve) => server.listen(socketPath, resolve))
+  const status = await new Promise((resolve) => {
+    request({ socketPath }, (response) => resolve(response.resume().statusCode)).end()
+  })
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  await limited.close()
+  expect(status).toBe(expected)
+})
+
+/** Sends a request, and resets the connection before it can be answered. */
+function sendAndReset(port: number, from: string): Promise<void> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, localAddress: from })
+    socket.on('error', () => {})
+    socket.on('close', () => resolve())
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n', () => socket.resetAndDestroy())
+  })
+}
 
 /** A limiter whose refunds can be waited for. */
 function countedLimiter(rules: object = BY_ADDRESS) {

@@ -13,6 +13,7 @@ function requestOf({ peer = '10.0.0.9', headers = {}, context }: Given): Address
     raw: { id: 7 },
     context,
     peer: () => peer,
+    endIfGone: () => false,
     header: (name) => headers[name],
   }
 }

@@ -18,6 +18,8 @@ export interface AddressedRequest<Request> {
   readonly context: unknown
   /** The address of the socket; undefined where there is none. */
   peer(): string | undefined
+  /** Whether the client has left; what remains of its connection is destroyed then. */
+  endIfGone(): boolean
   /** The value of a header, its lines joined by commas. The name is in lower case. */
   header(name: string): string | undefined
 }
@@ -45,11 +47,13 @@ export class ClientIp<Request> {
   readonly #trusted: readonly Cidr[]
   /** Whether a forwarding header is not read, which is a mistake behind a proxy. */
   readonly ignoresForwarded: boolean
+  readonly isSocket: boolean
 
   private constructor(source: Source<Request>, trusted: readonly Cidr[]) {
     this.#source = source
     this.#trusted = trusted
-    this.ignoresForwarded = source === 'socket' && trusted.length === 0
+    this.isSocket = source === 'socket'
+    this.ignoresForwarded = this.isSocket && trusted.length === 0
   }
 
   /** Undefined if there is no source: nothing is guessed. Throws if an option is invalid. */

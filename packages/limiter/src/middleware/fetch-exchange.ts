@@ -30,6 +30,10 @@ export class FetchLimitedRequest<Wrapped extends object> implements LimitedReque
     return undefined
   }
 
+  endIfGone(): boolean {
+    return false
+  }
+
   header(name: string): string | undefined {
     return this.raw.headers.get(name) ?? undefined
   }

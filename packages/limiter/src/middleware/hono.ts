@@ -10,6 +10,7 @@ import {
 } from './fetch-exchange.js'
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
+import { endIfGone, type PeerSocket } from './node-exchange.js'
 import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
 
 declare module 'hono' {
@@ -26,7 +27,7 @@ export type HonoMiddleware = MiddlewareHandler & MiddlewareHandle
 
 /** What `@hono/node-server` passes in `c.env`. */
 interface NodeBindings {
-  readonly incoming?: { readonly socket?: { readonly remoteAddress?: string | undefined } }
+  readonly incoming?: { readonly socket?: PeerSocket }
   readonly outgoing?: HeldClient | undefined
 }
 
@@ -70,11 +71,19 @@ class HonoLimitedRequest extends FetchLimitedRequest<Context> {
   }
 
   override peer(): string | undefined {
-    return (this.context as NodeBindings | undefined)?.incoming?.socket?.remoteAddress
+    return this.socket?.remoteAddress
+  }
+
+  override endIfGone(): boolean {
+    return endIfGone(this.socket)
   }
 
   override header(name: string): string | undefined {
     return this.request.req.header(name)
+  }
+
+  private get socket(): PeerSocket | undefined {
+    return (this.context as NodeBindings | undefined)?.incoming?.socket
   }
 }
 

@@ -10,7 +10,9 @@ interface TestRequest {
   readonly method?: string
   readonly target?: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly peer?: string
+  /** Undefined for one; null for none. */
+  readonly peer?: string | null
+  readonly isGone?: boolean
 }
 
 const NOW_MS = 1_800_000_000_000
@@ -26,7 +28,8 @@ function limitedOf(request: TestRequest): LimitedRequest<TestRequest> {
     method,
     target,
     client: NOTHING,
-    peer: () => peer,
+    peer: () => peer ?? undefined,
+    endIfGone: () => request.isGone ?? false,
     header: (name) => headers[name],
   }
 }
@@ -137,6 +140,42 @@ describe('a decision', () => {
     })
     expect(await admit()).toMatchObject({ kind: 'admitted' })
     expect(logged).toEqual(['sluice: onDecision: Error: no metrics'])
+  })
+})
+
+describe('a request without an address', () => {
+  test.each([
+    ['rules', { rules: PER_IP }],
+    ['a limiter', { limiter: createLimiter({ rules: PER_IP }) }],
+    ['attributes without it', { rules: PER_IP, attributes: () => ({ ip: undefined }) }],
+  ])('whose client has left is abandoned, with %s', async (_, options) => {
+    const { admit } = setUp(options)
+    expect(await admit({ peer: null, isGone: true })).toEqual({ kind: 'abandoned' })
+  })
+
+  test('is refused and logged if a rule counts by ip', async () => {
+    const { admit, logged } = setUp({ rules: PER_IP })
+    const refused = await admit({ peer: null })
+    expect(refused).toMatchObject({ kind: 'refused', response: { status: 400 } })
+    expect(refused).toMatchObject({ response: { body: expect.stringContaining('"no_address"') } })
+    expect(logged).toEqual([
+      'sluice: request refused: its socket has no address, and a rule counts by ip; set address',
+    ])
+  })
+
+  test('is decided if no rule counts by ip, or attributes have another one', async () => {
+    const byUser = [{ id: 'per-user', by: ['user'], limits: ['2/hour'] }]
+    const attributes = () => ({ user: 'ann', ip: undefined })
+    expect(await setUp({ rules: byUser, attributes }).admit({ peer: null })).toMatchObject({
+      decision: { remaining: 1 },
+    })
+    const forwarded = setUp({ rules: PER_IP, attributes: () => ({ ip: '192.0.2.7' }) })
+    expect(await forwarded.admit({ peer: null })).toMatchObject({ decision: { remaining: 1 } })
+  })
+
+  test('that attributes took away from a known peer is not counted by ip', async () => {
+    const { admit } = setUp({ rules: PER_IP, attributes: () => ({ ip: undefined }) })
+    expect(await admit()).toMatchObject({ decision: { reason: 'unmatched' } })
   })
 })
 

@@ -226,11 +226,25 @@ export class RequestLimiter<Request, Response, Answer = void> {
   private admitCounted(limited: LimitedRequest<Request>): Awaitable<Admission> {
     const { cost } = this.#options
     return chain(this.attributesOf(limited), (attributes) => {
+      const ended = attributes['ip'] === undefined ? this.endWithoutAddress(limited) : undefined
+      if (ended !== undefined) return ended
       if (cost === undefined) return this.admitAttributes(limited, { attributes })
       return chain(cost(limited.request), (units) =>
         this.admitAttributes(limited, { attributes, cost: units }),
       )
     })
+  }
+
+  /**
+   * Ends a request without an address, which no rule by `ip` would count: that of a client that
+   * reset its connection, and that of a socket that has no addresses if a rule counts by them.
+   */
+  private endWithoutAddress(limited: LimitedRequest<Request>): Admission | undefined {
+    if (limited.endIfGone()) return ABANDONED
+    if (!this.#clientIp?.isSocket || limited.peer() !== undefined) return undefined
+    if (!this.#owned.countsByIp()) return undefined
+    this.#errorLog.log('request refused', NO_ADDRESS_REASON)
+    return { kind: 'refused', response: NO_ADDRESS, decision: undefined }
   }
 
   private admitAttributes(limited: LimitedRequest<Request>, call: Call): Awaitable<Admission> {
@@ -401,6 +415,9 @@ function problem(status: number, detail: string, error: string): HttpResponse {
 export function failureResponse(status = 500, error = 'internal'): HttpResponse {
   return problem(status, 'Internal error in the rate limiter. See the server log.', error)
 }
+
+const NO_ADDRESS_REASON = 'its socket has no address, and a rule counts by ip; set address'
+const NO_ADDRESS = problem(400, 'The address of the caller is not known.', 'no_address')
 
 /** The answer to a call that is invalid by itself; for a path in the gateway's words. */
 function badCall(error: SluiceError, target: string | undefined): HttpResponse {

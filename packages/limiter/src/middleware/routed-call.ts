@@ -5,6 +5,7 @@
 import { type Attributes, type Decision, isCount, show, SluiceError } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
+import { endIfGone, type PeerSocket } from './node-exchange.js'
 import { requireMiddlewareOptions } from './read-options.js'
 import { chain, type LimitedRequest } from './request-limiter.js'
 
@@ -49,7 +50,7 @@ export interface RoutedOptions<Request, Response, Context = unknown>
 /** The part of a request of Node that is read; that of a WebSocket is its upgrade. */
 export interface RawRequest {
   readonly headers?: Readonly<Record<string, string | string[] | undefined>> | undefined
-  readonly socket?: { readonly remoteAddress?: string | undefined } | null | undefined
+  readonly socket?: PeerSocket | null | undefined
 }
 
 interface RoutedCallFields<Request, Response, Context> {
@@ -102,6 +103,10 @@ export class RoutedCall<Request, Response, Context = unknown>
 
   peer(): string | undefined {
     return this.rawRequest.socket?.remoteAddress
+  }
+
+  endIfGone(): boolean {
+    return endIfGone(this.rawRequest.socket)
   }
 
   header(name: string): string | undefined {

@@ -313,6 +313,25 @@ describe('SluiceModule', () => {
     )
   })
 
+  test('decides calls until the server of the application is closed', async () => {
+    let answered: Promise<readonly number[]> | undefined
+    let address = ''
+    class Draining {
+      async beforeApplicationShutdown() {
+        answered = statusesOf(address, '/orders/1')
+        await answered
+      }
+    }
+    const running = await startApp({
+      imports: [moduleOf()],
+      controllers: [createOrders()],
+      providers: [GLOBAL_GUARD, Draining],
+    })
+    address = running.address
+    await running.app.close()
+    expect(await answered).toEqual([200])
+  })
+
   test('closes its own limiter with the application, and leaves a given one open', async () => {
     const call = { attributes: { ip: '192.0.2.1' } }
     const own = (await startApp({ imports: [moduleOf()] })).app

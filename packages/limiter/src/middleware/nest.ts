@@ -107,7 +107,8 @@ export class SluiceService {
     return this.#requests.limiter
   }
 
-  onModuleDestroy(): Promise<void> {
+  /** Called when the server is closed: until then calls that are still served are decided. */
+  onApplicationShutdown(): Promise<void> {
     return this.#requests.close()
   }
 

@@ -311,6 +311,11 @@ describe.each(ADAPTERS)('the middleware for %s', (name, startAdapter) => {
     expect(errors).toEqual(['sluice: request not decided: Error: no limiter today'])
   })
 
+  test('answers 500 if attributes reject without a reason', async () => {
+    const port = await serve({ rules: BY_ADDRESS, attributes: () => Promise.reject() as never })
+    expect(await statuses(port, get('/'))).toEqual([500])
+  })
+
   // The address of a Fetch request is up to its runtime.
   test.skipIf(name === 'Fetch')('serves no more calls to clients that reset them', async () => {
     let served = 0

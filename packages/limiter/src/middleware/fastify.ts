@@ -7,6 +7,7 @@ import type {
   FastifyRequest,
   HookHandlerDoneFunction,
 } from 'fastify'
+import { asError } from './as-error.js'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
 import type { MiddlewareHandle } from './middleware-handle.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
@@ -106,7 +107,7 @@ class FastifyLimiter {
     done: HookHandlerDoneFunction,
   ): void {
     const call = this.describe(plan, request, reply)
-    const fail = (error: unknown) => done(error as Error)
+    const fail = (error: unknown) => done(asError(error) as Error)
     let admitting: Awaitable<Admission>
     try {
       admitting = this.requests.admit(call)
@@ -153,7 +154,7 @@ class FastifyLimiter {
     }
     // Another part of the program answers already.
     if (reply.sent) return
-    this.refuse(admission, call).catch((error: unknown) => done(error as Error))
+    this.refuse(admission, call).catch((error: unknown) => done(asError(error) as Error))
   }
 
   private async refuse(

@@ -1,6 +1,7 @@
 /** `@sluice/limiter/koa`: a middleware for Koa 3. */
 import { type Decision, PROBLEM_TYPE } from '@sluice/core'
 import type { FlatHeaders } from '@sluice/core'
+import { asError } from './as-error.js'
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import {
@@ -9,7 +10,7 @@ import {
   type NodeResponse,
   settleOnClose,
 } from './node-exchange.js'
-import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
+import { type Admission, type RefusedRequest, RequestLimiter } from './request-limiter.js'
 
 /** The part of `ctx.response` that is used. */
 export interface KoaResponse {
@@ -58,8 +59,14 @@ export function sluice<Context extends KoaContext = KoaContext>(
   const limit = async (context: Context, next: () => Promise<unknown>): Promise<void> => {
     if (context.app.proxy === true) requests.warn('trusts-all-proxies', 'app.proxy of Koa')
     const { req, res, originalUrl, response, state } = context
-    const admitting = requests.admit(new NodeLimitedRequest(context, req, originalUrl, res))
-    const admission = admitting instanceof Promise ? await admitting : admitting
+    let admission: Admission
+    try {
+      const admitting = requests.admit(new NodeLimitedRequest(context, req, originalUrl, res))
+      admission = admitting instanceof Promise ? await admitting : admitting
+    } catch (error) {
+      // Koa does not answer at all if what was thrown is undefined.
+      throw asError(error)
+    }
     if (admission.kind === 'abandoned') return
     const { decision } = admission
     if (decision !== undefined) (state as SluiceState).sluice = decision
@@ -69,7 +76,7 @@ export function sluice<Context extends KoaContext = KoaContext>(
     try {
       await next()
     } catch (error) {
-      keepHeaders(error, admission.headers)
+      keepHeaders(error, admission.headers, req)
       throw error
     }
   }
@@ -96,13 +103,32 @@ function setHeaders(response: KoaResponse, headers: FlatHeaders): void {
   for (let i = 0; i < headers.length; i += 2) response.set(headers[i] ?? '', headers[i + 1] ?? '')
 }
 
-/** Koa drops all headers when it answers an error, except those that the error has. */
-function keepHeaders(error: unknown, headers: FlatHeaders): void {
+type ErrorHeaders = Record<string, string>
+
+/** The headers that an error got here, and those that it had before. */
+interface KeptHeaders {
+  readonly req: NodeRequest
+  readonly added: ErrorHeaders
+  readonly own: ErrorHeaders | undefined
+}
+
+const keptHeaders = new WeakMap<Error, KeptHeaders>()
+
+/**
+ * Koa drops all headers when it answers an error, except those that the error has. One error may
+ * be thrown for several requests: those of another caller are left out.
+ */
+function keepHeaders(error: unknown, headers: FlatHeaders, req: NodeRequest): void {
   if (!(error instanceof Error) || !Object.isExtensible(error)) return
-  const failed: Error & { headers?: Record<string, string> } = error
-  const own = failed.headers
-  failed.headers = {}
-  for (let i = 0; i < headers.length; i += 2)
-    failed.headers[headers[i] ?? ''] = headers[i + 1] ?? ''
-  Object.assign(failed.headers, own)
+  const failed: Error & { headers?: ErrorHeaders | undefined } = error
+  const kept = keptHeaders.get(error)
+  const isOfOther = kept !== undefined && kept.added === failed.headers && kept.req !== req
+  const own = isOfOther ? kept.own : failed.headers
+  const added: ErrorHeaders = {}
+  for (let i = 0; i < headers.length; i += 2) added[headers[i] ?? ''] = headers[i + 1] ?? ''
+  Object.assign(added, own)
+  failed.headers = added
+  // Of two middlewares of one request the first one here is the inner one.
+  const before = kept !== undefined && kept.req === req ? kept.own : own
+  keptHeaders.set(error, { req, added, own: before })
 }

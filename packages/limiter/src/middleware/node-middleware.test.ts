@@ -82,6 +82,18 @@ test.each([
   expect(nexts).toEqual(['next', new Error('no answer')])
 })
 
+test.each([undefined, null, 0, '', 'route'])(
+  'attributes that reject with %j are an error, and the request does not go on',
+  async (thrown) => {
+    const { handle, nexts } = setUp({ attributes: () => Promise.reject(thrown) })
+    handle()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(nexts).toEqual([
+      expect.objectContaining({ message: expect.stringContaining('the middleware threw') }),
+    ])
+  },
+)
+
 test('a handler that ends after its client left is settled by its status', async () => {
   const { handle, middleware } = setUp({ count: 'failed' })
   const response = handle()

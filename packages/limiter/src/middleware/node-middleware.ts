@@ -1,4 +1,5 @@
 /** Limits requests in the form `(request, response, next)`, which `/node` and `/express` share. */
+import { asError } from './as-error.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import {
   endRefusal,
@@ -28,14 +29,15 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
    * does: errors of the handler are not those of the middleware.
    */
   handle(request: Request, response: Response, target: string, next: Next): void {
+    const fail = (error: unknown) => next(asError(error))
     let admitting: Awaitable<Admission>
     try {
       admitting = this.requests.admit(new NodeLimitedRequest(request, request, target, response))
     } catch (error) {
-      return next(error)
+      return fail(error)
     }
     if (!(admitting instanceof Promise)) return this.finish(admitting, request, response, next)
-    void admitting.then((admission) => this.finish(admission, request, response, next), next)
+    void admitting.then((admission) => this.finish(admission, request, response, next), fail)
   }
 
   private finish(admission: Admission, request: Request, response: Response, next: Next): void {
@@ -62,9 +64,11 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
       return endRefusal(response, refused.response)
     }
     try {
-      Promise.resolve(this.#onRefused(request, response, decision)).catch(next)
+      Promise.resolve(this.#onRefused(request, response, decision)).catch((error: unknown) =>
+        next(asError(error)),
+      )
     } catch (error) {
-      next(error)
+      next(asError(error))
     }
   }
 }

@@ -1,6 +1,6 @@
 /** The middleware for `ws`: upgrades and messages over real sockets. */
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { createLimiter } from '../../packages/limiter/src/index.js'
@@ -154,4 +154,69 @@ test('a message that cannot be decided closes the WebSocket', async () => {
 test('an upgrade whose attributes cannot be read gets 500', async () => {
   const url = await serve({ attributes: () => Promise.reject(new Error('no attributes')) })
   expect((await shakeHands(url, 'ann')).status).toBe(500)
+})
+
+test('attributes that throw for a message close the WebSocket, and the server goes on', async () => {
+  let reads = 0
+  const url = await serve({
+    attributes: () => {
+      // The first read is that of the upgrade.
+      if (++reads === 2) throw new Error('no session')
+      return { user: 'ann' }
+    },
+  })
+  expect(await exchange(url, 'ann', ['1'])).toEqual({
+    echoes: [],
+    code: 1008,
+    reason: 'Not decided',
+  })
+  expect(await exchange(url, 'ann', ['1'])).toMatchObject({ echoes: ['1'], code: 1000 })
+})
+
+test('messages of a WebSocket that is skipped are not counted', async () => {
+  let skips = 0
+  const url = await serve({ skip: () => ++skips > 0 })
+  const messages = ['1', '2', '3', '4', '5']
+  expect(await exchange(url, 'ann', messages)).toMatchObject({ echoes: messages, code: 1000 })
+  // Once for the upgrade, and once for all messages.
+  expect(skips).toBe(2)
+})
+
+test('a message takes the cost of its upgrade', async () => {
+  const url = await serve({ cost: () => 2 })
+  const { echoes, code } = await exchange(url, 'ann', ['1', '2'])
+  expect({ echoes, code }).toEqual({ echoes: ['1'], code: 1008 })
+})
+
+const UPGRADE =
+  'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+  'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'
+
+test.each([
+  [
+    'is refused',
+    { limiter: createLimiter({ rules: [{ id: 'none', by: [], limits: ['0/day'] }] }) },
+  ],
+  ['fails', { attributes: () => Promise.reject(new Error('no attributes')) }],
+])('the socket of an upgrade that %s is closed, whatever its client sends', async (_, options) => {
+  const url = await serve(options)
+  const closed = new Promise<void>((resolve) => {
+    server?.once('connection', (socket: Socket) => socket.once('close', () => resolve()))
+  })
+  // The client leaves its own side open.
+  const client = connect({
+    port: Number(new URL(url).port),
+    host: '127.0.0.1',
+    allowHalfOpen: true,
+  })
+  client.on('error', () => {})
+  client.write(`${UPGRADE}more`)
+  let answer = ''
+  client.on('data', (data) => {
+    answer += String(data)
+    client.write('more')
+  })
+  await Promise.all([closed, new Promise((resolve) => client.once('end', resolve))])
+  client.destroy()
+  expect(answer).toMatch(/^HTTP\/1.1 (429|500) /)
 })

@@ -8,8 +8,8 @@ export interface HeldClient {
 }
 
 export interface HeldCalls {
-  /** Whether one more call may be held. */
-  hasRoom(): boolean
+  /** Whether one more call may be held, beside those for which a place is reserved. */
+  hasRoom(reserved?: number): boolean
   /** Resolves after the delay: true if the client is still connected. */
   hold(client: HeldClient, delayMs: number): Promise<boolean>
   count(): number
@@ -23,7 +23,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1
 export function createHeldCalls(max: number): HeldCalls {
   const held = new Set<(isThere: boolean) => void>()
   return {
-    hasRoom: () => held.size < max,
+    hasRoom: (reserved = 0) => held.size + reserved < max,
     count: () => held.size,
     abandon() {
       for (const end of held) end(false)

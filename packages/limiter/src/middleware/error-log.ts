@@ -15,6 +15,7 @@ export class ErrorLog {
     this.#nowMs = nowMs
   }
 
+  /** Never throws. */
   log(subject: string, error: unknown): void {
     const nowMs = this.#nowMs()
     if (nowMs < this.#quietUntilMs) {
@@ -29,5 +30,24 @@ export class ErrorLog {
 }
 
 function textOf(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : show(error)
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : show(error)
+  } catch {
+    return 'an error that has no text'
+  }
+}
+
+/** Returns a logger whose failures change nothing, since there is no other place to log them. */
+export function guardLogger(logger: MiddlewareLogger): MiddlewareLogger {
+  const write = (level: 'warn' | 'error', message: string): void => {
+    try {
+      // A logger may also return a promise, though its type does not say so.
+      const result = logger[level](message) as unknown
+      if (result instanceof Promise) result.catch(() => {})
+    } catch {}
+  }
+  return {
+    warn: (message) => write('warn', message),
+    error: (message) => write('error', message),
+  }
 }

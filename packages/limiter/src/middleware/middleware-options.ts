@@ -77,8 +77,8 @@ export interface MiddlewareOptions<Request, Response, Answer = void, Context = u
   readonly onRefused?:
     | ((request: Request, response: Response, decision: Decision) => Awaitable<Answer>)
     | undefined
-  /** Called with every decision, for metrics and logs. What it throws is logged. */
-  readonly onDecision?: ((decision: Decision, request: Request) => void) | undefined
+  /** Called with every decision, for metrics and logs. What it throws is logged; not waited for. */
+  readonly onDecision?: ((decision: Decision, request: Request) => Awaitable<void>) | undefined
   /** Which rate limit headers are sent. @default those of the gateway: `standard` and `legacy` */
   readonly headers?: MiddlewareHeaders | undefined
   /**

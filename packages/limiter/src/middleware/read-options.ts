@@ -42,8 +42,10 @@ export function requireMiddlewareOptions(options: AnyOptions): void {
   }
   const unknown = warnings === false ? undefined : warnings?.find((code) => !isWarning(code))
   if (unknown !== undefined) throw invalid('warnings', unknown, WARNING_CODES.join(', '))
-  if (logger !== undefined && typeof logger.warn !== 'function') {
-    throw invalid('logger', 'one without warn', 'one with warn and error')
+  for (const level of ['warn', 'error'] as const) {
+    if (logger !== undefined && typeof logger[level] !== 'function') {
+      throw invalid('logger', `one without ${level}`, 'one with warn and error')
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 import { runInNewContext } from 'node:vm'
 import { describe, expect, test } from 'vitest'
+import type { Call } from '@sluice/core'
 import { createLimiter } from '../limiter.js'
 import { memoryStore } from '../memory/memory-store.js'
 import type { MiddlewareOptions } from './middleware-options.js'
@@ -141,6 +142,18 @@ describe('a decision', () => {
     expect(await admit()).toMatchObject({ kind: 'admitted' })
     expect(logged).toEqual(['sluice: onDecision: Error: no metrics'])
   })
+
+  test('is reported to an onDecision that rejects, which is logged', async () => {
+    const { admit, logged } = setUp({
+      rules: PER_IP,
+      onDecision: async () => {
+        throw new Error('no metrics')
+      },
+    })
+    expect(await admit()).toMatchObject({ kind: 'admitted' })
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(logged).toEqual(['sluice: onDecision: Error: no metrics'])
+  })
 })
 
 describe('a request without an address', () => {
@@ -231,6 +244,39 @@ describe('units of a call', () => {
     expect(set.logged).toEqual(['sluice: count: Error: no count'])
   })
 
+  test.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no refund')
+      },
+      ['sluice: units not given back: Error: no refund'],
+    ],
+    ['returns nothing', () => undefined, []],
+    [
+      'rejects',
+      () => Promise.reject(new Error('no refund')),
+      ['sluice: units not given back: Error: no refund'],
+    ],
+  ])(
+    'stay with a limiter whose refund %s, and settling does not fail',
+    async (_, refund, lines) => {
+      const limiter = createLimiter({ rules: PER_IP })
+      const { admit, requests, logged } = setUp({
+        limiter: {
+          check: (call, options) => limiter.check(call, options),
+          refund: refund as () => Promise<void>,
+        },
+        count: 'failed',
+      })
+      const admitted = await admit()
+      if (admitted.kind !== 'admitted') throw new Error('not admitted')
+      requests.settle(admitted, 200, {}, 0)
+      await new Promise((resolve) => setImmediate(resolve))
+      expect(logged).toEqual(lines)
+    },
+  )
+
   test('of a client that left while its call was decided are given back', async () => {
     const limiter = createLimiter({
       rules: [{ id: 'wait', by: [], limits: [{ max: 1, window: '1h', wait: '2h' }] }],
@@ -278,11 +324,62 @@ describe('a limiter that fails', () => {
     })
   })
 
+  test.each<[string, () => unknown]>([
+    [
+      'throws',
+      () => {
+        throw new Error('no log')
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('no log'))],
+  ])('is answered even if the logger %s', async (_, log) => {
+    const { create } = setUp({ rules: PER_IP })
+    const requests = create({ limiter: failing, logger: { warn: log, error: log } })
+    expect(await requests.admit(limitedOf({}))).toMatchObject({ response: { status: 500 } })
+    await new Promise((resolve) => setImmediate(resolve))
+  })
+
+  test.each([
+    ['closed', { kind: 'refused', response: { status: 500 } }],
+    ['open', { kind: 'admitted', decision: undefined }],
+  ] as const)(
+    'with decisions of no methods answers by its posture, %s',
+    async (posture, answer) => {
+      const limiter = createLimiter({ rules: PER_IP })
+      const check = async (call: Call) => JSON.parse(JSON.stringify(await limiter.check(call)))
+      const { admit, logged } = setUp({ limiter: { check }, posture })
+      expect(await admit()).toMatchObject(answer)
+      expect(logged).toEqual([
+        'sluice: request not decided: TypeError: limiter: found a decision without its methods, such ' +
+          'as one that was read from JSON; accepted: a Decision with policyField(), leftField() and ' +
+          'policies()',
+      ])
+    },
+  )
+
   test('refuses with 503 once it is closed', async () => {
     const { requests, admit } = setUp({ rules: PER_IP })
     await requests.close()
     expect(await admit()).toMatchObject({ kind: 'refused', response: { status: 503 } })
   })
+})
+
+test('a call that is being decided reserves a place among the held calls until it is', async () => {
+  const limiter = createLimiter({ rules: PER_IP })
+  const canWait: unknown[] = []
+  const { admit } = setUp({
+    limiter: {
+      check: async (call, options) => {
+        canWait.push(options?.canWait)
+        if (canWait.length === 1) throw new Error('broken')
+        return limiter.check(call)
+      },
+    },
+    hold: { max: 2 },
+  })
+  await Promise.all([admit(), admit(), admit()])
+  await admit()
+  expect(canWait).toEqual([true, true, false, true])
 })
 
 describe('a warning', () => {
@@ -361,6 +458,10 @@ describe('an option', () => {
     ['limiter: found one beside rules; accepted: either of them', { rules: [], limiter: {} }],
     ['limiter: found one without check; accepted: one with check(call)', { limiter: {} }],
     ['rules: found null; accepted: a value; undefined for the default', { rules: null }],
+    [
+      'logger: found one without error; accepted: one with warn and error',
+      { rules: [], logger: { warn: () => {} } },
+    ],
     ['cost: found 3; accepted: a function', { rules: [], cost: 3 }],
     [
       "count: found some; accepted: 'all', 'failed', 'succeeded' or a function",

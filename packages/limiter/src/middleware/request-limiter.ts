@@ -22,7 +22,7 @@ import { systemClock } from '../clock.js'
 import { createHeldCalls, type HeldCalls, type HeldClient } from '../held-calls.js'
 import type { CheckOptions } from '../limiter-types.js'
 import { type AddressedRequest, ClientIp } from './client-ip.js'
-import { ErrorLog } from './error-log.js'
+import { ErrorLog, guardLogger } from './error-log.js'
 import type {
   Awaitable,
   CallLimiter,
@@ -111,6 +111,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
   readonly #random: () => number
   readonly #checkOptions: { readonly room: CheckOptions; readonly full: CheckOptions }
   readonly #needsReceipt: boolean
+  /** Places of calls that are being decided and may have to be held. */
+  #reserved = 0
 
   constructor(
     options: MiddlewareOptions<Request, Response, Answer, never>,
@@ -119,7 +121,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     requireMiddlewareOptions(options)
     const { nowMs = () => systemClock.now() / 1000, random = Math.random } = deps
     this.#options = options
-    this.#logger = options.logger ?? console
+    this.#logger = guardLogger(options.logger ?? console)
     this.#warnings = deps.warnings ?? processWarnings
     this.#errorLog = new ErrorLog(this.#logger, nowMs)
     this.#nowMs = nowMs
@@ -158,10 +160,17 @@ export class RequestLimiter<Request, Response, Answer = void> {
    * function of the user threw.
    */
   admit(limited: LimitedRequest<Request>): Awaitable<Admission> {
+    return chain(this.readCall(limited), (read) =>
+      'kind' in read ? read : this.admitRead(limited, read),
+    )
+  }
+
+  /** Reads the call of a request without deciding it, or how it ends without a decision. */
+  readCall(limited: LimitedRequest<Request>): Awaitable<Call | Admission> {
     const { skip } = this.#options
-    if (skip === undefined) return this.admitCounted(limited)
+    if (skip === undefined) return this.readCounted(limited)
     return chain(skip(limited.request), (isSkipped) =>
-      isSkipped ? SKIPPED : this.admitCounted(limited),
+      isSkipped ? SKIPPED : this.readCounted(limited),
     )
   }
 
@@ -174,7 +183,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
   }
 
   /** The attributes of a request, with those of the user. */
-  attributesOf(limited: LimitedRequest<Request>): Awaitable<Attributes> {
+  private attributesOf(limited: LimitedRequest<Request>): Awaitable<Attributes> {
     const { attributes } = this.#options
     const read = this.readAttributes(limited)
     if (attributes === undefined) return read
@@ -193,14 +202,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
       if (count !== (ending < 400 ? 'succeeded' : 'failed')) this.giveBack(receipt)
       return
     }
-    try {
-      const counted = chain(count(request, response), (isCounted) => {
+    this.attempt('count', () =>
+      chain(count(request, response), (isCounted) => {
         if (!isCounted) this.giveBack(receipt)
-      })
-      if (counted instanceof Promise) counted.catch((error) => this.#errorLog.log('count', error))
-    } catch (error) {
-      this.#errorLog.log('count', error)
-    }
+      }),
+    )
   }
 
   /** Logs an error, at most one line a minute. */
@@ -223,15 +229,13 @@ export class RequestLimiter<Request, Response, Answer = void> {
     await this.#owned.close()
   }
 
-  private admitCounted(limited: LimitedRequest<Request>): Awaitable<Admission> {
+  private readCounted(limited: LimitedRequest<Request>): Awaitable<Call | Admission> {
     const { cost } = this.#options
     return chain(this.attributesOf(limited), (attributes) => {
       const ended = attributes['ip'] === undefined ? this.endWithoutAddress(limited) : undefined
       if (ended !== undefined) return ended
-      if (cost === undefined) return this.admitAttributes(limited, { attributes })
-      return chain(cost(limited.request), (units) =>
-        this.admitAttributes(limited, { attributes, cost: units }),
-      )
+      if (cost === undefined) return { attributes }
+      return chain(cost(limited.request), (units) => ({ attributes, cost: units }))
     })
   }
 
@@ -247,7 +251,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     return { kind: 'refused', response: NO_ADDRESS, decision: undefined }
   }
 
-  private admitAttributes(limited: LimitedRequest<Request>, call: Call): Awaitable<Admission> {
+  private admitRead(limited: LimitedRequest<Request>, call: Call): Awaitable<Admission> {
     const { request, client, target, raw } = limited
     const deciding = this.decide(call, request, client, target)
     return chain(deciding, (admission) => {
@@ -284,20 +288,29 @@ export class RequestLimiter<Request, Response, Answer = void> {
     client: HeldClient | undefined,
     target: string | undefined,
   ): Awaitable<Admission> {
-    const canWait = client !== undefined && this.#heldCalls.hasRoom()
+    const canWait = client !== undefined && this.#heldCalls.hasRoom(this.#reserved)
     const options = canWait ? this.#checkOptions.room : this.#checkOptions.full
     try {
       const limiter = this.#limiter
       const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
       if (!isThenable(decided)) return this.onDecided(decided, request, client)
-      return Promise.resolve(decided).then(
-        // Only a decision that was waited for can come after its client has left.
-        (decision) =>
-          client?.destroyed && decision.allowed
-            ? this.abandon(decision)
-            : this.onDecided(decision, request, client),
-        (error) => this.onFailed(error, target),
-      )
+      const places = canWait ? 1 : 0
+      this.#reserved += places
+      return Promise.resolve(decided)
+        .then(
+          (decision) => {
+            this.#reserved -= places
+            // Only a decision that was waited for can come after its client has left.
+            return client?.destroyed && decision?.allowed
+              ? this.abandon(decision)
+              : this.onDecided(decision, request, client)
+          },
+          (error) => {
+            this.#reserved -= places
+            throw error
+          },
+        )
+        .catch((error) => this.onFailed(error, target))
     } catch (error) {
       return this.onFailed(error, target)
     }
@@ -308,6 +321,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     request: Request,
     client: HeldClient | undefined,
   ): Awaitable<Admission> {
+    requireDecision(decision)
     this.notify(decision, request)
     if (!decision.allowed) return this.refuse(decision)
     const admitted: AdmittedRequest = {
@@ -358,19 +372,24 @@ export class RequestLimiter<Request, Response, Answer = void> {
 
   /** Does not wait; units that an unreachable store keeps expire there. */
   private giveBack(receipt: string): void {
-    this.#limiter
-      .refund?.(receipt)
-      .catch((error) => this.#errorLog.log('units not given back', error))
+    this.attempt('units not given back', () => this.#limiter.refund?.(receipt))
+  }
+
+  /** Calls a function of the user without waiting for it; what it throws is logged. */
+  private attempt(subject: string, run: () => unknown): void {
+    try {
+      const result = run()
+      if (!isThenable(result)) return
+      Promise.resolve(result).catch((error) => this.#errorLog.log(subject, error))
+    } catch (error) {
+      this.#errorLog.log(subject, error)
+    }
   }
 
   private notify(decision: Decision, request: Request): void {
     const { onDecision } = this.#options
     if (onDecision === undefined) return
-    try {
-      onDecision(decision, request)
-    } catch (error) {
-      this.#errorLog.log('onDecision', error)
-    }
+    this.attempt('onDecision', () => onDecision(decision, request))
   }
 
   private findMistakes(raw: object, decision: Decision, call: Call): void {
@@ -395,8 +414,20 @@ export function chain<Value, Result>(
 }
 
 /** Promises of libraries are often not those of the language. */
-function isThenable<Value>(value: Awaitable<Value>): value is Promise<Value> {
+function isThenable(value: unknown): value is Promise<unknown>
+function isThenable<Value>(value: Awaitable<Value>): value is Promise<Value>
+function isThenable(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'then' in value
+}
+
+/** Throws if a limiter of the user returned something else, such as the JSON form of a decision. */
+function requireDecision(decision: Decision): void {
+  if (typeof decision?.policyField === 'function' && typeof decision.leftField === 'function')
+    return
+  throw new TypeError(
+    'limiter: found a decision without its methods, such as one that was read from JSON; ' +
+      'accepted: a Decision with policyField(), leftField() and policies()',
+  )
 }
 
 const TITLES: Readonly<Record<number, string>> = {

@@ -2,13 +2,14 @@
 import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { type Attributes, closeReason, type Decision, MESSAGE } from '@sluice/core'
-import type { MiddlewareOptions } from './middleware-options.js'
+import { type Call, closeReason, type Decision, MESSAGE } from '@sluice/core'
+import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { endRefusal, NodeLimitedRequest, startRefusal } from './node-exchange.js'
 import {
   type Admission,
   type AdmittedRequest,
+  chain,
   failureResponse,
   type RefusedRequest,
   RequestLimiter,
@@ -45,7 +46,8 @@ export interface WsLimiter extends MiddlewareHandle {
   ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void
   /**
    * Returns a listener of `message` that counts each message, as a call of the method `MESSAGE`
-   * with the attributes of the upgrade, and closes the WebSocket with 1008 if one is refused.
+   * with the attributes and the cost of the upgrade, and closes the WebSocket with 1008 if one is
+   * refused. Whether messages are skipped is asked once, with the upgrade.
    */
   message<Data extends readonly unknown[]>(
     socket: LimitedSocket,
@@ -117,14 +119,15 @@ class Upgrades<WebSocket> {
       const limited = new NodeLimitedRequest(request, request, request.url ?? '', response)
       const admission = await this.#requests.admit(limited)
       if (admission.kind !== 'abandoned') request.sluice = admission.decision
-      if (socket.destroyed || admission.kind === 'abandoned') return
+      if (socket.destroyed || admission.kind === 'abandoned') return void socket.destroy()
       if (admission.kind === 'refused') return await this.refuse(admission, request, response)
       response.detachSocket(socket as Socket)
       socket.off('error', onError)
       this.accept(admission, request, socket, head, response)
     } catch (error) {
       this.#requests.logError('upgrade failed', error)
-      if (response.headersSent) return void socket.destroy()
+      // A response that was detached from its socket reaches no client.
+      if (response.headersSent || response.socket === null) return void socket.destroy()
       const failure = failureResponse()
       startRefusal(response, failure)
       endRefusal(response, failure)
@@ -167,7 +170,9 @@ function responseOn(socket: Duplex, request: IncomingMessage): ServerResponse {
   const response = new ServerResponse(request)
   response.shouldKeepAlive = false
   response.assignSocket(socket as Socket)
-  response.once('finish', () => socket.end())
+  // The socket of an upgrade is open until both sides have ended, and bytes of the client that
+  // are not read would keep it so.
+  response.once('finish', () => socket.resume().end(() => socket.destroy()))
   return response
 }
 
@@ -176,7 +181,8 @@ class Messages {
   readonly #requests: WsRequests
   readonly #socket: LimitedSocket
   readonly #request: IncomingMessage
-  #attributes: Attributes | undefined
+  /** What all messages have in common: their call, or that they are skipped. */
+  #call: Call | AdmittedRequest | undefined
   /** The last decision that is waited for; undefined while none is. */
   #last: Promise<void> | undefined
   #isClosed = false
@@ -189,40 +195,46 @@ class Messages {
 
   receive(deliver: () => void): void {
     if (this.#isClosed) return
-    if (this.#last === undefined) {
-      const admitting = this.admit()
-      if (!(admitting instanceof Promise)) return this.finish(admitting, deliver)
-      return this.wait(admitting.then((admission) => this.finish(admission, deliver)))
+    if (this.#last !== undefined) {
+      return this.wait(this.#last.then(async () => this.finish(await this.admit(), deliver)))
     }
-    this.wait(this.#last.then(async () => this.finish(await this.admit(), deliver)))
+    const admitting = this.tryAdmit()
+    if (admitting === undefined) return
+    if (!(admitting instanceof Promise)) return this.finish(admitting, deliver)
+    this.wait(admitting.then((admission) => this.finish(admission, deliver)))
   }
 
-  private admit(): Admission | Promise<Admission> {
-    if (this.#attributes !== undefined) return this.admitWith(this.#attributes)
+  /** Undefined if a function of the user threw, which closes the WebSocket. */
+  private tryAdmit(): Awaitable<Admission> | undefined {
+    try {
+      return this.admit()
+    } catch (error) {
+      this.fail(error)
+      return undefined
+    }
+  }
+
+  private admit(): Awaitable<Admission> {
+    if (this.#call !== undefined) return this.admitCall(this.#call)
     const { url = '' } = this.#request
     const limited = new NodeLimitedRequest(this.#request, this.#request, url, NO_CLIENT)
-    const read = this.#requests.attributesOf(limited)
-    return read instanceof Promise
-      ? read.then((attributes) => this.admitWith(attributes))
-      : this.admitWith(read)
+    return chain(this.#requests.readCall(limited), (read) => {
+      if ('kind' in read && read.kind !== 'admitted') return read
+      this.#call =
+        'kind' in read ? read : { ...read, attributes: { ...read.attributes, method: MESSAGE } }
+      return this.admitCall(this.#call)
+    })
   }
 
-  private admitWith(attributes: Attributes): Admission | Promise<Admission> {
-    this.#attributes = attributes
-    return this.#requests.admitCall(
-      { attributes: { ...attributes, method: MESSAGE } },
-      this.#request,
-    )
+  private admitCall(call: Call | AdmittedRequest): Awaitable<Admission> {
+    return 'kind' in call ? call : this.#requests.admitCall(call, this.#request)
   }
 
   /** Reads nothing more from the client until its messages are decided. */
   private wait(deciding: Promise<void>): void {
     this.#socket.pause()
     const last = deciding
-      .catch((error) => {
-        this.#requests.logError('message not decided', error)
-        this.close('Not decided')
-      })
+      .catch((error) => this.fail(error))
       .then(() => {
         if (this.#last !== last) return
         this.#last = undefined
@@ -236,6 +248,11 @@ class Messages {
     if (admission.kind === 'admitted') return deliver()
     const decision = admission.kind === 'refused' ? admission.decision : undefined
     this.close(decision === undefined ? 'Not decided' : closeReason(decision))
+  }
+
+  private fail(error: unknown): void {
+    this.#requests.logError('message not decided', error)
+    this.close('Not decided')
   }
 
   private close(reason: string): void {

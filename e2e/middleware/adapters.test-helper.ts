@@ -314,7 +314,8 @@ function startFetch(options: AdapterOptions, app: App): Promise<RunningAdapter> 
     ),
     address: ({ headers }, { incoming }: NodeContext) => {
       const line = headers.get('x-forwarded-for')
-      const peer = incoming.socket.remoteAddress ?? ''
+      const peer = incoming.socket.remoteAddress
+      if (peer === undefined) throw new Error('the client has left')
       const found = clientAddress({ peer, trusted, forwardedFor: line === null ? [] : [line] })
       return found === undefined ? undefined : formatAddress(found.address)
     },

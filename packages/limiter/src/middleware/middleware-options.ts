@@ -78,7 +78,7 @@ export interface MiddlewareOptions<Request, Response, Answer = void, Context = u
     | ((request: Request, response: Response, decision: Decision) => Awaitable<Answer>)
     | undefined
   /** Called with every decision, for metrics and logs. What it throws is logged; not waited for. */
-  readonly onDecision?: ((decision: Decision, request: Request) => Awaitable<void>) | undefined
+  readonly onDecision?: ((decision: Decision, request: Request) => unknown) | undefined
   /** Which rate limit headers are sent. @default those of the gateway: `standard` and `legacy` */
   readonly headers?: MiddlewareHeaders | undefined
   /**

@@ -10,7 +10,7 @@ import {
 } from './fetch-exchange.js'
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
-import { endIfGone, type PeerSocket } from './node-exchange.js'
+import { endIfGone, type PeerSocket } from './peer-socket.js'
 import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
 
 declare module 'hono' {

@@ -3,7 +3,8 @@ import type { ExecutionContext } from '@nestjs/common'
 import type { FlatHeaders, HttpResponse } from '@sluice/core'
 import type { FastifyReply } from 'fastify'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
-import { endRefusal, type NodeResponse, type PeerSocket, setHeaders } from './node-exchange.js'
+import { endRefusal, type NodeResponse, setHeaders } from './node-exchange.js'
+import type { PeerSocket } from './peer-socket.js'
 import type { RawRequest } from './routed-call.js'
 
 /** What a guard works with; there is no `res` over WebSockets. */

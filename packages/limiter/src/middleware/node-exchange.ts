@@ -2,15 +2,8 @@
 import type { Decision, FlatHeaders, HttpResponse } from '@sluice/core'
 import { PROBLEM_TYPE } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
+import { endIfGone, type PeerSocket } from './peer-socket.js'
 import type { AdmittedRequest, LimitedRequest, RequestLimiter } from './request-limiter.js'
-
-/** The part of Node's socket that is used. */
-export interface PeerSocket {
-  readonly remoteAddress?: string | undefined
-  readonly localAddress?: string | undefined
-  readonly destroyed?: boolean | undefined
-  destroy?(): unknown
-}
 
 /** The part of Node's IncomingMessage that is read; requests of frameworks on Node have it too. */
 export interface NodeRequest {
@@ -67,19 +60,6 @@ export class NodeLimitedRequest<Request extends NodeRequest | object>
     const value = this.raw.headers[name]
     return typeof value === 'object' ? value.join(', ') : value
   }
-}
-
-/**
- * Returns whether the client of a socket has left, and destroys the socket then.
- *
- * A connection that was reset has no peer any more, even before Node reads the reset and destroys
- * the socket; it still has a local address. A Unix domain socket never has either of them.
- */
-export function endIfGone(socket: PeerSocket | null | undefined): boolean {
-  if (socket === null || socket === undefined || socket.remoteAddress !== undefined) return false
-  if (socket.destroyed !== true && socket.localAddress === undefined) return false
-  socket.destroy?.()
-  return true
 }
 
 /** Sets headers, unless the response has begun. */

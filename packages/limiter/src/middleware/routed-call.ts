@@ -5,7 +5,7 @@
 import { type Attributes, type Decision, isCount, show, SluiceError } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
-import { endIfGone, type PeerSocket } from './node-exchange.js'
+import { endIfGone, type PeerSocket } from './peer-socket.js'
 import { requireMiddlewareOptions } from './read-options.js'
 import { chain, type LimitedRequest } from './request-limiter.js'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { endIfGone } from './node-exchange.js'
+import { endIfGone } from './peer-socket.js'
 
 function socketOf(fields: object) {
   const socket = {

@@ -5,6 +5,7 @@
  * would exceed 2^53 is refused when the rule loads, never rounded silently.
  */
 import type { LimitField } from './algorithms/algorithm.js'
+import type { BlockSpec } from './algorithms/block.js'
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -40,12 +41,15 @@ export interface LimitSpec {
    */
   readonly start?: 'clock' | 'call' | undefined
   readonly onRefusal?: 'none' | 'charge' | undefined
+  /** How long a caller that goes over is refused; absent for only as long as the limit refuses. */
+  readonly block?: BlockSpec | undefined
   /** Buckets: units a counter may owe beyond its burst after a `charge`. Default 0. */
   readonly debt?: number | undefined
 }
 
 export interface Limit {
-  readonly algorithm: AlgorithmName
+  /** `block` for the counter beside a limit with `block`. */
+  readonly algorithm: AlgorithmName | 'block'
   /** The algorithm's number, from 1 on: the format byte of its stored states. */
   readonly format: number
   readonly name: string

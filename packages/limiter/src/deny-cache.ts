@@ -15,6 +15,7 @@ import {
   algorithmOf,
   layoutOf,
   combine,
+  isBlock,
   type CounterKey,
   type Decision,
   type Limit,
@@ -96,7 +97,11 @@ export class DenyCache {
       if (take.limit.onRefusal === 'charge') return undefined
       const slot = this.find(take.key, nowMs)
       const outcome = slot === -1 ? undefined : this.run(slot, take)
-      if (outcome === undefined) continue
+      if (outcome === undefined) {
+        // Only the store can begin the block of a limit that refuses.
+        if (isBlock(take.limit) && refusing?.at(-1)?.compiled === take.compiled) return undefined
+        continue
+      }
       if (this.claimProbe(slot, nowMs)) return undefined
       staleMs = Math.max(staleMs, nowMs - this.endMs(slot) + this.#lifeMs)
       if (refusing === undefined) {

@@ -18,6 +18,7 @@ import {
   show,
   type Snapshot,
   type ReceiptEntry,
+  isBlock,
 } from '@sluice/core'
 import type { RemoteDecider } from './remote-decider.js'
 import { mayHaveRun } from './deferred-charges.js'
@@ -74,7 +75,8 @@ export async function refundEntries(
 
 /** The cost of a call, returned to the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
-  return plan.groups.flat().map(({ key, limit, amount, compiled }) => ({
+  const takes = plan.groups.flat().filter(({ limit }) => !isBlock(limit))
+  return takes.map(({ key, limit, amount, compiled }) => ({
     key,
     limit,
     amount,
@@ -140,7 +142,10 @@ export function forgetRefusals(
 /** Every counter that a rule may have for a caller, in any tier. */
 function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): readonly CounterKey[] {
   const limits = [...limitsInForce(snapshot, rule, caller), ...candidateLimits(rule)]
-  const seeds = new Map(limits.map((limit) => [`${limit.hi}.${limit.lo}`, limit]))
+  const counted = limits.flatMap((limit): readonly Hash64[] =>
+    limit.block === undefined ? [limit] : [limit, limit.block],
+  )
+  const seeds = new Map(counted.map((seed) => [`${seed.hi}.${seed.lo}`, seed]))
   return [...seeds.values()].map((seed) => counterKey(caller, seed))
 }
 

@@ -43,9 +43,9 @@ export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start'
 interface AlgorithmTraits {
   /**
    * bucket: a level that refills. queue: calls leave one after the other. window: a count per
-   * window. log: an entry per instant.
+   * window. log: an entry per instant. block: no units, a time for which all is refused.
    */
-  readonly family: 'bucket' | 'queue' | 'window' | 'log'
+  readonly family: 'bucket' | 'queue' | 'window' | 'log' | 'block'
   /** Whether a node may draw units ahead of its calls (`coordination: leased`). */
   readonly leasable: boolean
   /** Whether counts of several nodes can be added up (`coordination: local`). */
@@ -92,11 +92,11 @@ type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
 
 export interface Algorithm<State> extends AlgorithmTraits {
   /** The name in rules. Two modules have the same one if a limit field chooses between them. */
-  readonly name: AlgorithmName
+  readonly name: AlgorithmName | 'block'
   /** The format byte of stored states: from 1 on, and never reused. */
   readonly format: number
   /** The folder of its Lua implementation in packages/limiter/src/lua. */
-  readonly lua: ModuleName
+  readonly lua: ModuleName | 'block'
 
   readonly fields: readonly LimitField[]
   /** The largest `max`, whatever the window. */

@@ -5,6 +5,7 @@
 import type { Limit, LimitSpec } from '../limit.js'
 import type { Coordination } from '../rules/rule.js'
 import type { Algorithm, StateLayout } from './algorithm.js'
+import { blockAlgorithm } from './block.js'
 import { callerWindow } from './caller-window.js'
 import { fixedWindow } from './fixed-window.js'
 import { leakyBucket } from './leaky-bucket.js'
@@ -49,11 +50,16 @@ export function moduleOf({ algorithm, start }: ModuleChoice): Algorithm<unknown>
   return isCallerWindow ? callerWindow : algorithms[algorithm]
 }
 
+/** Everything that a store counts by: the modules, and blocks, which no limit names. */
+export const STORED_ALGORITHMS: readonly Algorithm<unknown>[] = [
+  ...MODULE_NAMES.map((name) => modules[name] as Algorithm<unknown>),
+  blockAlgorithm,
+]
+
 /** Modules by format number. An array, because stores look them up several times per call. */
 const BY_FORMAT: (Algorithm<unknown> | undefined)[] = []
 const LAYOUT_BY_FORMAT: (StateLayout<unknown> | undefined)[] = []
-for (const name of MODULE_NAMES) {
-  const algorithm = modules[name] as Algorithm<unknown>
+for (const algorithm of STORED_ALGORITHMS) {
   BY_FORMAT[algorithm.format] = algorithm
   LAYOUT_BY_FORMAT[algorithm.format] = algorithm.layout
 }
@@ -65,6 +71,7 @@ export function algorithmOf(limit: Limit): Algorithm<unknown> {
 
 /** Returns the choice that leads to the module of a prepared limit. */
 export function moduleChoiceOf({ algorithm, format }: Limit): ModuleChoice {
+  if (algorithm === 'block') throw new RangeError('No limit field chooses a block')
   return MODULE_CHOICES[format === callerWindow.format ? 'caller-window' : algorithm]
 }
 

@@ -7,6 +7,7 @@ import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
 import type { RuleExplanation } from './explain-rules.js'
+import { foldBlocks, type FoldedOutcome } from './fold-blocks.js'
 import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 import {
@@ -18,7 +19,7 @@ import {
   type ShadowRefusals,
 } from './shadow-refusals.js'
 
-export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
+export type Reason = 'within' | 'over' | 'blocked' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
 /** The result of one matching rule, whatever the decision was. */
 export type RuleOutcome = 'allowed' | 'refused' | 'shadow_refused'
 export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
@@ -217,7 +218,7 @@ class CombinedDecision implements Decision {
   constructor(
     matched: readonly MatchedRule[],
     takes: readonly PlannedTake[],
-    outcomes: readonly Outcome[],
+    outcomes: readonly FoldedOutcome[],
     judged: readonly string[],
     refused: ShadowRefusals,
     source: Source,
@@ -235,7 +236,7 @@ class CombinedDecision implements Decision {
     this.resetAfterMs = outcome?.resetAfterMs ?? null
     this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
     this.delayMs = allowed ? longestDelay(outcomes) : 0
-    this.reason = allowed ? 'within' : this.retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
+    this.reason = allowed ? 'within' : refusalReason(outcome)
     this.shadow = refused.ids
     this.source = source
     if (extras !== NO_EXTRAS) {
@@ -365,6 +366,11 @@ class CombinedDecision implements Decision {
   }
 }
 
+function refusalReason(outcome: FoldedOutcome | undefined): Reason {
+  if (outcome?.retryAfterMs === null) return 'cost_exceeds_limit'
+  return outcome?.isBlocked === true ? 'blocked' : 'over'
+}
+
 /** Makes one decision from the outcomes of all groups; only the first group can refuse. */
 export function combine(
   plan: Plan,
@@ -377,10 +383,11 @@ export function combine(
   if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
   const judged = judgedIds(plan, outcomes)
   const refused = shadowRefusalsOf(plan, outcomes, judged)
+  const folded = foldBlocks(enforced, enforcedOutcomes)
   return new CombinedDecision(
     plan.matched,
-    enforced,
-    enforcedOutcomes,
+    folded.takes,
+    folded.outcomes,
     judged,
     refused,
     source,

@@ -3,6 +3,7 @@
  * limits.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
+import { type Block, isBlock } from '../algorithms/block.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
 import type { LimitSpec } from '../limit.js'
@@ -34,6 +35,11 @@ export interface LimitExplanation {
   readonly state: unknown
   /** The age of the state when it was read; 0 if the store answered. */
   readonly staleMs: number
+  /**
+   * Only for a limit with `block`: when the present block ends, in milliseconds since 1970 by the
+   * store's clock (null if there is none), and how many blocks there were in a row.
+   */
+  readonly block?: { readonly untilMs: number | null; readonly times: number }
   /** Only if the store did not answer: the posture that decided; state and numbers are its own. */
   readonly posture?: PostureName
 }
@@ -62,11 +68,13 @@ export function explainRules(
 ): readonly RuleExplanation[] {
   const limits = plan.groups.flatMap((takes, g) =>
     takes.flatMap((take, i) => {
+      if (isBlock(take.limit)) return []
       const outcome = outcomes[g]?.[i]
+      const block = take.compiled.block && explainBlock(outcomes[g]?.[i + 1])
       const candidate = plan.shadows[g - 1] === candidateId(take.compiled.rule)
       return outcome === undefined
         ? []
-        : { rule: take.compiled.rule, limit: explainLimit(take, outcome, candidate) }
+        : { rule: take.compiled.rule, limit: explainLimit(take, outcome, candidate, block) }
     }),
   )
   const matchedById = new Map(plan.matched.map((matched) => [matched.rule.id, matched]))
@@ -90,10 +98,17 @@ function explainCaller(
   }
 }
 
+function explainBlock(outcome: PeekOutcome | undefined): LimitExplanation['block'] {
+  const { until, times } = (outcome?.state ?? { until: 0, times: 0 }) as Block
+  const isBlocked = outcome !== undefined && outcome.resetAfterMs > 0
+  return { untilMs: isBlocked ? Math.ceil(until / 1000) : null, times }
+}
+
 function explainLimit(
   { limit, amount }: PlannedTake,
   outcome: PeekOutcome,
   candidate: boolean,
+  block: LimitExplanation['block'],
 ): LimitExplanation {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture, staleMs = 0 } = outcome
   return {
@@ -109,6 +124,7 @@ function explainLimit(
     delayMs,
     state: Array.isArray(state) ? shortenLog(state as Log) : (state ?? null),
     staleMs: Math.ceil(staleMs),
+    ...(block === undefined ? {} : { block }),
     ...(posture === undefined ? {} : { posture }),
   }
 }

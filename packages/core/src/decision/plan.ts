@@ -3,7 +3,7 @@ import { type Call, readAttribute } from '../call.js'
 import { SluiceError, show } from '../errors.js'
 import { type CounterKey, counterKey } from '../key.js'
 import type { Limit } from '../limit.js'
-import type { CompiledLimit } from '../matching/compiled.js'
+import type { CompiledBlock, CompiledLimit } from '../matching/compiled.js'
 import type { MatchedRule } from '../matching/match.js'
 import { isCount, MAX_INTEGER } from '../numbers.js'
 import type { Cost } from '../rules/rule.js'
@@ -139,8 +139,21 @@ function planTakes(
       : new OrdinaryTake(key, limit, amount, compiled)
     if (takes === NO_TAKES) takes = [take]
     else takes.push(take)
+    if (compiled.block !== undefined) takes.push(blockTake(match, compiled, compiled.block, amount))
   }
   return takes
+}
+
+/** Follows the take of its limit: that is how the store knows which limit it is beside. */
+function blockTake(
+  { caller }: MatchedRule,
+  compiled: CompiledLimit,
+  block: CompiledBlock,
+  amount: number,
+): PlannedTake {
+  const { limit } = block
+  const key = counterKey(caller, block)
+  return { key, limit, amount, atLeast: undefined, compiled, durable: compiled.durable }
 }
 
 /**

@@ -2,6 +2,7 @@
 import { canonicalIp, groupAddress } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
+import { defineBlock } from '../algorithms/block.js'
 import { algorithmOf, canCoordinate } from '../algorithms/index.js'
 import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
@@ -51,15 +52,20 @@ export function compileLimits(
       leftField: leftFieldHead(policy),
       posture,
       durable,
-      coordination: coordinationOf(limit, coordination),
+      coordination: spec.block === undefined ? coordinationOf(limit, coordination) : 'exact',
       maxStranded,
       syncEveryMs,
+      block: spec.block && {
+        limit: limits.intern(defineBlock(limit.name, spec.block)),
+        // A limit's name has no colon, so no limit has this seed.
+        ...limitSeed(limitKey, { rule, name: `${limit.name}:block`, candidate, by }),
+      },
     }
   })
 }
 
 /**
- * Returns the coordination of one limit. Only the store charges refusals, and a standalone override
+ * Returns the coordination of one limit without a block. Only the store charges refusals, and a standalone override
  * may have an algorithm that the rule's later coordination does not support; both are exact.
  */
 function coordinationOf(limit: Limit, coordination: Coordination): Coordination {

@@ -43,6 +43,12 @@ export interface CompiledLimit extends Hash64 {
   readonly coordination: Coordination
   readonly maxStranded: number
   readonly syncEveryMs: number
+  /** The block of callers that go over, with the seed of its own counters. */
+  readonly block: CompiledBlock | undefined
+}
+
+export interface CompiledBlock extends Hash64 {
+  readonly limit: Limit
 }
 
 /** One attribute and what it must be: one of the values, within one of the networks, or absent. */

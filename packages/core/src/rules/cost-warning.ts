@@ -1,5 +1,6 @@
-/** Warns of a cost that callers can choose themselves. */
+/** Warns of attributes that callers can choose themselves. */
 import type { LocatedRule } from './parse-rule.js'
+import { locatedLimitsOf } from './located-limits.js'
 import { reportAt, fieldOf } from './reader.js'
 import { quote } from './tree.js'
 
@@ -26,17 +27,35 @@ const DERIVED_ATTRIBUTES: ReadonlySet<string> = new Set([
 ])
 
 /** For a rule without problems. A caller that sends "0" in its header is never limited. */
-export function warnOfFreeCost(
-  { rule, map }: LocatedRule,
-  { fromHeaders, trusted }: AttributeOrigins,
-): void {
+export function warnOfFreeCost({ rule, map }: LocatedRule, origins: AttributeOrigins): void {
   const { cost, mode } = rule
-  if (typeof cost === 'number' || mode === 'off' || trusted?.has(cost.attribute) === true) return
+  if (typeof cost === 'number' || mode === 'off') return
   const { attribute } = cost
-  const isFree = fromHeaders?.has(attribute) ?? !DERIVED_ATTRIBUTES.has(attribute)
-  if (!isFree) return
+  if (!isClaimed(attribute, origins)) return
   reportAt(fieldOf(map, 'cost') ?? map, 'free-cost', {
     found: quote(attribute),
     accepted: 'an attribute that your own service sets, and no header of the caller; or a number',
   })
+}
+
+/**
+ * Warns of a block of callers that others can name: by going over under that name they lock its
+ * owner out. With `ip` in `by` they lock out only themselves.
+ */
+export function warnOfClaimedBlock({ rule, map }: LocatedRule, origins: AttributeOrigins): void {
+  if (rule.mode === 'off' || rule.by.includes('ip')) return
+  const claimed = rule.by.find((attribute) => isClaimed(attribute, origins))
+  if (claimed === undefined) return
+  const blocking = locatedLimitsOf(rule, map).find(({ limit }) => limit.block !== undefined)
+  if (blocking === undefined) return
+  reportAt(blocking.located, 'claimed-block', {
+    found: quote(claimed),
+    accepted: `by: [${[...rule.by, 'ip'].join(', ')}], or attributes that your own service verifies`,
+  })
+}
+
+/** Whether a caller may set an attribute to any value. */
+function isClaimed(attribute: string, { fromHeaders, trusted }: AttributeOrigins): boolean {
+  if (trusted?.has(attribute) === true) return false
+  return fromHeaders?.has(attribute) ?? !DERIVED_ATTRIBUTES.has(attribute)
 }

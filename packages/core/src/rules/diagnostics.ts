@@ -83,6 +83,9 @@ export const PROBLEMS = {
   'free-cost': warning(
     (found) => `a caller that can set ${found} itself, as with a header, chooses its own cost`,
   ),
+  'claimed-block': warning(
+    (found) => `any caller that can set ${found} can have another one blocked`,
+  ),
   'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),
 } as const satisfies Readonly<Record<string, ProblemKind>>
 

@@ -97,6 +97,16 @@ export function refuseUnmergeable(
 }
 
 function refuseLimit(limit: Located, coordination: Coordination): void {
+  const block = limit.node.kind === 'map' ? limit.node.entries.get('block') : undefined
+  if (block !== undefined) {
+    reportAt(limit, 'coordination-conflict', {
+      at: block.at,
+      field: fieldName(limit, 'block'),
+      found: 'block',
+      why: coordination,
+      accepted: 'no block here, or coordination: exact',
+    })
+  }
   const [field, start] = [scalarOf(limit, 'algorithm'), scalarOf(limit, 'start')]
   const algorithm = ALGORITHM_NAMES.find((name) => name === field?.value)
   if (field === undefined || algorithm === undefined) return

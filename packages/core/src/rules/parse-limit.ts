@@ -1,5 +1,6 @@
 /** Parses limits: the short form `10/second`, and the long form with every field. */
-import { parseDuration } from '../text/duration.js'
+import { formatDuration, parseDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from '../text/duration.js'
+import type { BlockSpec } from '../algorithms/block.js'
 import { ALGORITHM_NAMES } from '../algorithms/index.js'
 import { MAX_UNITS } from '../numbers.js'
 import { DEFAULT_ALGORITHM, defaultLimitName, findLimitProblem, type LimitSpec } from '../limit.js'
@@ -41,6 +42,7 @@ const LIMIT_KEYS: readonly string[] = [
   'wait',
   'name',
   'onRefusal',
+  'block',
 ]
 
 const UNITS: ReadonlyMap<string, string> = new Map([
@@ -120,6 +122,7 @@ function readLongForm(located: Located): LimitSpec | undefined {
     maxWaitMs: readOptional(map, 'maxWait', readDuration),
     waitMs: readOptional(map, 'wait', readDuration),
     onRefusal: readOptional(map, 'onRefusal', (field) => readChoice(field, ON_REFUSAL)),
+    block: readOptional(map, 'block', readBlock),
   }
   const isRead =
     max !== undefined &&
@@ -141,7 +144,7 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
 
 /** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
-  const { name, start, burst, queue, maxWaitMs, waitMs, onRefusal } = spec
+  const { name, start, burst, queue, maxWaitMs, waitMs, onRefusal, block } = spec
   return {
     algorithm: spec.algorithm,
     max: spec.max,
@@ -153,7 +156,55 @@ function withoutAbsent(spec: LimitSpec): LimitSpec {
     ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
     ...(waitMs === undefined ? {} : { waitMs }),
     ...(onRefusal === undefined ? {} : { onRefusal }),
+    ...(block === undefined ? {} : { block }),
   }
+}
+
+const ACCEPTED_BLOCK = 'a duration such as 15m, or a map with first, factor, max and forget'
+const BLOCK_KEYS: readonly string[] = ['first', 'factor', 'max', 'forget']
+const BLOCK_FACTOR = 2
+const BLOCK_FACTOR_MAX = 100
+const DAY_MS = 86_400_000
+
+/** Reads a block: one length for all, or lengths that grow with each block in a row. */
+function readBlock(located: Located): BlockSpec | undefined {
+  const { node } = located
+  if (node.kind === 'scalar') {
+    const ms = readBlockMs(located, WINDOW_MS_MIN)
+    return ms === undefined ? undefined : { firstMs: ms, factor: 1, maxMs: ms, forgetMs: DAY_MS }
+  }
+  if (node.kind !== 'map') return reportAt(located, 'wrong-type', { accepted: ACCEPTED_BLOCK })
+  const map = readMap(located, BLOCK_KEYS)
+  if (map === undefined) return undefined
+  const firstMs = readRequired(map, 'first', {
+    accepted: ACCEPTED_DURATION,
+    read: (field) => readBlockMs(field, WINDOW_MS_MIN),
+  })
+  if (firstMs === undefined) return undefined
+  const factor = readOptional(map, 'factor', readBlockFactor) ?? BLOCK_FACTOR
+  const maxMs = readOptional(map, 'max', (field) => readBlockMs(field, firstMs))
+  const forgetMs = readOptional(map, 'forget', (field) => readBlockMs(field, WINDOW_MS_MIN))
+  return {
+    firstMs,
+    factor,
+    maxMs: maxMs ?? Math.max(firstMs, DAY_MS),
+    forgetMs: forgetMs ?? DAY_MS,
+  }
+}
+
+function readBlockMs(located: Located, leastMs: number): number | undefined {
+  const ms = readDuration(located)
+  if (ms === undefined || (ms >= leastMs && ms <= WINDOW_MS_MAX)) return ms
+  const accepted = `a duration from ${formatDuration(leastMs)} to ${formatDuration(WINDOW_MS_MAX)}`
+  return reportAt(located, 'bad-duration', { accepted })
+}
+
+function readBlockFactor(located: Located): number | undefined {
+  const accepted = `a whole number from 1 to ${BLOCK_FACTOR_MAX}`
+  const factor = readNumber(located, accepted)
+  if (factor === undefined) return undefined
+  const isAccepted = Number.isInteger(factor) && factor >= 1 && factor <= BLOCK_FACTOR_MAX
+  return isAccepted ? factor : reportAt(located, 'bad-number', { accepted })
 }
 
 function readUnits(located: Located): number | undefined {

@@ -2,7 +2,7 @@
 import { MatchCache } from '../matching/match-cache.js'
 import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-per-call.js'
 import { checkShares } from './check-share.js'
-import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
+import { type AttributeOrigins, warnOfClaimedBlock, warnOfFreeCost } from './cost-warning.js'
 import { readDocument } from './document.js'
 import { LARGE_SET_MIN, type RuleCache, RULES_MAX } from './incremental-parse.js'
 import { checkCost, type LocatedRule, readRule, locateRule } from './parse-rule.js'
@@ -264,7 +264,10 @@ function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
     const selected = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
     warnOfSet(set, selected, matches)
     // A check of each rule alone, but not cached with it: another node may have other headers.
-    for (const each of selected) warnOfFreeCost(each, parsing.origins)
+    for (const each of selected) {
+      warnOfFreeCost(each, parsing.origins)
+      warnOfClaimedBlock(each, parsing.origins)
+    }
   }
   const isLarge = cache !== undefined && rules.length >= LARGE_SET_MIN
   const most = isLarge ? cache.maxLimits.maxLimits(set) : maxLimitsPerCall(set, matches)

@@ -1,5 +1,6 @@
 /** Formats a limit for display: in the short form if that is complete, else with its fields. */
 import { formatDuration } from './duration.js'
+import type { BlockSpec } from '../algorithms/block.js'
 import { DEFAULT_ALGORITHM, type LimitSpec } from '../limit.js'
 
 const UNITS: ReadonlyMap<number, string> = new Map([
@@ -8,6 +9,9 @@ const UNITS: ReadonlyMap<number, string> = new Map([
   [3_600_000, 'hour'],
   [86_400_000, 'day'],
 ])
+
+/** The `forget` of a block that is written as one duration. */
+const FORGET_MS = 86_400_000
 
 /** A field of a limit: its name in a rules file, and the text shown if it is absent. */
 interface LimitField {
@@ -29,8 +33,17 @@ const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'maxWait', absent: 'default', read: ({ maxWaitMs }) => duration(maxWaitMs) },
   { name: 'wait', absent: 'none', read: ({ waitMs }) => duration(waitMs) },
   { name: 'onRefusal', absent: 'none', read: ({ onRefusal }) => onRefusal },
+  { name: 'block', absent: 'none', read: ({ block }) => block && blockText(block) },
   { name: 'debt', absent: 'none', read: ({ debt }) => whole(debt) },
 ]
+
+/** `15m`, or `{ first: 1m, factor: 2, max: 1h, forget: 1d }`. */
+function blockText({ firstMs, factor, maxMs, forgetMs }: BlockSpec): string {
+  const first = formatDuration(firstMs)
+  if (factor === 1 && maxMs === firstMs && forgetMs === FORGET_MS) return first
+  const [max, forget] = [formatDuration(maxMs), formatDuration(forgetMs)]
+  return `{ first: ${first}, factor: ${factor}, max: ${max}, forget: ${forget} }`
+}
 
 /** `10/second`, `10/30s`, `{ algorithm: gcra, max: 10, window: 1s }`. */
 export function limitSpecText(limit: LimitSpec): string {

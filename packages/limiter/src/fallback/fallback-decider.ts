@@ -4,6 +4,7 @@
  */
 import {
   algorithmOf,
+  isBlock,
   type DecisionExtras,
   type Limit,
   type Outcome,
@@ -170,7 +171,8 @@ export class FallbackDecider {
       }
       next += 1
       outcomes.push(fromShare(answer, take.limit.capacity))
-      const isSpent = allowed && spends && take.amount > 0
+      // A block takes no units: to charge it would begin one.
+      const isSpent = allowed && spends && take.amount > 0 && !isBlock(take.limit)
       spendings.push(isSpent ? { take, share: share.limit, at: answer.at } : undefined)
     }
     return { allowed, outcomes, spendings }
@@ -200,6 +202,7 @@ export class FallbackDecider {
   }
 
   private shareOf({ key, limit, amount, compiled }: PlannedTake): Take {
+    if (isBlock(limit)) return { key, limit, amount, atLeast: undefined }
     const { posture } = compiled
     const factor = typeof posture === 'string' ? 1 : posture.local
     const counted = Math.floor(this.#fleetSize())

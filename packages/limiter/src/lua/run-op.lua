@@ -36,6 +36,14 @@ local function refuse(counter, limit, amount, states, kept, a, b, c, d,
   say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
 end
 
+-- Charges a block if the limit before it refused, for `retryBefore` milliseconds, and it did not.
+local function refuseBlock(counter, limit, amount, states, retryBefore, retryMs)
+  if retryMs ~= 0 or not retryBefore or retryBefore == 0 then return false end
+  chargeAt(counter, limit, amount, now, 0)
+  say(counter, limit, amount, states, look(counter, limit, amount))
+  return true
+end
+
 -- Charges a group whole or not at all; returns whether it was charged.
 local function takeGroup(place, count, states)
   local passes = true
@@ -61,7 +69,8 @@ local function takeGroup(place, count, states)
           steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
       end
       say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
-    else
+    elseif limit.format ~= 8
+      or not refuseBlock(counter, limit, amount, states, item > 0 and steps[to - 12], retryMs) then
       refuse(counter, limit, amount, states, steps[to + 15], steps[to + 11], steps[to + 12],
         steps[to + 13], steps[to + 14], granted, remaining, resetMs, retryMs, delayMs, at)
     end

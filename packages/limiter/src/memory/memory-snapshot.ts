@@ -8,7 +8,7 @@
  *      for each counter: 8 hash, 4 place of its limit in the list, 4 numbers of its state; these
  *   8  checksum of all before
  */
-import { layoutOf, type Limit, MODULE_NAMES, modules, SluiceError } from '@sluice/core'
+import { layoutOf, type Limit, SluiceError, STORED_ALGORITHMS } from '@sluice/core'
 import type { DurableCounter } from './counters.js'
 
 /** The last byte is the version; other versions are refused. */
@@ -136,10 +136,7 @@ function isStoredLimit(limit: Partial<StoredLimit> | null): limit is StoredLimit
   if (typeof limit !== 'object' || limit === null) return false
   const { format, algorithm } = limit
   if (algorithm === undefined || typeof limit.lent !== 'number') return false
-  return MODULE_NAMES.some((each) => {
-    const { name, format: known } = modules[each]
-    return name === algorithm && known === format
-  })
+  return STORED_ALGORITHMS.some((each) => each.name === algorithm && each.format === format)
 }
 
 /** Two sums over all words, weighted by position, so that swapped words are detected. */

@@ -3,6 +3,7 @@ import {
   algorithmOf,
   type CounterKey,
   formatHash,
+  isBlock,
   isCount,
   type Limit,
   type Outcome,
@@ -220,7 +221,10 @@ class MemoryCounterStore implements SyncStore {
     return [step]
   }
 
-  /** Charges only limits with `onRefusal: charge`, and stores rebased states. */
+  /**
+   * Charges limits with `onRefusal: charge` and the blocks of limits that refuse, and stores rebased
+   * states.
+   */
   private refuse(
     takes: readonly Take[],
     steps: readonly Step<unknown>[],
@@ -235,6 +239,11 @@ class MemoryCounterStore implements SyncStore {
         this.#counters.write(key, this.#counters.find(key), limit, step.rebased, now)
       }
       const fits = step?.retryAfterMs === 0
+      if (fits && isBlock(limit) && (steps[i - 1]?.retryAfterMs ?? 0) !== 0) {
+        this.chargeAt(key, limit, amount, now, now, 0)
+        if (take.durable === true) this.#counters.markDurable(key)
+        return this.peekOne(take, now)
+      }
       if (limit.onRefusal === 'charge') {
         this.chargeAt(key, limit, amount, now, now, 0)
         if (fits) return { ...this.peekOne({ key, limit, amount: 0 }, now), granted: amount }

@@ -10,11 +10,10 @@
 import { createHash } from 'node:crypto'
 import {
   type AlgorithmName,
+  type Algorithm,
   type Limit,
-  MODULE_NAMES,
-  type ModuleName,
-  modules,
   type StateLayout,
+  STORED_ALGORITHMS,
 } from '@sluice/core'
 import { luaText } from './lua-text.js'
 
@@ -50,24 +49,25 @@ local WIDE, WIDE_SIZE = '${structOf(layout, 'wideBytes')}', ${storedBytes(layout
 `
 }
 
+type FolderName = Algorithm<unknown>['lua']
+
 /** The folder of `src/lua` that has an algorithm's arithmetic, and the algorithms that share it. */
 interface LuaFolder {
-  readonly name: ModuleName
+  readonly name: FolderName
   readonly formats: readonly number[]
   /** Undefined: states are lists, and `records.lua` of the folder says how they are stored. */
   readonly layout: StateLayout<unknown> | undefined
 }
 
-const FOLDERS: readonly LuaFolder[] = [
-  ...new Set(MODULE_NAMES.map((name) => modules[name].lua)),
-].map((name) => {
-  const sharing = MODULE_NAMES.filter((each) => modules[each].lua === name)
-  const layout = modules[name].layout as StateLayout<unknown> | undefined
-  return { name, layout, formats: sharing.map((each) => modules[each].format) }
-})
+const FOLDERS: readonly LuaFolder[] = [...new Set(STORED_ALGORITHMS.map(({ lua }) => lua))].map(
+  (name) => {
+    const sharing = STORED_ALGORITHMS.filter(({ lua }) => lua === name)
+    return { name, layout: sharing[0]?.layout, formats: sharing.map(({ format }) => format) }
+  },
+)
 
 /** Has its divisions written out, because most takes are of it. */
-const WITHOUT_NUMBERS: ModuleName = 'token-bucket'
+const WITHOUT_NUMBERS: FolderName = 'token-bucket'
 
 function numbersFor({ name }: LuaFolder): string {
   return name === WITHOUT_NUMBERS ? '' : luaText('numbers')
@@ -137,7 +137,7 @@ export const BATCH = batchScript(
 /** What `admit` finds of a take. */
 const FOUND = 'local kept, left, resetMs, at, expires, a, b, c'
 /** How the algorithms that have an `admit.lua` call it. */
-const ADMIT_CALLS: Partial<Record<ModuleName, string>> = {
+const ADMIT_CALLS: Partial<Record<FolderName, string>> = {
   'token-bucket': 'admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)',
   'fixed-window': 'admitWindow(value, format, max, windowUs, amount, now)',
   'caller-window': 'admitCallerWindow(value, format, max, windowUs, amount, now)',

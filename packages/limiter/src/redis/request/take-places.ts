@@ -1,5 +1,5 @@
 /** Which takes of a call lie in which slot, and in which order the slots are tried. */
-import { algorithmOf, type Take } from '@sluice/core'
+import { algorithmOf, isBlock, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { commonPartition } from './partition-op.js'
 
@@ -47,10 +47,19 @@ export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
 export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces {
   return groups.map((takes, g) => {
     const indices = [...takes.keys()]
-    if (g > 0) return takes.some((take) => isCharging(take) || isQueue(take)) ? [] : indices
-    const first = indices.filter((i) => !isQueue(takes[i]))
+    if (g > 0)
+      return takes.some((take) => isCharging(take) || isQueue(take) || isBlock(take.limit))
+        ? []
+        : indices
+    const first = indices.filter((i) => !isQueue(takes[i]) && !isBlockOfQueue(takes, i))
     return isSpread && first.length > 0 ? first : indices
   })
+}
+
+/** A block stays with its limit: the store charges it when the take before it is refused. */
+function isBlockOfQueue(takes: readonly Take[], i: number): boolean {
+  const take = takes[i]
+  return take !== undefined && isBlock(take.limit) && isQueue(takes[i - 1])
 }
 
 /** Whether a take is of a leaky bucket. One that charges for refusals is always sent at once. */

@@ -1,12 +1,5 @@
 /** A Redis for the tests of the script, and batches sent to it. */
-import {
-  type CounterKey,
-  defineLimit,
-  type Limit,
-  MODULE_CHOICES,
-  MODULE_NAMES,
-  type ModuleName,
-} from '@sluice/core'
+import type { CounterKey, Limit } from '@sluice/core'
 import { Redis } from 'ioredis'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import type { Groups, PeekOutcome } from '../../store.js'
@@ -15,30 +8,14 @@ import { counterKeyText, hashKeyText } from './redis-keys.js'
 import { PARTITION_TAGS } from '../request/partitions.js'
 import { type BatchReply, decodeBatch } from './batch-reply.js'
 import { BatchCodec, type BatchTimes, type StoreOp } from './batch-request.js'
-import {
-  BATCH,
-  giveOneScript,
-  type BatchScript,
-  takeOneScript,
-  takeTwoScript,
-} from './batch-scripts.js'
+import { SCRIPTS } from './batch-scripts.js'
 
 export type Layout = 'plain' | 'packed'
 
 export const PREFIX = 'test'
 export const LAYOUTS: readonly Layout[] = ['plain', 'packed']
-/** All scripts. */
-const SCRIPTS = [BATCH, ...new Set(MODULE_NAMES.flatMap(scriptsOf))]
-
 /** Commands written at once. */
 const AT_ONCE = 500
-
-function scriptsOf(name: ModuleName): readonly BatchScript[] {
-  const limit = defineLimit({ ...MODULE_CHOICES[name], max: 1, windowMs: 1000 })
-  const counted = defineLimit({ algorithm: 'sliding-window-counter', max: 1, windowMs: 1000 })
-  const scripts = [takeOneScript(limit), takeTwoScript(limit, counted), giveOneScript(limit)]
-  return scripts.flatMap((script) => script ?? [])
-}
 
 export interface Batch {
   readonly ops: readonly StoreOp[]

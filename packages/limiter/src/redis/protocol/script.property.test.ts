@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
   type CounterKey,
+  defineBlock,
   defineLimit,
   type Limit,
   MODULE_NAMES,
@@ -73,6 +74,7 @@ const BATCHES = 32
 /** So that each verb runs at least 10^4 times in the plain layout. */
 const SCENARIOS = { plain: 800, packed: 200 } as const
 const SCENARIOS_AT_ONCE = 50
+const YEAR_MS = 31_622_400_000
 
 let redis: BatchRedis
 beforeAll(async () => {
@@ -87,6 +89,16 @@ function sampled(algorithms: readonly ModuleName[], seed: number): readonly Limi
     return fc
       .sample(specs(algorithm, { lends: true }), { numRuns: each, seed: seed + index })
       .map((spec) => withOnRefusal(spec, dice))
+  })
+}
+
+function sampledBlocks(count: number, seed: number): readonly Limit[] {
+  const dice = new Dice(seed)
+  return Array.from({ length: count }, () => {
+    const firstMs = dice.pick([250, 1000, 60_000, YEAR_MS])
+    const maxMs = Math.min(YEAR_MS, firstMs * dice.pick([1, 3, 10, 1000]))
+    const [factor, forgetMs] = [dice.pick([1, 2, 100]), dice.pick([250, 60_000, 86_400_000])]
+    return defineBlock('block', { firstMs, factor, maxMs, forgetMs })
   })
 }
 
@@ -144,12 +156,11 @@ async function compare(layout: Layout, all: readonly Played[], seed: number): Pr
 
 async function runScenarios(
   layout: Layout,
-  algorithms: readonly ModuleName[],
+  limits: readonly Limit[],
   seed: number,
 ): Promise<Record<StoreOp['verb'], number>> {
   await redis.client.flushall()
   const dice = new Dice(seed)
-  const limits = sampled(algorithms, seed)
   const steps = { take: 0, peek: 0, give: 0, charge: 0, reset: 0 }
   let counters = 0
   for (let done = 0; done < SCENARIOS[layout] * TIMES; done += SCENARIOS_AT_ONCE) {
@@ -181,7 +192,7 @@ async function runScenarios(
 
 describe.each(LAYOUTS)('in the %s layout the script answers like the memory store', (layout) => {
   test.each(MODULE_NAMES)('%s', async (algorithm) => {
-    const steps = await runScenarios(layout, [algorithm], 1)
+    const steps = await runScenarios(layout, sampled([algorithm], 1), 1)
     if (layout === 'plain') {
       const { reset, ...others } = steps
       expect(Math.min(...Object.values(others))).toBeGreaterThanOrEqual(10_000)
@@ -193,7 +204,13 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
     const apart: readonly ModuleName[] = MODULE_NAMES.filter(
       (name) => layout === 'plain' || name !== 'sliding-window-log',
     )
-    await runScenarios(layout, apart, 2)
+    await runScenarios(layout, sampled(apart, 2), 2)
+  })
+
+  test('for blocks, which are charged when the take before them is refused', async () => {
+    const others = sampled(['fixed-window', 'caller-window', 'token-bucket'], 3)
+    const small = others.filter(({ max }) => max < 20)
+    await runScenarios(layout, [...small.slice(0, 30), ...sampledBlocks(60, 3)], 3)
   })
 })
 

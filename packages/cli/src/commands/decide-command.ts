@@ -189,10 +189,18 @@ function overridesOf({ explain }: DecisionView): ReadonlyMap<string, string> {
   )
 }
 
-function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields) {
-  const named = candidate === true ? `${plainText(name)} (candidate)` : plainText(name)
+function limitCells({ name, candidate, remaining, limit, resetAfterMs, block }: Fields) {
+  const notes = [...(candidate === true ? ['candidate'] : []), ...blockNotes(block)]
+  const named = notes.length === 0 ? plainText(name) : `${plainText(name)} (${notes.join(', ')})`
   const reset = typeof resetAfterMs === 'number' ? timeText(resetAfterMs) : ''
   return [named, `${plainText(remaining)} of ${plainText(limit)}`, reset]
+}
+
+/** `blocked until 2026-01-01T00:15:00.000Z, 2 in a row`; nothing while the caller is not blocked. */
+function blockNotes(block: unknown): readonly string[] {
+  if (!isRecord(block) || typeof block['untilMs'] !== 'number') return []
+  const until = new Date(block['untilMs']).toISOString()
+  return [`blocked until ${until}, ${plainText(block['times'])} in a row`]
 }
 
 /** How old the remaining units of a limit are; those from the store were read just now. */

@@ -11,6 +11,7 @@ import type { MatchExplanation } from '../matching/explain-matches.js'
 import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
 import type { PostureName } from './decision.js'
+import { withBlock } from './fold-blocks.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
 export interface LimitExplanation {
@@ -69,8 +70,11 @@ export function explainRules(
   const limits = plan.groups.flatMap((takes, g) =>
     takes.flatMap((take, i) => {
       if (isBlock(take.limit)) return []
-      const outcome = outcomes[g]?.[i]
-      const block = take.compiled.block && explainBlock(outcomes[g]?.[i + 1])
+      const own = outcomes[g]?.[i]
+      const beside = take.compiled.block && outcomes[g]?.[i + 1]
+      const isBlocked = beside !== undefined && beside.retryAfterMs !== 0
+      const outcome = own && isBlocked ? withBlock(own, beside) : own
+      const block = take.compiled.block && explainBlock(beside)
       const candidate = plan.shadows[g - 1] === candidateId(take.compiled.rule)
       return outcome === undefined
         ? []

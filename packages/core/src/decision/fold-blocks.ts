@@ -54,7 +54,8 @@ function limitTake(take: PlannedTake): PlannedTake {
   return { key, amount, compiled, limit: compiled.limit }
 }
 
-function withBlock(own: Outcome, block: Outcome): FoldedOutcome {
+/** The outcome of a limit whose block refuses. */
+export function withBlock<Own extends Outcome>(own: Own, block: Outcome): Own & FoldedOutcome {
   const { retryAfterMs } = own
   // A cost that never fits is refused for that, and a wait longer than the block is the limit's.
   const isBlocked = retryAfterMs !== null && (block.retryAfterMs ?? 0) >= retryAfterMs

@@ -1,4 +1,5 @@
 /** Determines which shadow rules and candidates judged a call, and which would have refused it. */
+import { isBlock } from '../algorithms/block.js'
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
@@ -19,6 +20,7 @@ export interface ShadowRefusal {
   readonly limitName: string | null
   /** The longest wait of the refusing limits; null if waiting would not have helped. */
   readonly retryAfterMs: number | null
+  readonly reason: 'over' | 'blocked' | 'cost_exceeds_limit'
 }
 
 /** `posture` is set if the store did not answer and the outcome is a fallback. */
@@ -105,10 +107,21 @@ class RefusingGroups implements ShadowRefusals {
         call: match.view,
         limitName: nameAt(takes, outcomes, binding),
         retryAfterMs: outcomes[binding]?.retryAfterMs ?? null,
+        reason: reasonAt(takes, outcomes, binding),
       })
     }
     return refusals
   }
+}
+
+function reasonAt(
+  takes: readonly PlannedTake[],
+  outcomes: readonly ShadowOutcome[],
+  at: number,
+): ShadowRefusal['reason'] {
+  if ((outcomes[at]?.retryAfterMs ?? null) === null) return 'cost_exceeds_limit'
+  const take = outcomes.length === takes.length ? takes[at] : undefined
+  return take !== undefined && isBlock(take.limit) ? 'blocked' : 'over'
 }
 
 function matchOf(

@@ -5,6 +5,11 @@ import { parseRules } from './parse-rules.js'
 import { PROBLEMS_MAX } from './diagnostics.js'
 import type { Rule } from './rule.js'
 
+const DAY_MS = 86_400_000
+const BLOCKS = [
+  { firstMs: 900_000, factor: 1, maxMs: 900_000, forgetMs: DAY_MS },
+  { firstMs: 60_000, factor: 3, maxMs: 7_200_000, forgetMs: 7 * DAY_MS },
+]
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
 const valid = (name: string) => readFileSync(new URL(name, VALID), 'utf8')
 
@@ -19,6 +24,36 @@ function oneRule(fields: object): Rule {
 function messagesOf(source: string | object, file?: string): readonly string[] {
   return parseRules(source, { file }).errors.map(({ message }) => message)
 }
+
+describe('a block', () => {
+  const blockOf = (block: unknown) => oneRule({ limits: [{ max: 1, window: '1s', block }] }).limits
+  const problemsOf = (block: unknown) =>
+    messagesOf({ rules: [{ id: 'one', limits: [{ max: 1, window: '1s', block }] }] })
+
+  test('grows by 2 up to a day unless it says otherwise', () => {
+    const expected = { firstMs: 60_000, factor: 2, maxMs: DAY_MS, forgetMs: DAY_MS }
+    expect(blockOf({ first: '1m' })[0]?.block).toEqual(expected)
+    expect(blockOf({ first: '2d' })[0]?.block?.maxMs).toBe(2 * DAY_MS)
+  })
+
+  test.each([
+    [900, 'limits[0].block: bad duration 900'],
+    ['249ms', 'limits[0].block: bad duration "249ms". Accepted: a duration from 250ms to 366d'],
+    [true, 'limits[0].block: '],
+    [[], 'limits[0].block: '],
+    [{}, 'limits[0].block.first: '],
+    [{ first: '1m', max: '59s' }, 'block.max: bad duration "59s". Accepted: a duration from 1m'],
+    [
+      { first: '1m', factor: 0 },
+      'block.factor: number 0 is out of range. Accepted: a whole number',
+    ],
+    [{ first: '1m', factor: 1.5 }, 'limits[0].block.factor: number 1.5'],
+    [{ first: '1m', forget: '367d' }, 'limits[0].block.forget: bad duration'],
+    [{ first: '1m', forgot: '1d' }, 'unknown key "forgot"; did you mean "forget"?'],
+  ])('%j is refused with the place and what is accepted', (block, message) => {
+    expect(problemsOf(block)).toEqual([expect.stringContaining(message)])
+  })
+})
 
 describe('a rule set', () => {
   test('gets its defaults', () => {
@@ -115,6 +150,8 @@ describe('the fields of a rule', () => {
       { algorithm: 'fixed-window', max: 10, windowMs: 1000, onRefusal: 'none' },
       { algorithm: 'fixed-window', max: 10, windowMs: 60_000, start: 'call' },
       { algorithm: 'fixed-window', max: 10, windowMs: 500, start: 'clock' },
+      { ...bucket, max: 5, windowMs: 5000, block: BLOCKS[0] },
+      { ...bucket, max: 5, windowMs: 7000, block: BLOCKS[1] },
       { algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 },
       { algorithm: 'sliding-window-log', max: 10, windowMs: 1000 },
     ])
@@ -211,11 +248,12 @@ describe('a message', () => {
         rule: 'orders',
         field: 'limits[0].windw',
         found: '"windw"',
-        accepted: 'algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal',
+        accepted:
+          'algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal, block',
         suggestion: 'window',
         message:
           'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
-          '"window"? Accepted: algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal',
+          '"window"? Accepted: algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal, block',
       },
     ])
   })

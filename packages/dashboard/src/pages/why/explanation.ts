@@ -19,6 +19,9 @@ export interface LimitExplanation {
   readonly state: unknown
   readonly staleMs: number
   readonly posture: string | undefined
+  /** How many blocks in a row the caller had, the present one included. */
+  readonly blocks: number
+  readonly isBlocked: boolean
 }
 
 export interface RuleExplanation {
@@ -93,6 +96,9 @@ export function decisionSummary(decision: DecisionView): string {
   const retry = decision['retryAfterMs']
   const then =
     typeof retry === 'number' ? `retry in ${waitText(retry)}` : 'and waiting does not help'
+  if (reason === 'blocked') {
+    return `Blocked by ${limitPath} for going over its limit: ${then}.`
+  }
   const posture = reason === 'posture' ? ' on store failure' : ''
   return `Refused by ${limitPath}${posture}: ${left}, ${then}.`
 }
@@ -125,7 +131,7 @@ function overrideText(override: Readonly<Record<string, unknown>>): string {
 }
 
 function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
-  const { name, algorithm, retryAfterMs, posture, state } = fields
+  const { name, algorithm, retryAfterMs, posture, state, block } = fields
   return {
     name: valueText(name),
     algorithm: valueText(algorithm),
@@ -140,12 +146,16 @@ function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
     state: state ?? null,
     staleMs: numberOf(fields['staleMs']),
     posture: typeof posture === 'string' ? posture : undefined,
+    blocks: isRecord(block) ? numberOf(block['times']) : 0,
+    isBlocked: isRecord(block) && typeof block['untilMs'] === 'number',
   }
 }
 
 /** What one limit decides for this call. */
-export function limitVerdict({ retryAfterMs, delayMs }: LimitExplanation): string {
+export function limitVerdict(limit: LimitExplanation): string {
+  const { retryAfterMs, delayMs, isBlocked, blocks } = limit
   if (retryAfterMs === null) return 'can never allow this cost'
+  if (isBlocked) return `blocked, ${blocks} in a row: retry in ${waitText(retryAfterMs)}`
   if (retryAfterMs > 0) return `exhausted: retry in ${waitText(retryAfterMs)}`
   return delayMs > 0 ? `within the limit after ${waitText(delayMs)}` : 'within the limit'
 }

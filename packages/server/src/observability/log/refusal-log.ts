@@ -163,10 +163,9 @@ class CountedRefusalLog implements RefusalLog {
     { source }: Decision,
     call: Call,
     entryPoint: string,
-    { rule, mode, by, caller: hash, call: counted, limitName, retryAfterMs }: ShadowRefusal,
+    { rule, mode, by, caller: hash, call: counted, limitName, retryAfterMs, reason }: ShadowRefusal,
   ): LogFields {
     const caller = this.#isClear ? this.attributesOf({ by, call: counted }) : formatHash(hash)
-    const reason = retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
     const fields = { rule, mode, limit: limitName, caller, reason, retryAfterMs, source }
     return { ...fields, way: entryPoint, ...routeOf(call.attributes, counted) }
   }

@@ -234,7 +234,8 @@ test('a refusal from the cache is one that the store would have given, for all l
     max: fc.integer({ min: 0, max: 8 }),
     window: fc.constantFrom('250ms', '1s', '7s'),
   })
-  const limit = fc.tuple(choices, size).map(([choice, sized]) => ({ ...choice, ...sized }))
+  const blocks = fc.constantFrom({}, { block: '250ms' }, { block: { first: '1s', factor: 3 } })
+  const limit = fc.tuple(choices, size, blocks).map((parts) => Object.assign({}, ...parts))
   const limits = fc
     .array(limit, { minLength: 1, maxLength: 3 })
     .map((list) => list.map((each, i) => ({ ...each, name: `n${i}` })))

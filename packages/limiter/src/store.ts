@@ -221,7 +221,9 @@ export interface Store {
    * Returns an outcome for each take, in the same places. `retryAfterMs` is 0 if the limit had
    * room; if its group was not charged, `granted` is 0 and `remaining` is what is left now. Only a
    * limit with `onRefusal: charge` is charged, down to empty, when its own group is refused, but
-   * not in a group that the first group kept closed.
+   * not in a group that the first group kept closed. A block (`isBlock`) takes no units. Where its
+   * group is refused and its own take had room, it is charged, and then refuses, if the take before
+   * it in the group was refused for a time; so the take of its limit is directly before it.
    *
    * Only the store's clock counts: `at` of an outcome is its time, and nodes that share a store
    * share that clock. An amount of 0 always has room and changes nothing. A state of another

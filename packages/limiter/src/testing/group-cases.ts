@@ -1,12 +1,66 @@
 /** Conformance cases of groups: charged whole or not at all, and opened by the first. */
 import assert from 'node:assert/strict'
-import { fixedWindow, left, outcomesOf, type StoreCase, take, takes } from './conformance-kit.js'
+import { defineBlock } from '@sluice/core'
+import {
+  fixedWindow,
+  left,
+  outcomesOf,
+  type StoreCase,
+  type StoreUnderTest,
+  take,
+  takes,
+} from './conformance-kit.js'
 
 const ten = fixedWindow(10)
 const one = fixedWindow(1)
+const block = defineBlock('block', {
+  firstMs: 60_000,
+  factor: 2,
+  maxMs: 600_000,
+  forgetMs: 3_600_000,
+})
 const charging = fixedWindow(10, { onRefusal: 'charge' })
 
+/** The waits of a limit of one call and of the block beside it. */
+async function waits(under: StoreUnderTest): Promise<readonly (number | null)[]> {
+  const [outcomes = []] = await outcomesOf(under, [[take(1, one), take(2, block)]])
+  return outcomes.map(({ retryAfterMs }) => retryAfterMs)
+}
+
 export const groupCases: readonly StoreCase[] = [
+  {
+    name: 'a block begins when the take before it is refused, lasts, and grows',
+    run: async (under) => {
+      assert.deepEqual(await waits(under), [0, 0])
+      assert.deepEqual(await waits(under), [60_000, 60_000])
+      under.clock.advance(1000)
+      assert.deepEqual(await waits(under), [59_000, 59_000])
+      under.clock.advance(59_000)
+      assert.deepEqual(await waits(under), [0, 0])
+      assert.deepEqual(await waits(under), [60_000, 120_000])
+      under.clock.advance(60_000)
+      assert.deepEqual(await waits(under), [0, 60_000])
+      await under.store.reset(take(2, block).key)
+      assert.deepEqual(await waits(under), [0, 0])
+    },
+  },
+  {
+    name: 'a block does not begin when a take that is not before it is refused',
+    run: async (under) => {
+      await takes(under, 3, one)
+      const call = [take(1, ten), take(2, block), take(3, one)]
+      const [outcomes = []] = await outcomesOf(under, [call])
+      assert.deepEqual(
+        outcomes.map(({ retryAfterMs }) => retryAfterMs === 0),
+        [true, true, false],
+      )
+      const [over = []] = await outcomesOf(under, [[take(1, ten, 11), take(2, block)]])
+      assert.deepEqual(
+        over.map(({ retryAfterMs }) => retryAfterMs),
+        [null, 0],
+      )
+    },
+  },
   {
     name: 'a group with room in all its limits is charged in all of them',
     run: async (under) => {

@@ -2,6 +2,7 @@
 import {
   type Algorithm,
   algorithmOf,
+  defineBlock,
   defineLimit,
   type Limit,
   limitSpecText,
@@ -94,16 +95,47 @@ async function simulateLimit(
   const limit = defineLimit(spec)
   const algorithm = algorithmOf(limit)
   const counter = { state: undefined as unknown }
+  const block = spec.block && simulateBlock(defineBlock(limit.name, spec.block))
   // A multiple of the window, but not 0, which no real clock shows.
   const beginning = 2 * limit.windowUs
   const outcomes: SimulatedOutcome[] = []
   for (const { atMs, cost = 1 } of calls) {
     if (slices.isDue()) await slices.pause()
-    const outcome = takeOne(algorithm, limit, counter, cost, beginning + atMs * 1000)
-    const { delayMs, remaining, retryAfterMs } = outcome
+    const now = beginning + atMs * 1000
+    const blockedMs = block?.left(cost, now) ?? 0
+    if (blockedMs > 0) {
+      outcomes.push({ allowed: false, delayMs: 0, remaining: 0, retryAfterMs: blockedMs })
+      continue
+    }
+    const outcome = takeOne(algorithm, limit, counter, cost, now)
+    const { delayMs, remaining } = outcome
+    const waitMs = outcome.retryAfterMs
+    const isOver = waitMs !== null && waitMs > 0
+    const retryAfterMs = isOver ? Math.max(waitMs, block?.begin(cost, now) ?? 0) : waitMs
     outcomes.push({ allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs })
   }
   return { limit: limitSpecText(spec), algorithm: limit.algorithm, outcomes }
+}
+
+interface SimulatedBlock {
+  /** How long the caller is still blocked, in milliseconds. */
+  left(cost: number, now: number): number
+  /** Begins a block and returns its length. */
+  begin(cost: number, now: number): number
+}
+
+function simulateBlock(limit: Limit): SimulatedBlock {
+  const algorithm = algorithmOf(limit)
+  let state: unknown
+  const left = (cost: number, now: number) =>
+    algorithm.peek(state, limit, cost, now).retryAfterMs ?? 0
+  return {
+    left,
+    begin: (cost, now) => {
+      state = algorithm.charge(state, limit, cost, now, now, 0) ?? state
+      return left(cost, now)
+    },
+  }
 }
 
 /** Takes one limit like a store does. */

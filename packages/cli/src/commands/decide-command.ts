@@ -196,7 +196,7 @@ function limitCells({ name, candidate, remaining, limit, resetAfterMs, block }: 
   return [named, `${plainText(remaining)} of ${plainText(limit)}`, reset]
 }
 
-/** `blocked until 2026-01-01T00:15:00.000Z, 2 in a row`; nothing while the caller is not blocked. */
+/** `blocked until 2026-01-01T00:15:00.000Z, 2 in a row`; empty while the caller is not blocked. */
 function blockNotes(block: unknown): readonly string[] {
   if (!isRecord(block) || typeof block['untilMs'] !== 'number') return []
   const until = new Date(block['untilMs']).toISOString()

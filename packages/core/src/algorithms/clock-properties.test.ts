@@ -52,6 +52,8 @@ const totalOf = (admissions: readonly Admission[]): bigint =>
 function expectBound(admissions: readonly Admission[], limit: Limit): void {
   const { max, windowUs } = limit
   switch (algorithmOf(limit).lua) {
+    case 'block':
+      throw new Error('A block has no units')
     case 'caller-window': {
       let [start, windows] = [-windowUs, 0]
       for (const { countedAt } of admissions) {
@@ -92,6 +94,8 @@ function expectBound(admissions: readonly Admission[], limit: Limit): void {
 function longestWaitUs(limit: Limit, amount: number): number {
   const unitUs = limit.windowUs / limit.max
   switch (limit.algorithm) {
+    case 'block':
+      throw new Error('A block has no units')
     case 'leaky-bucket':
       return Math.ceil(2 * (limit.capacity + 1) * unitUs) + limit.tickUs
     case 'sliding-window-counter':

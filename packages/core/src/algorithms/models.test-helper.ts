@@ -387,5 +387,5 @@ const MODELS: Readonly<Record<ModuleName, unknown>> = {
 
 /** Returns the model of a limit with an opaque state type. */
 export function modelOf(limit: Limit): Model<unknown> {
-  return MODELS[algorithmOf(limit).lua] as Model<unknown>
+  return MODELS[algorithmOf(limit).lua as ModuleName] as Model<unknown>
 }

@@ -214,6 +214,8 @@ function expectPeekTellsTake(counter: StoredCounter, act: Act): void {
 function isOver(at: number, now: number, limit: Limit): boolean {
   const windowsAgo = Math.floor(now / limit.windowUs) - Math.floor(at / limit.windowUs)
   switch (algorithmOf(limit).lua) {
+    case 'block':
+      throw new Error('A block has no units')
     case 'fixed-window':
       return windowsAgo >= 1
     case 'sliding-window-counter':

@@ -8,6 +8,7 @@ import {
   layoutOf,
   MODULE_CHOICES,
   MODULE_NAMES,
+  type ModuleName,
   moduleChoiceOf,
   moduleOf,
   modules,
@@ -58,7 +59,7 @@ describe.each(MODULE_NAMES)('%s', (name) => {
   })
 
   test('the algorithm shares its Lua only with algorithms of the same state layout', () => {
-    expect(modules[algorithm.lua].layout).toBe(algorithm.layout)
+    expect(modules[algorithm.lua as ModuleName].layout).toBe(algorithm.layout)
   })
 
   test('the algorithm accepts exactly the optional fields that it names', () => {

@@ -45,6 +45,7 @@ function decision(policies: readonly Policy[]): Decision {
       coordination: 'exact' as const,
       maxStranded: 0.05,
       syncEveryMs: 100,
+      block: undefined,
     }
     return {
       key: { hi: 0, lo: 0, partition: 0 },

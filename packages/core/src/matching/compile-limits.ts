@@ -65,8 +65,9 @@ export function compileLimits(
 }
 
 /**
- * Returns the coordination of one limit without a block. Only the store charges refusals, and a standalone override
- * may have an algorithm that the rule's later coordination does not support; both are exact.
+ * Returns the coordination of one limit without a block. Only the store charges refusals, and a
+ * standalone override may have an algorithm that the rule's later coordination does not support;
+ * both are exact.
  */
 function coordinationOf(limit: Limit, coordination: Coordination): Coordination {
   if (limit.onRefusal === 'charge') return 'exact'

@@ -1,4 +1,4 @@
-import { defineLimit, type Limit } from '@sluice/core'
+import { defineLimit, type Limit, type LimitSpec } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type StoreTimeEstimate, placeInWindow } from './window-placement.js'
@@ -7,7 +7,7 @@ const SECOND_US = 1_000_000
 const EDGE_US = 1_760_000_000 * SECOND_US
 const TOLERANCE_US = 100_000
 
-const limitOf = (algorithm: Limit['algorithm'], windowMs = 1000) =>
+const limitOf = (algorithm: LimitSpec['algorithm'], windowMs = 1000) =>
   defineLimit({ algorithm, max: 10, windowMs })
 const windowed = limitOf('fixed-window')
 

@@ -222,7 +222,7 @@ class MemoryCounterStore implements SyncStore {
   }
 
   /**
-   * Charges limits with `onRefusal: charge` and the blocks of limits that refuse, and stores rebased
+   * Charges limits with `onRefusal: charge` and the blocks of limits that refuse; stores rebased
    * states.
    */
   private refuse(

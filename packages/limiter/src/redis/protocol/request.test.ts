@@ -5,9 +5,10 @@ import { PARTITION_TAGS } from '../request/partitions.js'
 import { BatchCodec, type StoreOp } from './batch-request.js'
 import { BATCH, takeOneScript } from './batch-scripts.js'
 
-const bucket = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000 })
+const BUCKET = { algorithm: 'token-bucket', max: 10, windowMs: 1000 } as const
+const bucket = defineLimit(BUCKET)
 const log = defineLimit({ algorithm: 'sliding-window-log', max: 10, windowMs: 1000 })
-const charging = defineLimit({ ...bucket, onRefusal: 'charge' })
+const charging = defineLimit({ ...BUCKET, onRefusal: 'charge' })
 const key = (lo: number, partition = 0): CounterKey => ({ hi: 0, lo, partition })
 const NO_TIMES = { notAfter: 0, now: 0 }
 

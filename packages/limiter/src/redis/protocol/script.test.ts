@@ -1,6 +1,6 @@
 /** What the scripts do apart from counting: lateness, TTLs, damaged values, extreme numbers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineLimit, type Limit, MODULE_CHOICES } from '@sluice/core'
+import { defineLimit, type Limit, type LimitSpec, MODULE_CHOICES } from '@sluice/core'
 import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
 import { memoryStore } from '../../memory/memory-store.js'
 import { manualClock } from '../../testing/index.js'
@@ -28,7 +28,7 @@ const AT_NOW = { notAfter: 0, now: NOW }
 const MAX_UNITS = 999_999_999_999_999
 const YEAR_MS = 366 * 86_400_000
 
-const limitOf = (algorithm: Limit['algorithm'], max = 10, windowMs = 60_000): Limit =>
+const limitOf = (algorithm: LimitSpec['algorithm'], max = 10, windowMs = 60_000): Limit =>
   defineLimit({ algorithm, max, windowMs })
 const window = limitOf('fixed-window')
 const bucket = limitOf('token-bucket')

@@ -44,6 +44,7 @@ function wouldBe(caller: number, rule = 'per-user', mode: ShadowRefusal['mode'] 
     call: callWith(),
     limitName: 'hourly',
     retryAfterMs: 1500,
+    reason: 'over',
   }
   return { ...UNMATCHED, shadow: [rule], shadowRefusals: () => [refusal] } satisfies Decision
 }

@@ -60,7 +60,7 @@ export function openTracker(startMs = START) {
   const would = (caller: number, mode: ShadowRefusal['mode'] = 'shadow', rule = 'per-user') => {
     const refusal = { rule, mode, by: ['user'], caller: hashOf(caller) }
     const call = callWith({ user: `u${caller}`, plan: 'free', method: 'GET', path: '/tried' })
-    const rest = { call, limitName: null, retryAfterMs: 1 }
+    const rest = { call, limitName: null, retryAfterMs: 1, reason: 'over' as const }
     tracker.ofRule(rule).recordShadowRefusal({ ...refusal, ...rest }, nowMs)
   }
   /** Advances second by second, as a server does. */

@@ -120,6 +120,27 @@ describe('a caller within its limit', () => {
       expect([admitted(both), admitted(alone)]).toEqual([1, 19])
     }
   }, 120_000)
+
+  test('is not blocked because of units that other calls hold, but is when it goes over', async () => {
+    const users = {
+      id: 'users',
+      by: ['user'],
+      limits: [{ algorithm: 'fixed-window', max: 20, window: '366d', block: '1h' }],
+    }
+    const nodes = await startNodes(2, [users, window('ips', ['ip'], 1)])
+    for (let round = 0; round < 10; round++) {
+      const user = `u${round}`
+      const [both, alone] = await Promise.all([
+        burst(nodes, 100, { user, ip: `203.0.113.${round}` }),
+        burst(nodes, 18, { user }),
+      ])
+      expect([admitted(both), admitted(alone)]).toEqual([1, 18])
+      const later = [...(await burst(nodes, 1, { user })), ...(await burst(nodes, 1, { user }))]
+      expect(later.map(({ allowed }) => allowed)).toEqual([true, false])
+      const { explain = [] } = (await nodes[0]?.explain({ attributes: { user } })) ?? {}
+      expect(explain[0]?.limits[0]?.block).toMatchObject({ times: 1 })
+    }
+  }, 120_000)
 })
 
 describe('a caller that is really out of budget', () => {

@@ -17,6 +17,14 @@ export interface Take {
   readonly atLeast?: number | undefined
   /** Whether the counter survives a restart, if the store supports it. @default false */
   readonly durable?: boolean | undefined
+  /**
+   * Of a block: whether the take before it reads the marks of calls that hold units of its limit,
+   * and the take of the limit comes before that one. While there are marks, no block begins.
+   * The store in Redis sets it on a Cluster; other stores do not meet it.
+   *
+   * @default false
+   */
+  readonly isAfterMarks?: boolean | undefined
 }
 
 export interface PlannedTake extends Take {

@@ -36,7 +36,19 @@ local function refuse(counter, limit, amount, states, kept, a, b, c, d,
   say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
 end
 
--- Charges a block if the limit before it refused, for `retryBefore` milliseconds, and it did not.
+-- Returns for how long the limit of the block at this item refused. Nothing if the take between the
+-- two, which reads the marks of the limit, found that calls hold units of it.
+local function waitBefore(item, from)
+  local before = item - 1
+  if request[from + 3] > 0 then
+    local marks = limits[request[from - ITEM + 1]]
+    if before < 1 or steps[STEP * before + 2] < marks.capacity then return nil end
+    before = before - 1
+  end
+  return before >= 0 and steps[STEP * before + 4]
+end
+
+-- Charges a block if its limit refused, for `retryBefore` milliseconds, and it did not.
 local function refuseBlock(counter, limit, amount, states, retryBefore, retryMs)
   if retryMs ~= 0 or not retryBefore or retryBefore == 0 then return false end
   chargeAt(counter, limit, amount, now, 0)
@@ -70,7 +82,7 @@ local function takeGroup(place, count, states)
       end
       say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
     elseif limit.format ~= 8
-      or not refuseBlock(counter, limit, amount, states, item > 0 and steps[to - 12], retryMs) then
+      or not refuseBlock(counter, limit, amount, states, waitBefore(item, from), retryMs) then
       refuse(counter, limit, amount, states, steps[to + 15], steps[to + 11], steps[to + 12],
         steps[to + 13], steps[to + 14], granted, remaining, resetMs, retryMs, delayMs, at)
     end

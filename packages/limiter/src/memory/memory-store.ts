@@ -114,6 +114,18 @@ function healthOf({ counters, bytes, evicted, evictedBlocked }: CounterStats): S
   return { remote: undefined, memory, isPersistent: false }
 }
 
+/** Whether the limit of the block at this place was refused for a time, and not by held units. */
+function isLimitRefused(
+  takes: readonly Take[],
+  steps: readonly Step<unknown>[],
+  place: number,
+): boolean {
+  const isAfterMarks = takes[place]?.isAfterMarks === true
+  const marks = isAfterMarks ? takes[place - 1] : undefined
+  if (marks !== undefined && (steps[place - 1]?.remaining ?? 0) < marks.limit.capacity) return false
+  return (steps[place - (isAfterMarks ? 2 : 1)]?.retryAfterMs ?? 0) !== 0
+}
+
 class MemoryCounterStore implements SyncStore {
   readonly #counters: Counters
   readonly #clock: Clock
@@ -239,7 +251,7 @@ class MemoryCounterStore implements SyncStore {
         this.#counters.write(key, this.#counters.find(key), limit, step.rebased, now)
       }
       const fits = step?.retryAfterMs === 0
-      if (fits && isBlock(limit) && (steps[i - 1]?.retryAfterMs ?? 0) !== 0) {
+      if (fits && isBlock(limit) && isLimitRefused(takes, steps, i)) {
         this.chargeAt(key, limit, amount, now, now, 0)
         if (take.durable === true) this.#counters.markDurable(key)
         return this.peekOne(take, now)

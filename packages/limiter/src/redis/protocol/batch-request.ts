@@ -5,7 +5,7 @@
  *     not after, now, counters with a value, logs, counters only reset, hashes,
  *     packed layout: the hash of each value, limits, the numbers of each, ops
  */
-import type { Take } from '@sluice/core'
+import { isBlock, type Take } from '@sluice/core'
 import {
   HASH_DIGITS,
   HASHES_PER_PARTITION,
@@ -204,10 +204,10 @@ export class BatchCodec {
     numbers.write(groups.length)
     for (const takes of groups) {
       numbers.write(takes.length)
-      for (const { amount, atLeast } of takes) {
+      for (const take of takes) {
         this.writeReference()
-        numbers.write(amount)
-        numbers.write(atLeast === undefined ? 0 : atLeast + 1)
+        numbers.write(take.amount)
+        numbers.write(lastNumberOf(take))
       }
     }
   }
@@ -266,6 +266,12 @@ export class BatchCodec {
     }
     return this.#fields.subarray(0, size)
   }
+}
+
+/** The last number of a take: for a block whether marks precede it, else the least amount. */
+function lastNumberOf({ limit, atLeast, isAfterMarks }: Take): number {
+  if (isBlock(limit)) return isAfterMarks === true ? 1 : 0
+  return atLeast === undefined ? 0 : atLeast + 1
 }
 
 /** The take of a call with one limit that takes all or nothing; undefined for any other call. */

@@ -3,7 +3,7 @@
  * made, so that the next may depend on its outcome.
  */
 import type { CounterKey, Limit, LimitSpec, Outcome, Take } from '@sluice/core'
-import { defineLimit } from '@sluice/core'
+import { defineLimit, isBlock } from '@sluice/core'
 import type { MemoryStore } from '../../memory/memory-store.js'
 import type { Groups, PeekOutcome } from '../../store.js'
 import type { ManualClock } from '../../testing/index.js'
@@ -183,7 +183,8 @@ export class Scenario {
     const amount = this.amount(limit)
     const takesLess = dice.oneIn(6)
     const atLeast = takesLess ? dice.below(Math.min(amount, 1000) + 1) : undefined
-    return { key: this.keyOf(counter), limit, amount, atLeast }
+    const isAfterMarks = isBlock(limit) && dice.oneIn(3)
+    return { key: this.keyOf(counter), limit, amount, atLeast, isAfterMarks }
   }
 
   private amount(limit: Limit): number {

@@ -1,4 +1,4 @@
-import { defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
+import { defineBlock, defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Answer } from '../../store.js'
 import { markOf } from './hold-marks.js'
@@ -192,6 +192,111 @@ describe('a refusal by units that another call holds', () => {
     await slots.runAll()
     expect(slots.remaining(users)).toBe(1)
     expect(other.late).toBeUndefined()
+  })
+})
+
+describe('the block of a limit', () => {
+  const HOUR_MS = 3_600_000
+  const spec = { firstMs: HOUR_MS, factor: 1, maxMs: HOUR_MS, forgetMs: HOUR_MS }
+  const users = take(1, window(1))
+  const block: Take = {
+    key: { hi: 9, lo: 9, partition: 1 },
+    limit: defineBlock('block', spec),
+    amount: 1,
+  }
+  const addresses = take(2, window(1))
+  const teams = take(3, window(9))
+
+  /** A call that holds the user's only unit; its address has answered nothing yet. */
+  async function hold() {
+    const holder = slots.start([[users, block, addresses]])
+    await slots.run()
+    return holder
+  }
+
+  /** Runs what is under way, except the answer that the holder waits for. */
+  async function runOthers() {
+    while (slots.underWay.length > 1) await slots.run(1)
+  }
+
+  async function playUntil(slotCall: { answers: unknown }) {
+    for (let ms = 0; ms < 100 && slotCall.answers === undefined; ms++) {
+      await slots.runAll()
+      slots.nowMs += 1
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    await slots.runAll()
+  }
+
+  const waitOfBlock = () => slots.store.sync.peek([[block]])[0]?.[0]?.retryAfterMs
+
+  const calls = [
+    ['a call in one slot', [users, block]],
+    ['a call in several slots', [users, block, teams]],
+  ] as const
+
+  test.each(calls)('does not begin when held units refuse %s', async (_, takes) => {
+    slots.store.sync.take([[addresses]])
+    const holder = await hold()
+    const other = slots.start([takes])
+    await runOthers()
+    expect(waitOfBlock()).toBe(0)
+    await playUntil(other)
+    expect(allowed(holder.answers)).toBe(false)
+    expect(allowed(other.answers)).toBe(true)
+    expect(waitOfBlock()).toBe(0)
+  })
+
+  test.each(calls)(
+    'does not begin when units are held until the deadline of %s',
+    async (_, takes) => {
+      await hold()
+      const other = slots.start([takes], 50)
+      await runOthers()
+      slots.nowMs += 50
+      other.call.expire()
+      await runOthers()
+      expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+      expect(outcome(other.answers?.[0]?.[1]).retryAfterMs).toBe(0)
+      expect(slots.heldRefusals).toBe(1)
+      expect(waitOfBlock()).toBe(0)
+    },
+  )
+
+  test.each(calls)('begins when the units that refused %s are used', async (_, takes) => {
+    const holder = await hold()
+    const other = slots.start([takes])
+    await runOthers()
+    expect(waitOfBlock()).toBe(0)
+    await playUntil(other)
+    expect(allowed(holder.answers)).toBe(true)
+    expect(outcome(other.answers?.[0]?.[1])).toMatchObject({ retryAfterMs: HOUR_MS })
+    expect(outcome(other.answers?.[0]?.[1]).held).toBeUndefined()
+    expect(waitOfBlock()).toBe(HOUR_MS)
+    expect(slots.remaining(teams)).toBe(9)
+  })
+
+  test.each(calls)('begins at once when used units refuse %s', async (_, takes) => {
+    slots.store.sync.take([[users]])
+    const other = slots.start([takes])
+    await slots.runAll()
+    expect(slots.attempts).toBe(1)
+    // The window is longer than the block, and its wait stays.
+    expect(outcome(other.answers?.[0]?.[0]).retryAfterMs).toBeGreaterThan(HOUR_MS)
+    expect(outcome(other.answers?.[0]?.[0]).held).toBeUndefined()
+    expect(outcome(other.answers?.[0]?.[1])).toMatchObject({ retryAfterMs: HOUR_MS })
+    expect(waitOfBlock()).toBe(HOUR_MS)
+  })
+
+  test('refuses for its own time while another call is under way', async () => {
+    slots.store.sync.take([[users, block]])
+    slots.store.sync.take([[users, block]])
+    slots.start([[users, block, addresses]])
+    const other = slots.start([[users, block, teams]])
+    await slots.runAll()
+    expect(slots.attempts).toBe(2)
+    expect(outcome(other.answers?.[0]?.[1])).toMatchObject({ retryAfterMs: HOUR_MS })
+    expect(outcome(other.answers?.[0]?.[1]).held).toBeUndefined()
   })
 })
 

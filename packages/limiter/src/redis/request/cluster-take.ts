@@ -7,13 +7,19 @@
  * it has while it waits for the next. Because all calls wait in the same order, and a first attempt
  * never waits, one of several calls that hold each other's units always makes progress.
  */
-import type { CounterKey, Take } from '@sluice/core'
+import { type CounterKey, isBlock, type Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../../store.js'
 import type { Expirable } from './deadlines.js'
-import { type LastingMarks, markOf } from './hold-marks.js'
+import {
+  type LastingMarks,
+  markOf,
+  withMarksBeforeBlocks,
+  withoutMarksBeforeBlocks,
+} from './hold-marks.js'
 import {
   placesBySlot,
   firstPlaces,
+  holdingPlaces,
   isCharging,
   isOneScript,
   type TakePlaces,
@@ -94,18 +100,21 @@ export class ClusterTake implements Expirable {
   }
 
   private attempt(places: TakePlaces): void {
-    this.sendAttempt(
-      { places, verb: 'take', marks: this.#isSpread ? 'set' : 'none' },
-      (isSilent) => {
-        if (isSilent) this.answerSilence()
-        else if (!this.#answers.isPassed()) this.reconsider()
-        else {
-          const rest = this.#answers.openEnforced()
-          if (rest.length === 0) this.admit()
-          else this.attempt(this.#all.map((_, g) => (g === 0 ? rest : [])))
-        }
-      },
-    )
+    this.sendAttempt({ places, verb: 'take', marks: this.marksAtFirst() }, (isSilent) => {
+      if (isSilent) this.answerSilence()
+      else if (!this.#answers.isPassed()) this.reconsider()
+      else {
+        const rest = this.#answers.openEnforced()
+        if (rest.length === 0) this.admit()
+        else this.attempt(this.#all.map((_, g) => (g === 0 ? rest : [])))
+      }
+    })
+  }
+
+  /** Marks decide whether a block begins, so a call with one reads them at once. */
+  private marksAtFirst(): Attempt['marks'] {
+    if (this.#isSpread) return 'set'
+    return this.#options.groups[0]?.some(({ limit }) => isBlock(limit)) === true ? 'read' : 'none'
   }
 
   /**
@@ -123,21 +132,27 @@ export class ClusterTake implements Expirable {
     const attemptTakes: (readonly Take[])[] = groups.map((takes, g) => pick(takes, places[g]))
     if (marks !== 'none') {
       const calls = marks === 'set' ? 1 : 0
-      attemptTakes.push(
-        (attemptTakes[0] ?? []).map(({ key, amount }) => markOf(key, amount > 0 ? calls : 0)),
-      )
+      const holding = pick(groups[0] ?? [], holdingPlaces(groups[0], places[0]))
+      attemptTakes.push(holding.map(({ key, amount }) => markOf(key, amount > 0 ? calls : 0)))
     }
+    const [limits = []] = attemptTakes
+    const enforced = verb === 'take' ? withMarksBeforeBlocks(limits) : limits
+    attemptTakes[0] = enforced
+    const withoutMarks = ([first = [], ...others]: Groups<Answer>) => [
+      withoutMarksBeforeBlocks(enforced, first),
+      ...others,
+    ]
     const sentMs = this.#deps.nowMs()
     let known: Groups<Answer> = []
     const running = new TakeRequest({
       takeOp: new TakeOp(verb, attemptTakes, states),
       deadlineAtMs: this.deadlineAtMs,
-      onLate: (answers) => this.onLate(attempt, answers, known),
+      onLate: (answers) => this.onLate(attempt, withoutMarks(answers), known),
       resolve: (answers) => {
-        known = answers
+        known = withoutMarks(answers)
         this.#running = undefined
         this.#tripMs = this.#deps.nowMs() - sentMs
-        then(this.#answers.record(attempt, answers))
+        then(this.#answers.record(attempt, known))
       },
     })
     this.#running = running
@@ -210,11 +225,40 @@ export class ClusterTake implements Expirable {
     this.sendAttempt({ places, verb: 'peek', marks: 'read' }, (isSilent) => {
       if (isSilent) this.onUnanswered(before)
       else if (this.#answers.hasRefused(enforced)) {
-        this.wait(enforced, () => this.peekInOrder(slots, index, undone))
+        const over = this.#answers.blocksToBegin(enforced)
+        const again = () => this.peekInOrder(slots, index, undone)
+        if (over.length > 0) this.beginBlocks(over, again)
+        else this.wait(enforced, again)
       } else {
         void undone.then(() => {
           if (!this.isAnswered) this.attemptNext(slots, index)
         })
+      }
+    })
+  }
+
+  /**
+   * Takes from limits that refused a peek, so that their blocks begin. If they have room by then,
+   * the call goes on.
+   */
+  private beginBlocks(over: readonly number[], again: () => void): void {
+    const places = this.#all.map((_, g) => (g === 0 ? over : []))
+    const before = this.#answers.enforcedAnswers()
+    this.sendAttempt({ places, verb: 'take', marks: 'set' }, (isSilent) => {
+      if (isSilent) {
+        this.onUnanswered(before)
+        return
+      }
+      const isOver = this.#answers.hasRefused(over)
+      const undone = this.undo(places, false)
+      if (isOver) this.wait(over, again)
+      else if (this.hasTime(0)) {
+        void undone.then(() => {
+          if (!this.isAnswered) again()
+        })
+      } else {
+        this.#answers.restore(before)
+        this.refuse()
       }
     })
   }

@@ -7,7 +7,7 @@
  * the same slot, and the call removes itself when it is decided. A mark that is lost, because its
  * node died, expires.
  */
-import { type CounterKey, defineLimit, type Outcome, type Take } from '@sluice/core'
+import { type CounterKey, defineLimit, isBlock, type Outcome, type Take } from '@sluice/core'
 
 /** A mark lives for one to two windows: longer than a call may take, but not for long. */
 const MARK_WINDOW_MS = 5000
@@ -35,6 +35,24 @@ export function markOf({ hi, lo, partition }: CounterKey, calls: 0 | 1): Take {
     limit: MARKS,
     amount: calls,
   }
+}
+
+/** The enforced takes of an attempt, with a take before each block that reads its limit's marks. */
+export function withMarksBeforeBlocks(takes: readonly Take[]): readonly Take[] {
+  if (!takes.some(({ limit }) => isBlock(limit))) return takes
+  return takes.flatMap((take, i) => {
+    const before = takes[i - 1]
+    if (!isBlock(take.limit) || before === undefined) return [take]
+    return [markOf(before.key, 0), { ...take, isAfterMarks: true }]
+  })
+}
+
+/** The answers to the takes that `withMarksBeforeBlocks` was given. */
+export function withoutMarksBeforeBlocks<Each>(
+  sent: readonly Take[],
+  answers: readonly Each[],
+): readonly Each[] {
+  return answers.filter((_, i) => sent[i + 1]?.isAfterMarks !== true)
 }
 
 /** Whether a call that set no mark itself found marks of others. */

@@ -1,10 +1,10 @@
 /**
  * The answers of the slots of a Redis Cluster to one call, and the units that the call still holds.
  */
-import type { Outcome, Take } from '@sluice/core'
+import { isBlock, type Outcome, type Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../../store.js'
 import { isMarked, markOf } from './hold-marks.js'
-import { isCharging, type TakePlaces } from './take-places.js'
+import { holdingPlaces, isCharging, type TakePlaces } from './take-places.js'
 
 /** A take or peek that was sent to some slots. */
 export interface Attempt {
@@ -66,7 +66,7 @@ export class SlotAnswers {
       }
     }
     if (marks === 'none') return isSilent
-    for (const [n, i] of (places[0] ?? []).entries()) {
+    for (const [n, i] of holdingPlaces(this.#groups[0], places[0]).entries()) {
       const mark = answers[places.length]?.[n]
       if (isKept(places.length, n)) continue
       this.#marks[i] = typeof mark === 'object' ? mark : undefined
@@ -102,6 +102,7 @@ export class SlotAnswers {
     for (const i of indices) {
       const answer = this.enforced[i]
       if (!isRefusal(answer)) continue
+      if (this.isBlockAt(i)) return 'stands'
       const mark = this.#marks[i]
       if (answer.retryAfterMs === null || (mark !== undefined && !isMarked(mark))) return 'stands'
       // Held units, but the limit's own wait is no longer than a call may hold them.
@@ -110,6 +111,21 @@ export class SlotAnswers {
       else if (verdict === 'stands') verdict = 'held'
     }
     return verdict
+  }
+
+  /**
+   * The places of limits that used units refuse for a time, each with that of its block, where the
+   * block has not begun.
+   */
+  blocksToBegin(indices: readonly number[]): readonly number[] {
+    return indices.flatMap((i) => {
+      const answer = this.enforced[i]
+      const mark = this.#marks[i]
+      const isOver = isRefusal(answer) && answer.retryAfterMs !== null && !this.isBlockAt(i)
+      const isUsed = mark !== undefined && !isMarked(mark)
+      const isFree = this.isBlockAt(i + 1) && !isRefusal(this.enforced[i + 1])
+      return isOver && isUsed && isFree ? [i, i + 1] : []
+    })
   }
 
   /** The enforced takes that were not sent yet. */
@@ -209,6 +225,12 @@ export class SlotAnswers {
     )
   }
 
+  /** Whether an enforced take is of a block. Held units never cause a refusal by it. */
+  private isBlockAt(i: number): boolean {
+    const take = this.#groups[0]?.[i]
+    return take !== undefined && isBlock(take.limit)
+  }
+
   private get enforced(): Row {
     return this.#rows[0] ?? []
   }
@@ -218,7 +240,7 @@ export class SlotAnswers {
    * another limit refuses the call for ever, trying that early would not help, and the wait stays.
    */
   private withHold(answer: Answer, i: number, isFinal: boolean): Answer {
-    if (!isRefusal(answer) || answer.retryAfterMs === null) return answer
+    if (!isRefusal(answer) || answer.retryAfterMs === null || this.isBlockAt(i)) return answer
     const mark = this.#marks[i]
     if (mark !== undefined && !isMarked(mark)) return answer
     const holdMs = isFinal ? answer.retryAfterMs : this.#holdMs

@@ -26,6 +26,17 @@ export function pick(takes: readonly Take[], indices: readonly number[] = []): r
   return indices.flatMap((i) => takes[i] ?? [])
 }
 
+/** The places among these whose takes hold units, and so are marked: all but those of blocks. */
+export function holdingPlaces(
+  takes: readonly Take[] = [],
+  indices: readonly number[] = [],
+): readonly number[] {
+  return indices.filter((i) => {
+    const take = takes[i]
+    return take !== undefined && !isBlock(take.limit)
+  })
+}
+
 /** The enforced takes, slot by slot, in the order in which every call waits for them. */
 export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
   const slots = new Map<number, number[]>()

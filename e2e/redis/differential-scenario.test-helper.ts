@@ -247,10 +247,24 @@ class Author {
     const max = this.max(algorithm)
     const onRefusal = this.#dice.oneIn(5) ? { onRefusal: 'charge' } : {}
     const numbers = { ...choice, window, name, max, ...this.numbers(algorithm, max) }
-    if (this.#changesNumbers || !BUCKETS.includes(algorithm)) return { ...numbers, ...onRefusal }
+    const others = { ...onRefusal, ...this.block(algorithm) }
+    if (this.#changesNumbers || !BUCKETS.includes(algorithm)) return { ...numbers, ...others }
     const known = this.#bucketOf.get(name) ?? numbers
     this.#bucketOf.set(name, known)
-    return { ...known, ...onRefusal }
+    return { ...known, ...others }
+  }
+
+  /**
+   * A leaky bucket in another slot of a Cluster is not reached by a call that other limits refuse,
+   * so its block does not begin as in one store.
+   */
+  private block(algorithm: string): object {
+    const dice = this.#dice
+    if (!dice.oneIn(4) || (algorithm === 'leaky-bucket' && !this.#changesNumbers)) return {}
+    const first = dice.pick(WINDOWS)
+    if (dice.oneIn(3)) return { block: first }
+    const factor = dice.pick([1, 2, 3])
+    return { block: { first, factor, max: dice.pick(['1d', '7d']), forget: dice.pick(WINDOWS) } }
   }
 
   /**

@@ -2,7 +2,7 @@
  * Calls in several slots of a Cluster under random interleavings of their scripts, replies and
  * give-backs. `SLUICE_RUNS` multiplies the number of interleavings.
  */
-import { defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
+import { defineBlock, defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { memoryStore } from '../../memory/memory-store.js'
@@ -63,25 +63,52 @@ async function settle(
 
 const dices = fc.array(fc.nat({ max: 1_000_000 }), { minLength: 1, maxLength: 300, size: 'max' })
 
-test('equal calls at once are admitted exactly up to the smallest limit', async () => {
-  const maxes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 4 })
-  const given = fc.tuple(maxes, fc.integer({ min: 1, max: 16 }), dices)
-  await fc.assert(
-    fc.asyncProperty(given, async ([limits, count, dice]) => {
-      const slots = new Slots()
-      const takes = limits.map((max, n) => takeOf(n, windowOf(max)))
-      const calls = Array.from({ length: count }, () => slots.start([takes], DEADLINE_MS))
-      await settle(slots, calls, dice)
-      const admitted = calls.filter(isAdmitted).length
-      expect(admitted).toBe(Math.min(count, ...limits))
-      expect(takes.map((take) => slots.remaining(take))).toEqual(
-        limits.map((max) => max - admitted),
-      )
-      expect(slots.heldRefusals).toBe(0)
-    }),
-    { numRuns: propertyRuns(300) },
-  )
-}, 600_000)
+/** The block beside the limit in the same slot. */
+const blockOf = (n: number): Take => ({
+  key: { hi: n, lo: -1, partition: n },
+  limit: defineBlock('block', {
+    firstMs: YEAR_MS,
+    factor: 1,
+    maxMs: YEAR_MS,
+    forgetMs: YEAR_MS,
+  }),
+  amount: 1,
+})
+
+const waitOf = (slots: Slots, take: Take) => slots.store.sync.peek([[take]])[0]?.[0]?.retryAfterMs
+
+test.each([
+  ['equal calls at once are admitted exactly up to the smallest limit', false],
+  ['blocks begin only after as many calls as the smallest limit allows', true],
+])(
+  '%s',
+  async (_, hasBlocks) => {
+    const maxes = fc.array(fc.integer({ min: 1, max: 6 }), { minLength: 2, maxLength: 4 })
+    const given = fc.tuple(maxes, fc.integer({ min: 1, max: 16 }), dices)
+    await fc.assert(
+      fc.asyncProperty(given, async ([limits, count, dice]) => {
+        const slots = new Slots()
+        const takes = limits.map((max, n) => takeOf(n, windowOf(max)))
+        const group = takes.flatMap((take, n) => (hasBlocks ? [take, blockOf(n)] : [take]))
+        const calls = Array.from({ length: count }, () => slots.start([group], DEADLINE_MS))
+        await settle(slots, calls, dice)
+        const admitted = calls.filter(isAdmitted).length
+        expect(admitted).toBe(Math.min(count, ...limits))
+        expect(takes.map((take) => slots.remaining(take))).toEqual(
+          limits.map((max) => max - admitted),
+        )
+        expect(slots.heldRefusals).toBe(0)
+        if (!hasBlocks) return
+        const waits = limits.map((_max, n) => waitOf(slots, blockOf(n)))
+        expect(waits.filter((wait, n) => wait !== 0 && (limits[n] ?? 0) > admitted)).toEqual([])
+        const isBlocked = waits.some((wait) => wait !== 0)
+        expect(isBlocked).toBe(count > admitted)
+      }),
+      { numRuns: propertyRuns(300) },
+    )
+  },
+  600_000,
+)
 
 test.each([
   ['no call is admitted in excess, and a refusal that may be remembered stays true', false],

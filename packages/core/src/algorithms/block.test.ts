@@ -1,7 +1,18 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import table from '../../../../conformance/block.json' with { type: 'json' }
+import { applyAct, createStoredCounter } from './apply.test-helper.js'
 import { algorithmOf, layoutOf, MODULE_NAMES, modules, STORED_ALGORITHMS } from './index.js'
 import { type Block, blockAlgorithm, type BlockSpec, defineBlock, isBlock } from './block.js'
+
+type Steps = readonly {
+  readonly n: number
+  readonly atUs: number
+  readonly verb: 'take' | 'peek' | 'give' | 'charge'
+  readonly amount: number
+  readonly limit?: BlockSpec
+  readonly expect: object
+}[]
 
 const SECOND = 1_000_000
 const SPEC: BlockSpec = { firstMs: 60_000, factor: 2, maxMs: 150_000, forgetMs: 3_600_000 }
@@ -25,6 +36,17 @@ test('a block is stored under a format of its own', () => {
   expect(formats).toEqual(formats.map((_, index) => index + 1))
   expect(Object.keys(blockAlgorithm)).toEqual(Object.keys(modules['token-bucket']))
   expect(MODULE_NAMES).not.toContain('block')
+})
+
+describe('the truth table', () => {
+  test.each(table.groups)('$comment', ({ limit: spec, steps }) => {
+    const counter = createStoredCounter(defineBlock('block', spec))
+    for (const { n, atUs: now, verb, amount, limit: changed, expect: expected } of steps as Steps) {
+      const next = changed === undefined ? undefined : defineBlock('block', changed)
+      const { at: atUs, ...numbers } = applyAct(counter, { verb, now, amount, limit: next })
+      expect({ ...numbers, atUs }, `step ${n}`).toEqual(expected)
+    }
+  })
 })
 
 test('a stored block reads back from memory and from a reply', () => {

@@ -1,12 +1,15 @@
 /** The truth tables of conformance/ through the script, on a real Redis. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
+  type BlockSpec,
   type CounterKey,
+  defineBlock,
   defineLimit,
   type Limit,
   type LimitSpec,
   type Outcome,
 } from '@sluice/core'
+import block from '../../../../../conformance/block.json' with { type: 'json' }
 import callerWindow from '../../../../../conformance/caller-window.json' with { type: 'json' }
 import fixedWindow from '../../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../../conformance/gcra.json' with { type: 'json' }
@@ -22,6 +25,8 @@ import { type Batch, type BatchRedis, LAYOUTS, startBatchRedis } from './redis.t
 import type { BatchReply } from './batch-reply.js'
 import type { StoreOp } from './batch-request.js'
 
+type TableLimit = LimitSpec | BlockSpec
+
 interface TableStep {
   readonly n: number
   readonly atUs: number
@@ -32,13 +37,13 @@ interface TableStep {
   readonly spentAtUs?: number
   readonly undone?: boolean
   readonly debt?: number
-  readonly limit?: LimitSpec
+  readonly limit?: TableLimit
   readonly expect: Omit<Outcome, 'at'> & { readonly atUs: number }
 }
 
 interface TableGroup {
   readonly comment: string
-  readonly limit: LimitSpec
+  readonly limit: TableLimit
   readonly steps: readonly TableStep[]
 }
 
@@ -55,6 +60,7 @@ const tables = [
   slidingWindowCounter,
   slidingWindowLog,
   callerWindow,
+  block,
 ] as readonly unknown[] as readonly Table[]
 
 /**
@@ -83,10 +89,14 @@ function opsOf(step: TableStep, key: CounterKey, limit: Limit, shift: number): r
   return [look]
 }
 
+function limitOf(spec: TableLimit): Limit {
+  return 'firstMs' in spec ? defineBlock('block', spec) : defineLimit(spec)
+}
+
 function batchesOf({ limit, steps }: TableGroup, key: CounterKey, shift: number): readonly Batch[] {
-  let current = defineLimit(limit)
+  let current = limitOf(limit)
   return steps.map((step) => {
-    if (step.limit !== undefined) current = defineLimit(step.limit)
+    if (step.limit !== undefined) current = limitOf(step.limit)
     return {
       ops: opsOf(step, key, current, shift),
       times: { notAfter: 0, now: step.atUs + shift },

@@ -33,6 +33,7 @@ import {
   Scenario,
   withOnRefusal,
 } from './scenario.test-helper.js'
+import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 /**
  * The memory store drops an expired state when it finds it, and Redis when its key expires; both
@@ -67,7 +68,6 @@ vi.mock('../../memory/counters.js', () => {
   return { Counters: Unforgetting }
 })
 
-const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 const COUNTERS = 3
 const LIMITS_EACH = 3
 const BATCHES = 32
@@ -163,7 +163,7 @@ async function runScenarios(
   const dice = new Dice(seed)
   const steps = { take: 0, peek: 0, give: 0, charge: 0, reset: 0 }
   let counters = 0
-  for (let done = 0; done < SCENARIOS[layout] * TIMES; done += SCENARIOS_AT_ONCE) {
+  for (let done = 0; done < propertyRuns(SCENARIOS[layout]); done += SCENARIOS_AT_ONCE) {
     const all: Played[] = []
     while (all.length < SCENARIOS_AT_ONCE) {
       const clock = manualClock()
@@ -195,8 +195,8 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
     const steps = await runScenarios(layout, sampled([algorithm], 1), 1)
     if (layout === 'plain') {
       const { reset, ...others } = steps
-      expect(Math.min(...Object.values(others))).toBeGreaterThanOrEqual(10_000)
-      expect(reset).toBeGreaterThan(1000)
+      expect(Math.min(...Object.values(others))).toBeGreaterThanOrEqual(propertyRuns(10_000))
+      expect(reset).toBeGreaterThan(propertyRuns(1000))
     }
   })
 
@@ -216,7 +216,7 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
 
 test('a log of thousands of entries behaves as in the memory store', async () => {
   await redis.client.flushall()
-  for (let seed = 1; seed <= 2 * TIMES; seed++) {
+  for (let seed = 1; seed <= propertyRuns(2); seed++) {
     const dice = new Dice(seed)
     const clock = manualClock()
     const log = (max: number, windowMs: number) =>

@@ -5,13 +5,19 @@ import { findThorough, findTiers, type Tier } from './tools/test-tiers.mjs'
 const tiers = findTiers(import.meta.dirname)
 
 /** Tiers run one after the other, so that the long one does not disturb the others. */
-const ORDER: readonly Tier[] = ['unit', 'services', 'e2e', 'full']
+const ORDER: readonly Tier[] = ['unit', 'services', 'e2e', 'full', 'downloads']
 
 /**
  * For two cores. Some unit tests wait for sockets and timers. End-to-end tests mostly wait for
  * programs that they started, so more of them fit.
  */
-const WORKERS: Readonly<Record<Tier, number>> = { unit: 4, services: 3, e2e: 4, full: 4 }
+const WORKERS: Readonly<Record<Tier, number>> = {
+  unit: 4,
+  services: 3,
+  e2e: 4,
+  full: 4,
+  downloads: 2,
+}
 
 /** A test that takes as long hangs. No test is about its own speed, and a machine may be busy. */
 const HANG_MS = 180_000
@@ -21,7 +27,13 @@ const HANG_MS = 180_000
  * all of them. A number from outside, as of `npm run test:long`, is for every tier: one run is
  * enough then.
  */
-const RUNS: Readonly<Record<Tier, string>> = { unit: '0.1', services: '0.3', e2e: '0.3', full: '1' }
+const RUNS: Readonly<Record<Tier, string>> = {
+  unit: '0.1',
+  services: '0.3',
+  e2e: '0.3',
+  full: '1',
+  downloads: '1',
+}
 const givenRuns = process.env['SLUICE_RUNS']
 const again = givenRuns === undefined ? findThorough(import.meta.dirname, tiers) : []
 

@@ -1,5 +1,5 @@
 /** The tier of each test file; see test-tiers.mjs. */
-export type Tier = 'unit' | 'services' | 'e2e' | 'full'
+export type Tier = 'unit' | 'services' | 'e2e' | 'full' | 'downloads'
 
 /** The end-to-end tests that `npm test` leaves to `npm run test:full`. */
 export const FULL: readonly string[]

@@ -5,6 +5,8 @@
  *   package: whole fleets and whole servers in one process, with very many calls.
  * - `full`: it would be `e2e`, and is listed in FULL: it takes long, or is one more of its kind.
  * - `services`: it, or a helper that it imports, starts a real Redis, Postgres, proxy or tool.
+ * - `downloads`: it is listed in DOWNLOADS: it installs versions of Node or frameworks, some
+ *   hundred megabytes, from the registry.
  * - `unit`: everything else; it starts nothing but Node.
  *
  * `npm test` runs all but `full`, and `npm run test:full` runs `full` and once more the tests that
@@ -55,12 +57,10 @@ export const FULL = [
     'dashboard/shadow-refusals',
     'dashboard/untrusted-text',
     'haproxy',
-    'middleware/nest-12/nest-12',
     'observability/metrics',
     'observability/stored-names',
     'operator-walk',
     'packages/bundles',
-    'packages/consumers',
     'packages/packed-files',
     'redis/busy-process',
     'redis/cluster-holds',
@@ -99,9 +99,12 @@ export const FULL = [
   'simulation/mutations.test.ts',
 ]
 
+/** The tests that install versions of Node or frameworks when they run. */
+const DOWNLOADS = ['e2e/middleware/nest-12/nest-12.test.ts', 'e2e/packages/consumers.test.ts']
+
 /** Every test file of the repository, by its tier. */
 export function findTiers(root) {
-  const tiers = { unit: [], services: [], e2e: [], full: [] }
+  const tiers = { unit: [], services: [], e2e: [], full: [], downloads: [] }
   const needsServices = createImportCheck(root, STARTS_SERVICES)
   for (const path of FOLDERS.flatMap((folder) => testFilesIn(root, folder))) {
     tiers[tierOf(path, needsServices)].push(path)
@@ -111,6 +114,7 @@ export function findTiers(root) {
 
 /** The tier of a test file. */
 export function tierOf(path, needsServices) {
+  if (DOWNLOADS.includes(path)) return 'downloads'
   if (END_TO_END.test(path)) return FULL.includes(path) ? 'full' : 'e2e'
   return needsServices(path) ? 'services' : 'unit'
 }

@@ -71,8 +71,16 @@ async function untilReady(url: string, program: Program, agent: Agent): Promise<
   }
 }
 
+/** How many calls this node decided by its posture, because Redis was late for it. */
+async function degradedOf(admin: string, agent: Agent): Promise<number> {
+  const { body } = await send(`${admin}/metrics`, agent)
+  const counts = [...body.matchAll(/^sluice_degraded_total\{.*\} (\d+)$/gm)]
+  return counts.reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
 interface Burst {
   readonly admitted: number
+  readonly degraded: number
   readonly fromMs: number
   readonly untilMs: number
 }
@@ -81,7 +89,7 @@ interface Burst {
 async function burst(entryPoint: EntryPoint): Promise<Burst> {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
-  const ports = await freePorts('gateway', 'api')
+  const ports = await freePorts('gateway', 'api', 'admin')
   const program = run(
     ['serve', '--json'],
     {
@@ -89,6 +97,7 @@ async function burst(entryPoint: EntryPoint): Promise<Burst> {
       SLUICE_REDIS_URL: redis().url,
       SLUICE_GATEWAY_LISTEN: `127.0.0.1:${ports.gateway}`,
       SLUICE_API_LISTEN: `127.0.0.1:${ports.api}`,
+      SLUICE_ADMIN_LISTEN: `127.0.0.1:${ports.admin}`,
     },
     folder,
   )
@@ -120,7 +129,9 @@ async function burst(entryPoint: EntryPoint): Promise<Burst> {
       }
     }
     await Promise.all(Array.from({ length: CALLS_AT_ONCE }, client))
-    return { admitted, fromMs, untilMs: performance.now() }
+    const untilMs = performance.now()
+    const degraded = await degradedOf(`http://127.0.0.1:${ports.admin}`, agent)
+    return { admitted, degraded, fromMs, untilMs }
   } finally {
     agent.destroy()
   }
@@ -128,6 +139,7 @@ async function burst(entryPoint: EntryPoint): Promise<Burst> {
 
 interface Round {
   readonly admitted: number
+  readonly degraded: number
   /** The longest stall of a bare timer of this process, or of a bare PING. */
   readonly stallMs: number
 }
@@ -145,22 +157,33 @@ async function round(entryPoint: EntryPoint): Promise<Round> {
   await redis().cli('SCRIPT', 'FLUSH')
   return {
     admitted: nodes.reduce((sum, { admitted }) => sum + admitted, 0),
+    degraded: nodes.reduce((sum, { degraded }) => sum + degraded, 0),
     stallMs: Math.max(...stalls),
   }
 }
 
 /**
- * The number of admitted calls of each round; rounds alternate between the entry points. If
- * everything on the machine stalled for as long as a deadline, no node could be in time: such a
- * round is repeated, and if the machine stays that busy it proves nothing.
+ * Whether a node may have had no chance to be in time. `npm run test:long` has the machine for
+ * itself: there, only a stall of everything counts. Beside other tests a fresh node alone can wait
+ * as long for a core, and then says so.
+ */
+function isDisturbed({ degraded, stallMs }: Round): boolean {
+  return stallMs >= DEADLINE_MS || (!isLong && degraded > 0)
+}
+
+/**
+ * The number of admitted calls of each round; rounds alternate between the entry points. Never are
+ * more calls admitted beyond the limit than the nodes decided by posture. A disturbed round is
+ * repeated; if the machine stays that busy, it proves no more.
  */
 async function admittedIn(rounds: number): Promise<readonly number[]> {
   const admitted: number[] = []
   for (let tries = 0; admitted.length < rounds && tries < TRIES_PER_ROUND * rounds; tries++) {
     const entryPoint = ENTRY_POINTS[admitted.length % ENTRY_POINTS.length] ?? 'gateway'
     const found = await round(entryPoint)
-    if (found.admitted === LIMIT || found.stallMs < DEADLINE_MS) admitted.push(found.admitted)
-    else console.warn(`a round was disturbed: everything stalled for ${found.stallMs} ms`)
+    expect(found.admitted).toBeLessThanOrEqual(LIMIT + found.degraded)
+    if (found.admitted === LIMIT || !isDisturbed(found)) admitted.push(found.admitted)
+    else console.warn('a round was disturbed', found)
   }
   return admitted
 }

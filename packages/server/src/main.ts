@@ -21,6 +21,7 @@ import type { RuleStore } from './rules/store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
 import { createUncaughtErrors } from './lib/uncaught-errors.js'
 import { findNodeWarning } from './startup/node-version.js'
+import { watchNpmShell } from './startup/npm-shell.js'
 import {
   HAD_RULES_VARIABLE,
   PLACE_VARIABLE,
@@ -45,6 +46,12 @@ const MISUSE = 2
  * time count as one.
  */
 const SIGNAL_ECHO_MS = 500
+
+/** What npm calls `npx` and `npm start`. Other scripts may leave a server behind on purpose. */
+const FOLLOWED_EVENTS: readonly string[] = ['npx', 'start']
+
+/** Read at once: npm's shell may end while the configuration is read. */
+const SHELL_ID = process.ppid
 
 /** Serves until it receives a signal; resolves to the exit code. */
 export async function runServer(options: RunOptions): Promise<number> {
@@ -153,7 +160,22 @@ function quitOnSignals(log: Log): () => void {
     process.exit(STOPPED)
   }
   process.on('SIGTERM', quit).on('SIGINT', quit)
+  endWithNpm()
   return () => void process.off('SIGTERM', quit).off('SIGINT', quit)
+}
+
+/** Takes the end of npm's shell as the SIGTERM that did not get through it. */
+function endWithNpm(): void {
+  // Workers inherit the variable, and end with the primary process.
+  if (!FOLLOWED_EVENTS.includes(process.env['npm_lifecycle_event'] ?? '') || cluster.isWorker)
+    return
+  const stopWatching = watchNpmShell({
+    shellId: SHELL_ID,
+    parentId: () => process.ppid,
+    onEnd: () => process.kill(process.pid, 'SIGTERM'),
+  })
+  // A signal to the whole process group ends the shell too, which must not count as a second one.
+  process.once('SIGTERM', stopWatching).once('SIGINT', stopWatching)
 }
 
 function readConfig(options: RunOptions): Config | undefined {

@@ -192,11 +192,21 @@ describe('the command', () => {
     expect(version.trim()).toMatch(/^\d+\.\d+\.\d+$/)
   })
 
-  // Not by npx itself, which keeps SIGTERM from what it runs.
   test('serves where it is installed and ends on SIGTERM', async () => {
     const command = join(app, 'node_modules/.bin/sluice')
     await expectServing(() =>
       startProgram(command, ['serve', '--json'], { cwd: app, env: FREE_PORTS }),
     )
+  })
+
+  test('serves by npx, and ends as after SIGTERM when npx gets one', async () => {
+    const args = ['--no-install', 'sluice', 'serve', '--json']
+    const npx = startProgram('npx', args, { cwd: app, env: FREE_PORTS })
+    await waitFor(npx, () => ADDRESSES.test(npx.output()))
+    npx.signal('SIGTERM')
+    // The server has the output open for longer than npx, so that this waits for its end.
+    await npx.code()
+    expect(npx.output()).toContain('"signal":"SIGTERM","msg":"stopping"')
+    expect(npx.output()).toContain('"msg":"stopped"')
   })
 })

@@ -39,13 +39,23 @@ export const ENTRY_POINTS: readonly string[] = FOLDERS.map(manifestOf).flatMap(
   ({ name, exports }) => Object.keys(exports).map((entry) => name + entry.slice(1)),
 )
 
-/** What npm sets for its own scripts would lead an npm inside of one to the repository. */
+/**
+ * What npm sets for its own scripts would lead an npm inside of one to the repository, with the
+ * settings of the repository.
+ */
 function environment(): NodeJS.ProcessEnv {
-  const own = /^npm_(package_|lifecycle_|config_(local_prefix|workspace|prefix)$)/
+  const own = /^npm_(package_|lifecycle_|config_(local_prefix|workspace|prefix|engine_strict)$)/
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)))
 }
 
-/** What a program printed; rejects with all of its output if it fails. */
+interface Failure {
+  readonly code?: number | string | null
+  readonly signal?: NodeJS.Signals | null
+  readonly stdout?: string
+  readonly stderr?: string
+}
+
+/** What a program printed; rejects with its folder, how it ended and all of its output. */
 export async function run(command: string, args: readonly string[], cwd: string): Promise<string> {
   const options = {
     cwd,
@@ -56,8 +66,10 @@ export async function run(command: string, args: readonly string[], cwd: string)
   try {
     return (await promisify(execFile)(command, args, options)).stdout
   } catch (error) {
-    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
-    throw new Error(`${command} ${args.join(' ')} failed:\n${stdout}${stderr}`, { cause: error })
+    // Not as the cause of the new error, which would print the command and the output twice more.
+    const { code, signal, stdout = '', stderr = '' } = error as Failure
+    const end = signal ? `was ended by ${signal}` : `failed with ${code}`
+    throw new Error(`${command} ${args.join(' ')}\nin ${cwd} ${end}:\n${stdout}${stderr}`)
   }
 }
 
@@ -80,20 +92,37 @@ export async function packAll(scripts: 'with scripts' | 'without scripts') {
   return new Map<string, string>(archives)
 }
 
+interface Lock {
+  readonly packages: Readonly<
+    Record<string, { readonly version?: string; readonly link?: boolean } | undefined>
+  >
+}
+
+/** The lock of the repository, without the packages of its own, which are installed as packed. */
+function lockOfOthers(): object {
+  const { packages } = readJson('package-lock.json') as Lock
+  const others = Object.entries(packages).filter(
+    ([place, entry]) => place.startsWith('node_modules/') && entry?.link !== true,
+  )
+  return {
+    lockfileVersion: 3,
+    requires: true,
+    packages: { '': {}, ...Object.fromEntries(others) },
+  }
+}
+
 /**
- * Installs into a new folder that has nothing but a manifest; resolves to the folder. What npm has
- * in its cache needs no registry.
+ * Installs into a new folder that has no packages; resolves to the folder. All but the packages of
+ * Sluice have the versions that the repository uses, so that a release of any of them cannot make
+ * a test fail. What npm has in its cache needs no registry.
  */
 export async function installInto(specs: readonly string[]): Promise<string> {
   const folder = makeFolder()
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true }))
-  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', ...specs]
-  await run('npm', [...args, '--offline'], folder).catch(() => run('npm', args, folder))
+  writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lockOfOthers()))
+  const flags = ['--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline']
+  await run('npm', ['install', ...flags, ...specs], folder)
   return folder
-}
-
-interface Lock {
-  readonly packages: Readonly<Record<string, { readonly version?: string } | undefined>>
 }
 
 /** Every optional peer of the packages and its types, in the version that this repository uses. */

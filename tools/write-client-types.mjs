@@ -1,5 +1,5 @@
 /**
- * Writes packages/client/dist/api-types.d.ts: the types of the admin API as plain interfaces.
+ * Writes packages/client/dist/api-types.d.ts: the types of the APIs as plain interfaces.
  *
  * The types follow from the zod schemas of packages/api. Users of @sluice/client need none of
  * that: the file that tsc wrote imports @sluice/api, and is replaced by this one. A schema that is
@@ -27,7 +27,7 @@ export function clientTypes(api) {
     const comment = commentOf(schema, '')
     return `${comment}export type ${typeName(name)} = ${type}\n`
   })
-  return `/** The types of the admin API, written from the schemas of packages/api. */\n${declarations.join('\n')}`
+  return `/** The types of the admin and the decision API, written from the schemas of packages/api. */\n${declarations.join('\n')}`
 }
 
 function commentOf(schema, indent) {
@@ -67,7 +67,7 @@ function objectOf({ shape, catchall }, context) {
     const type = typeOf(schema, { ...context, indent })
     const mark = isOptional ? '?' : ''
     const absent = isOptional && context.isInput ? ' | undefined' : ''
-    return `${commentOf(schema, indent)}${indent}readonly ${key}${mark}: ${type}${absent}\n`
+    return `${commentOf(schema, indent)}${indent}readonly ${keyOf(key)}${mark}: ${type}${absent}\n`
   })
   // A loose object may have any other field; a strict one has none, which a type need not say.
   if (catchall?._zod.def.type === 'unknown') {
@@ -76,6 +76,7 @@ function objectOf({ shape, catchall }, context) {
   return `{\n${fields.join('')}${context.indent}}`
 }
 
+const keyOf = (key) => (/^\w+$/.test(key) ? key : quote(key))
 const quote = (value) => (typeof value === 'string' ? `'${value}'` : String(value))
 const inBrackets = (type) => (/[|]/.test(type) && !type.startsWith('{') ? `(${type})` : type)
 

@@ -1,5 +1,6 @@
-/** Nodes, decisions about calls, and the counters behind them. */
+/** Nodes, decisions of the admin API with their callers, and the counters behind them. */
 import { z } from 'zod'
+import { attributesInput, decisionSource } from './decisions.js'
 import { type Input, version, type View } from './schema.js'
 
 export const nodeView = z
@@ -41,18 +42,7 @@ export const callerView = z
   .meta({ id: 'Caller', description: 'Logs and Redis contain the hash instead of the caller.' })
 export type CallerView = View<typeof callerView>
 
-export const callInput = z
-  .object({
-    attributes: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
-    cost: z.int().min(0).optional(),
-  })
-  .meta({ id: 'Call', example: { attributes: { user: 'u1', path: '/v1/orders' } } })
-export type CallInput = Input<typeof callInput>
-
-export const decisionSource = z.enum(['store', 'lease', 'local', 'deny-cache', 'posture'])
-export type DecisionSource = View<typeof decisionSource>
-
-export const decisionView = z
+export const adminDecisionView = z
   .looseObject({
     allowed: z.boolean(),
     reason: z.string(),
@@ -65,13 +55,13 @@ export const decisionView = z
     callers: z.array(callerView),
   })
   .meta({
-    id: 'Decision',
+    id: 'AdminDecision',
     description: 'The decision (docs/reference/decision-api.md) and the callers that it counts.',
   })
-export type DecisionView = View<typeof decisionView>
+export type AdminDecisionView = View<typeof adminDecisionView>
 
 export const inspectInput = z
-  .object({ rule: z.string(), attributes: callInput.shape.attributes })
+  .object({ rule: z.string(), attributes: attributesInput })
   .meta({ id: 'InspectInput', example: { rule: 'per-user', attributes: { user: 'u1' } } })
 export type InspectInput = Input<typeof inspectInput>
 

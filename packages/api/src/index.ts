@@ -1,6 +1,7 @@
 /** The shapes of Sluice's APIs: each as a zod schema and the type that follows from it. */
 export * from './alerts.js'
 export * from './calls.js'
+export * from './decisions.js'
 export * from './history.js'
 export * from './keys.js'
 export * from './overrides.js'

@@ -1,5 +1,6 @@
 /** Rules, sets of rules and what changing them would do. */
 import { z } from 'zod'
+import { problemDetails } from './decisions.js'
 import { anyJson, anyList, type Input, strictObject, version, type View } from './schema.js'
 
 export const ruleView = z
@@ -160,11 +161,7 @@ export type ChangeResult = View<typeof changeResult>
 
 export const errorView = z
   .object({
-    type: z.string(),
-    title: z.string(),
-    status: z.int(),
-    detail: z.string(),
-    error: z.string().meta({ description: 'A stable code for programs.' }),
+    ...problemDetails.shape,
     version: version
       .optional()
       .meta({ description: 'With `version_conflict`: the current version.' }),

@@ -1,5 +1,5 @@
 /** `sluice check`, `sluice peek` and `sluice inspect`: decisions and stored counters. */
-import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sluice/client'
+import type { CounterView, DecisionSource, AdminDecisionView, InspectView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../command-errors.js'
 import { isRecord, plainText } from '../guards.js'
@@ -93,7 +93,7 @@ export function addDecide(program: Command, cli: Cli): void {
     )
 }
 
-function decisionText(decision: DecisionView): string {
+function decisionText(decision: AdminDecisionView): string {
   const { allowed, reason, rule } = decision
   const number = (field: string) => {
     const value = decision[field]
@@ -118,20 +118,20 @@ function decisionText(decision: DecisionView): string {
   return pairs(rows)
 }
 
-function sourceText({ source, staleMs }: DecisionView): string {
+function sourceText({ source, staleMs }: AdminDecisionView): string {
   const by = SOURCE_TEXTS.get(source) ?? plainText(source)
   return staleMs === undefined ? by : `${by}, ${elapsedText(staleMs)} old`
 }
 
 /** Logs and Redis contain this hash in place of the caller. */
-function callersText({ callers }: DecisionView, columns: number | undefined): string {
+function callersText({ callers }: AdminDecisionView, columns: number | undefined): string {
   if (callers.length === 0) return ''
   const rows = callers.map(({ rule, caller, hash }) => [rule, callerText(caller), hash])
   return `\n${table(['RULE', 'CALLER', 'HASH'], rows, columns)}`
 }
 
 /** One line for each limit of each rule that matched. */
-function limitsTable(decision: DecisionView, columns: number | undefined): string {
+function limitsTable(decision: AdminDecisionView, columns: number | undefined): string {
   const explained = new Map(explainedOf(decision))
   const overrides = overridesOf(decision)
   const isOld = [...explained.values()].flat().some(({ staleMs }) => ageOf(staleMs) > 0)
@@ -154,7 +154,7 @@ function limitsTable(decision: DecisionView, columns: number | undefined): strin
 /**
  * The rules that do not match the call, each with the reason, which is often a missing attribute.
  */
-function unmatchedText({ explain }: DecisionView, columns: number | undefined): string {
+function unmatchedText({ explain }: AdminDecisionView, columns: number | undefined): string {
   const all = Array.isArray(explain) ? explain.filter(isRecord) : []
   const unmatched = all.filter(({ matched }) => matched === false)
   if (unmatched.length === 0) return ''
@@ -168,7 +168,9 @@ function unmatchedText({ explain }: DecisionView, columns: number | undefined): 
 
 type Fields = Readonly<Record<string, unknown>>
 
-function explainedOf({ explain }: DecisionView): readonly (readonly [string, readonly Fields[]])[] {
+function explainedOf({
+  explain,
+}: AdminDecisionView): readonly (readonly [string, readonly Fields[]])[] {
   if (!Array.isArray(explain)) return []
   return explain.filter(isRecord).map(({ rule, limits }) => {
     return [plainText(rule), Array.isArray(limits) ? limits.filter(isRecord) : []] as const
@@ -176,7 +178,7 @@ function explainedOf({ explain }: DecisionView): readonly (readonly [string, rea
 }
 
 /** For each rule with an active override, whom it is for: one caller, or a network. */
-function overridesOf({ explain }: DecisionView): ReadonlyMap<string, string> {
+function overridesOf({ explain }: AdminDecisionView): ReadonlyMap<string, string> {
   const all = Array.isArray(explain) ? explain.filter(isRecord) : []
   return new Map(
     all.flatMap(({ rule, override }) => {

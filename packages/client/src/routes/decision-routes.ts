@@ -1,6 +1,12 @@
 /** Routes of nodes, decisions and counters. */
 import type { Send } from '../send.js'
-import type { Attributes, CallInput, DecisionView, InspectView, NodesView } from '../api-types.js'
+import type {
+  Attributes,
+  CallInput,
+  AdminDecisionView,
+  InspectView,
+  NodesView,
+} from '../api-types.js'
 
 export function decisionRoutes(send: Send) {
   return {
@@ -15,11 +21,16 @@ export function decisionRoutes(send: Send) {
         path: '/check',
         body: call,
         isChange: true,
-      }) as Promise<DecisionView>,
+      }) as Promise<AdminDecisionView>,
 
     /** Returns what `check` would. Charges nothing. */
     peek: (call: CallInput) =>
-      send({ method: 'POST', has: 'callers', path: '/peek', body: call }) as Promise<DecisionView>,
+      send({
+        method: 'POST',
+        has: 'callers',
+        path: '/peek',
+        body: call,
+      }) as Promise<AdminDecisionView>,
 
     /** Returns the stored counters of one caller of one rule. */
     inspect: (rule: string, attributes: Attributes) =>

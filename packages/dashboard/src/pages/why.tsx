@@ -1,6 +1,6 @@
 /** Explains why a request is allowed or refused, from attributes that the user pastes. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Attributes, DecisionView } from '@sluice/client'
+import type { Attributes, AdminDecisionView } from '@sluice/client'
 import { api, redirectIfLoggedOut } from '../api.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/why.css'
@@ -29,7 +29,7 @@ import { parseCall, attributesText } from './why/parse-call.js'
 import type { ParsedCall } from './why/parse-call-object.js'
 
 interface PeekState {
-  readonly decision?: DecisionView | undefined
+  readonly decision?: AdminDecisionView | undefined
   /** The request that `decision` belongs to. */
   readonly request?: PeekRequest | undefined
   readonly error?: unknown
@@ -184,7 +184,7 @@ function PeekResult({ state }: { readonly state: PeekState }) {
 }
 
 interface ExplanationResultProps {
-  readonly decision: DecisionView
+  readonly decision: AdminDecisionView
   readonly request: PeekRequest | undefined
 }
 

@@ -1,8 +1,8 @@
-import type { DecisionView } from '@sluice/client'
+import type { AdminDecisionView } from '@sluice/client'
 import { describe, expect, test } from 'vitest'
 import { explainDecision, decisionSummary, stateText, limitVerdict } from './explanation.js'
 
-const decision = (more: object): DecisionView => ({
+const decision = (more: object): AdminDecisionView => ({
   allowed: false,
   reason: 'over',
   rule: 'orders-per-user',

@@ -1,5 +1,5 @@
 /** Reads the explanation of a decision defensively, and summarizes it in one sentence. */
-import type { DecisionSource, DecisionView } from '@sluice/client'
+import type { DecisionSource, AdminDecisionView } from '@sluice/client'
 import { count } from '../../format.js'
 import { isRecord, valueText } from '@sluice/core/text'
 import { waitText } from '../rules/rule-text.js'
@@ -57,7 +57,7 @@ const SOURCE_TEXTS: ReadonlyMap<string, string> = new Map<DecisionSource, string
   ['posture', 'on store failure, by the setting of each rule'],
 ])
 
-export function explainDecision(decision: DecisionView): Explanation {
+export function explainDecision(decision: AdminDecisionView): Explanation {
   const explainField: unknown = decision['explain']
   const rules = Array.isArray(explainField)
     ? explainField.filter(isRecord).map(ruleOf(decision))
@@ -80,7 +80,7 @@ const listOf = (value: unknown): readonly string[] =>
   Array.isArray(value) ? value.map(valueText) : []
 
 /** `Refused by orders-per-user/hourly: 0 of 1,000 left, retry in 37 s.` */
-export function decisionSummary(decision: DecisionView): string {
+export function decisionSummary(decision: AdminDecisionView): string {
   const { allowed, reason } = decision
   const rule = typeof decision.rule === 'string' ? decision.rule : undefined
   if (reason === 'unmatched' || rule === undefined) {
@@ -103,7 +103,7 @@ export function decisionSummary(decision: DecisionView): string {
   return `Refused by ${limitPath}${posture}: ${left}, ${then}.`
 }
 
-function allowedText(decision: DecisionView, limitPath: string, left: string): string {
+function allowedText(decision: AdminDecisionView, limitPath: string, left: string): string {
   const delay = numberOf(decision['delayMs'])
   const delayText = delay > 0 ? ` after a delay of ${waitText(delay)}` : ''
   const posture = decision.reason === 'posture' ? ' on store failure' : ''
@@ -112,7 +112,7 @@ function allowedText(decision: DecisionView, limitPath: string, left: string): s
 
 function ruleOf({
   callers,
-}: DecisionView): (fields: Readonly<Record<string, unknown>>) => RuleExplanation {
+}: AdminDecisionView): (fields: Readonly<Record<string, unknown>>) => RuleExplanation {
   return ({ rule, matched, why, mode, caller, override, limits }) => ({
     rule: valueText(rule),
     isMatched: matched === true,

@@ -95,7 +95,7 @@ interface Converted {
 function simplify({ zodSchema: { _zod }, jsonSchema: json }: Converted): void {
   if (json.minimum === Number.MIN_SAFE_INTEGER) delete json.minimum
   if (json.maximum === Number.MAX_SAFE_INTEGER) delete json.maximum
-  delete json.propertyNames
+  if (Object.keys(json.propertyNames ?? {}).join() === 'type') delete json.propertyNames
   // zod omits the default of a text that is converted to a number.
   if (_zod.def.type === 'default') json.default = _zod.def.defaultValue
   const [value, none, ...more] = json.anyOf ?? []

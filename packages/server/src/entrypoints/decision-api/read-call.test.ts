@@ -1,13 +1,7 @@
+import { CALLS_MAX } from '@sluice/api'
 import { SluiceError } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import {
-  CHECK_FIELDS,
-  ITEMS_MAX,
-  PEEK_FIELDS,
-  readCall,
-  readCalls,
-  readRefund,
-} from './read-call.js'
+import { CHECK_FIELDS, PEEK_FIELDS, readCall, readCalls, readRefund } from './read-call.js'
 
 /** The code and message of the refusal of a text. */
 function problemOf(read: () => unknown): string {
@@ -185,7 +179,7 @@ describe('a list of calls', () => {
   })
 
   test('has at most 1,000 items', () => {
-    const many = Array.from({ length: ITEMS_MAX + 1 }, () => good)
+    const many = Array.from({ length: CALLS_MAX + 1 }, () => good)
     expect(readCalls(many.slice(1), CHECK_FIELDS)).toHaveLength(1000)
     expect(problemOf(() => readCalls(many, CHECK_FIELDS))).toBe(
       'CALL_INVALID body: found a list of 1001 items; accepted: up to 1000',

@@ -1,4 +1,16 @@
-/** Reads calls from JSON. Unknown fields are refused: a guess could count another caller. */
+/**
+ * Reads calls from JSON. Unknown fields are refused: a guess could count another caller.
+ *
+ * Written by hand, because it runs for every call; read-call-schema.test.ts holds it to the schemas
+ * of @sluice/api.
+ */
+import {
+  ATTRIBUTE_NAME_LENGTH_MAX,
+  ATTRIBUTES_MAX,
+  CALLS_MAX,
+  type CheckInput,
+  type ResetInput,
+} from '@sluice/api'
 import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
 
@@ -11,15 +23,11 @@ export interface CallRequest {
   readonly rule?: string
 }
 
-export type CallField = keyof CallRequest
+export type CallField = keyof CheckInput | keyof ResetInput
 
 export const CHECK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'receipt', 'canWait']
 export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost']
 export const RESET_FIELDS: readonly CallField[] = ['attributes', 'rule']
-
-export const ITEMS_MAX = 1000
-const ATTRIBUTES_MAX = 64
-const NAME_LENGTH_MAX = 64
 
 /** Not an item of a list. */
 const ALONE = -1
@@ -29,8 +37,8 @@ export function readCalls(
   sent: readonly unknown[],
   keys: readonly CallField[],
 ): readonly CallRequest[] {
-  if (sent.length > ITEMS_MAX) {
-    throw invalid('body', `a list of ${sent.length} items`, `up to ${ITEMS_MAX}`)
+  if (sent.length > CALLS_MAX) {
+    throw invalid('body', `a list of ${sent.length} items`, `up to ${CALLS_MAX}`)
   }
   return sent.map((item, index) => readCall(item, keys, index))
 }
@@ -103,9 +111,9 @@ function requireAttributes(value: unknown, index: number): void {
       const found = `${Object.keys(value).length} names`
       throw invalid(placeOf(index, 'attributes'), found, `up to ${ATTRIBUTES_MAX}`)
     }
-    if (name.length === 0 || name.length > NAME_LENGTH_MAX) {
+    if (name.length === 0 || name.length > ATTRIBUTE_NAME_LENGTH_MAX) {
       const found = `a name of ${name.length} characters`
-      throw invalid(placeOf(index, 'attributes'), found, `1 to ${NAME_LENGTH_MAX}`)
+      throw invalid(placeOf(index, 'attributes'), found, `1 to ${ATTRIBUTE_NAME_LENGTH_MAX}`)
     }
     requireValue(value[name], name, index)
   }

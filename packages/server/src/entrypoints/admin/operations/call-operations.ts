@@ -12,7 +12,7 @@ import type { AdminDeps } from '../admin-deps.js'
 import { type BodySpec, openBody, operation, type Operation } from '../operation.js'
 import {
   callInput,
-  decisionView,
+  adminDecisionView,
   inspectInput,
   inspectView,
   nodesView,
@@ -118,7 +118,7 @@ const check = operation({
   summary: 'Decide a call, and spend',
   role: 'edit',
   body: callBody,
-  answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
+  answers: [{ status: 200, description: 'The decision.', schema: adminDecisionView }],
   async run({ body }, deps) {
     const call = withMaskedSecrets(body, deps)
     const { decider } = deps
@@ -136,7 +136,7 @@ const peek = operation({
   description: 'Spends nothing. `explain` has every rule: matched or why not, and what is left.',
   role: 'read',
   body: callBody,
-  answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
+  answers: [{ status: 200, description: 'The decision.', schema: adminDecisionView }],
   async run({ body }, deps) {
     const call = withMaskedSecrets(body, deps)
     const { limiter } = deps.decider

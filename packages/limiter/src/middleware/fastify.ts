@@ -8,6 +8,7 @@ import type {
   HookHandlerDoneFunction,
 } from 'fastify'
 import { asError } from './as-error.js'
+import { withExposed } from './exposed-headers.js'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
 import type { MiddlewareHandle } from './middleware-handle.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
@@ -148,7 +149,7 @@ class FastifyLimiter {
     const { decision } = admission
     if (decision !== undefined) request.sluice = decision
     if (admission.kind === 'admitted') {
-      setReplyHeaders(reply, admission.headers)
+      setReplyHeaders(reply, withExposed(admission.headers, request.headers.origin, reply))
       settleOnClose(this.requests, admission, call, reply, reply.raw)
       return done()
     }
@@ -161,7 +162,8 @@ class FastifyLimiter {
     { response, decision }: RefusedRequest,
     { source: request, response: reply, limit }: RoutedCall<FastifyRequest, FastifyReply>,
   ): Promise<void> {
-    setReplyHeaders(reply.code(response.status), response.headers)
+    const headers = withExposed(response.headers, request.headers.origin, reply)
+    setReplyHeaders(reply.code(response.status), headers)
     const onRefused = limit?.onRefused ?? this.#options.onRefused
     if (onRefused === undefined || decision === undefined) return sendProblem(reply, response)
     // A reply that is returned is a promise of its end, without a value.

@@ -1,6 +1,7 @@
 /** Requests and responses of the Fetch standard, for every adapter that ends in them. */
 import { type FlatHeaders, type HttpResponse, PROBLEM_TYPE } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
+import { fetchResponse, withExposed } from './exposed-headers.js'
 import type { LimitedRequest } from './request-limiter.js'
 
 /** A Fetch request, described for `RequestLimiter`. */
@@ -73,15 +74,28 @@ export function abandonedResponse(): Response {
   return new Response(null, { status: CLIENT_LEFT })
 }
 
-export function responseOf({ status, headers, body }: HttpResponse): Response {
+/** `origin` is that of the request; `before` has headers that the answer gets in any case. */
+export function responseOf(
+  { status, headers, body }: HttpResponse,
+  origin: string | null | undefined,
+  before?: Headers,
+): Response {
   const response = new Response(body, { status, headers: { 'Content-Type': PROBLEM_TYPE } })
-  setAll(response.headers, headers)
+  setAll(response.headers, withExposed(headers, origin, fetchResponse(before ?? response.headers)))
   return response
 }
 
-/** Returns the response with these headers: itself, or a copy if its headers are immutable. */
-export function withHeaders(response: Response, headers: FlatHeaders): Response {
-  if (headers.length === 0) return response
+/**
+ * Returns the response with these headers: itself, or a copy if its headers are immutable.
+ * `origin` is that of the request.
+ */
+export function withHeaders(
+  response: Response,
+  own: FlatHeaders,
+  origin: string | null | undefined,
+): Response {
+  if (own.length === 0) return response
+  const headers = withExposed(own, origin, fetchResponse(response.headers))
   try {
     setAll(response.headers, headers)
     return response

@@ -100,7 +100,7 @@ async function refuse(
   refused: RefusedRequest,
   request: Request,
 ): Promise<Response> {
-  const response = responseOf(refused.response)
+  const response = responseOf(refused.response, request.headers.get('origin'))
   if (onRefused === undefined || refused.decision === undefined) return response
   return (await onRefused(request, response, refused.decision)) ?? response
 }
@@ -112,7 +112,7 @@ function finishRequest(
   response: Response,
 ): Response {
   requests.settle(admitted, response.status, request, response)
-  return withHeaders(response, admitted.headers)
+  return withHeaders(response, admitted.headers, request.headers.get('origin'))
 }
 
 function same(response: Response): Response {

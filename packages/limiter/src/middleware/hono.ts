@@ -1,6 +1,6 @@
 /** `@sluice/limiter/hono`: a middleware for Hono 4, on Node and on every Fetch runtime. */
 import type { Context, MiddlewareHandler } from 'hono'
-import type { Decision } from '@sluice/core'
+import { type Decision, EXPOSE_HEADERS } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
 import {
   abandonedResponse,
@@ -57,8 +57,8 @@ export function sluice(options: HonoOptions): HonoMiddleware {
     await next()
     const { res } = context
     requests.settle(admission, res.status, context, res)
-    const sent = withHeaders(res, admission.headers)
-    if (sent !== res) context.res = sent
+    const sent = withHeaders(res, admission.headers, context.req.header('origin'))
+    if (sent !== res) replaceResponse(context, sent)
     return undefined
   }
   return withHandle(limit, requests)
@@ -87,12 +87,23 @@ class HonoLimitedRequest extends FetchLimitedRequest<Context> {
   }
 }
 
+/** Hono copies the headers of a response over those of the one that replaces it. */
+function replaceResponse(context: Context, response: Response): void {
+  context.res = undefined
+  context.res = response
+}
+
 async function refuse(
   { onRefused }: HonoOptions,
   refused: RefusedRequest,
   context: Context,
 ): Promise<Response> {
-  const response = responseOf(refused.response)
+  const origin = context.req.header('origin')
+  // Another middleware may have allowed the origin already.
+  const before = origin === undefined ? undefined : context.res.headers
+  const response = responseOf(refused.response, origin, before)
+  // Hono copies the headers that it has over those of the answer.
+  before?.delete(EXPOSE_HEADERS)
   if (onRefused === undefined || refused.decision === undefined) return response
   return (await onRefused(context, response, refused.decision)) ?? response
 }

@@ -2,6 +2,7 @@
 import { type Decision, PROBLEM_TYPE } from '@sluice/core'
 import type { FlatHeaders } from '@sluice/core'
 import { asError } from './as-error.js'
+import { withExposed } from './exposed-headers.js'
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import {
@@ -71,12 +72,13 @@ export function sluice<Context extends KoaContext = KoaContext>(
     const { decision } = admission
     if (decision !== undefined) (state as SluiceState).sluice = decision
     if (admission.kind === 'refused') return refuse(options, admission, context)
-    setHeaders(response, admission.headers)
+    const headers = withExposed(admission.headers, req.headers['origin'], res)
+    setHeaders(response, headers)
     settleOnClose(requests, admission, context, response, res)
     try {
       await next()
     } catch (error) {
-      keepHeaders(error, admission.headers, req)
+      keepHeaders(error, headers, req)
       throw error
     }
   }
@@ -88,9 +90,9 @@ async function refuse<Context extends KoaContext>(
   { response: refusal, decision }: RefusedRequest,
   context: Context,
 ): Promise<void> {
-  const { response } = context
+  const { response, req, res } = context
   response.status = refusal.status
-  setHeaders(response, refusal.headers)
+  setHeaders(response, withExposed(refusal.headers, req.headers['origin'], res))
   if (onRefused !== undefined && decision !== undefined) {
     await onRefused(context, response, decision)
     return

@@ -18,6 +18,7 @@ import {
 } from '@nestjs/common'
 import { APP_FILTER, Reflector } from '@nestjs/core'
 import type { Decision, HttpResponse } from '@sluice/core'
+import { withExposed } from './exposed-headers.js'
 import type { CallLimiter } from './middleware-options.js'
 import {
   asResponse,
@@ -144,7 +145,7 @@ export class SluiceService {
     if (decision !== undefined) call.source.sluice = decision
     if (admission.kind === 'refused') return this.refuse(admission, call, res)
     if (res === undefined) return true
-    setPlatformHeaders(res, admission.headers)
+    setPlatformHeaders(res, withExposed(admission.headers, call.header('origin'), res))
     settleOnClose(this.#requests, admission, call, call.response, rawResponse(res))
     return true
   }
@@ -159,7 +160,7 @@ export class SluiceService {
       // Another part of the program answers already.
       if (isAnswered(res)) return neverActivated()
       setStatus(res, response.status)
-      setPlatformHeaders(res, response.headers)
+      setPlatformHeaders(res, withExposed(response.headers, call.header('origin'), res))
     }
     const onRefused = call.limit?.onRefused ?? this.#options.onRefused
     if (onRefused === undefined || decision === undefined) return throwRefusal(refused, call)

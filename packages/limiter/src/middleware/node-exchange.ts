@@ -19,6 +19,7 @@ export interface NodeRequest {
 export interface NodeResponse extends HeldClient {
   statusCode: number
   readonly headersSent: boolean
+  getHeader(name: string): number | string | readonly string[] | undefined
   setHeader(name: string, value: string): unknown
   end(body?: string): unknown
 }
@@ -71,7 +72,10 @@ export function setHeaders(response: NodeResponse, headers: FlatHeaders): void {
 }
 
 /** Sets the status and the headers of a refusal. */
-export function startRefusal(response: NodeResponse, { status, headers }: HttpResponse): void {
+export function startRefusal(
+  response: NodeResponse,
+  { status, headers }: Pick<HttpResponse, 'status' | 'headers'>,
+): void {
   response.statusCode = status
   setHeaders(response, headers)
 }

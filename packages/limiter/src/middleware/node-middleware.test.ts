@@ -11,6 +11,10 @@ class TestResponse extends EventEmitter implements NodeResponse {
   readonly headers = new Map<string, string>()
   body: string | undefined
 
+  getHeader(name: string): string | undefined {
+    return this.headers.get(name)
+  }
+
   setHeader(name: string, value: string): void {
     if (this.headersSent) throw new Error('ERR_HTTP_HEADERS_SENT')
     this.headers.set(name, value)

@@ -1,5 +1,6 @@
 /** Limits requests in the form `(request, response, next)`, which `/node` and `/express` share. */
 import { asError } from './as-error.js'
+import { withExposed } from './exposed-headers.js'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import {
   endRefusal,
@@ -45,7 +46,7 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     const { decision } = admission
     if (decision !== undefined) request.sluice = decision
     if (admission.kind === 'refused') return this.refuse(admission, request, response, next)
-    setHeaders(response, admission.headers)
+    setHeaders(response, withExposed(admission.headers, request.headers.origin, response))
     settleOnClose(this.requests, admission, request, response, response)
     next()
   }
@@ -59,7 +60,9 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     const { decision } = refused
     // Another part of the program answers already.
     if (response.headersSent) return
-    startRefusal(response, refused.response)
+    const { headers, status } = refused.response
+    const exposed = withExposed(headers, request.headers.origin, response)
+    startRefusal(response, { status, headers: exposed })
     if (this.#onRefused === undefined || decision === undefined) {
       return endRefusal(response, refused.response)
     }

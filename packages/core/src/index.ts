@@ -61,6 +61,7 @@ export {
   type RefusalOptions,
   refusalResponse,
 } from './decision/http-response.js'
+export { ALLOW_CREDENTIALS, EXPOSE_HEADERS, exposeHeaders } from './decision/exposed-headers.js'
 export {
   explainRules,
   type LimitExplanation,

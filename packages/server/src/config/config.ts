@@ -28,6 +28,13 @@ export interface Upstream {
   readonly websockets: number
 }
 
+export interface CorsConfig {
+  /** As browsers send them in `Origin`; `*`: every page. */
+  readonly origins: ReadonlySet<string> | '*'
+  /** Whether pages may read responses to requests with cookies or other credentials. */
+  readonly credentials: boolean
+}
+
 export interface GatewayConfig {
   readonly listen: ListenAddress
   readonly tls: TlsFiles | undefined
@@ -35,6 +42,8 @@ export interface GatewayConfig {
   readonly upstreams: readonly Upstream[]
   /** Whether responses carry rate limit headers. */
   readonly headers: boolean
+  /** Which pages may read the gateway's own responses. Undefined: none of another origin. */
+  readonly cors: CorsConfig | undefined
   /** Calls to these paths need a user, otherwise they get 401. Empty: no path does. */
   readonly requireUser: readonly PathPattern[]
   /** Maximum connections of clients, for each listener; so is the next bound. */

@@ -51,6 +51,7 @@ const DEFAULTS: Config = {
     tls: undefined,
     upstreams: [],
     headers: true,
+    cors: undefined,
     requireUser: [],
     maxConnections: 10_000,
     maxConnectionsPerAddress: 1000,
@@ -163,6 +164,10 @@ test('every field is read, and relative file paths start at the configuration fi
         },
       ],
       headers: false,
+      cors: {
+        origins: new Set(['https://app.example', 'http://localhost:5173', 'capacitor://localhost']),
+        credentials: true,
+      },
       requireUser: ['/v1/orders/:id', '/v2/*'].map(parsePattern),
       maxConnections: 50_000,
       maxConnectionsPerAddress: 2000,

@@ -15,6 +15,7 @@ import type { Overrides } from './environment.js'
 import { readFields, readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 import { readListen } from './listen.js'
 import { readOrigin } from './outbound-urls.js'
+import { readCors } from './parse-cors.js'
 import { readDuration, readItems, readTls, readInteger, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }
@@ -50,6 +51,7 @@ const FIELDS: readonly string[] = [
   'tls',
   'upstreams',
   'headers',
+  'cors',
   'requireUser',
   'maxConnections',
   'maxConnectionsPerAddress',
@@ -82,6 +84,7 @@ export function readGateway(
     tls: readOptional(map, 'tls', (located) => readTls(located, folder)),
     upstreams: origin === undefined ? upstreams : [upstreamAt(origin)],
     headers: readOptional(map, 'headers', readBoolean) ?? true,
+    cors: readOptional(map, 'cors', readCors),
     requireUser: readOptional(map, 'requireUser', readRequireUser) ?? [],
     maxConnections: number('maxConnections', MAX_CONNECTIONS, MAX_CONNECTIONS_DEFAULT),
     maxConnectionsPerAddress: number(

@@ -164,6 +164,7 @@ function testConfig(options: TestOptions): Config {
       tls: undefined,
       upstreams: [],
       headers: true,
+      cors: undefined,
       requireUser: (options.requireUser ?? []).map(patternOf),
       maxConnections: 10,
       maxConnectionsPerAddress: 10,

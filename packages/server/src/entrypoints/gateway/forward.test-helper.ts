@@ -80,6 +80,7 @@ export async function startFront(
         return !['connection', 'transfer-encoding', 'expect'].includes(name)
       }),
       rateLimitHeaders: ['RateLimit', '"a";r=1'],
+      failureHeaders: ['RateLimit', '"a";r=1'],
       timeouts: { ...TIMEOUTS, ...more.timeouts },
       onEnd: (failure) => {
         ended++

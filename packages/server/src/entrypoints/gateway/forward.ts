@@ -19,8 +19,10 @@ export interface ForwardOptions {
   /** Path and query as the client sent them. */
   readonly path: string
   readonly headers: FlatHeaders
-  /** The rate limit headers of the response, from the upstream or the gateway. */
+  /** The rate limit headers of the upstream's response. */
   readonly rateLimitHeaders: FlatHeaders
+  /** The headers of the gateway's own response, if the upstream sends none. */
+  readonly failureHeaders: FlatHeaders
   readonly timeouts: {
     /** The time limit for getting a connection to the upstream. */
     readonly queueMs: number
@@ -202,11 +204,11 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   private fail(failure: UpstreamFailure): void {
     if (this.#isOver) return
-    const { request, response, rateLimitHeaders } = this.#call
+    const { request, response, failureHeaders } = this.#call
     this.finish(failure)
     // The head is already sent: breaking off is the only way to show that the body is incomplete.
     if (response.headersSent) request.socket.destroy()
-    else sendFailure(response, failure, rateLimitHeaders)
+    else sendFailure(response, failure, failureHeaders)
   }
 
   /**
@@ -253,11 +255,11 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   private onSlowUpload(): void {
     if (this.#isOver) return
-    const { response, rateLimitHeaders, onSlowUpload } = this.#call
+    const { response, failureHeaders, onSlowUpload } = this.#call
     this.finish(undefined)
     onSlowUpload()
     // The rest of the body may still arrive, and must not be parsed as the next request.
-    sendProblem(response, { ...SLOW_UPLOAD, headers: [...rateLimitHeaders, 'Connection', 'close'] })
+    sendProblem(response, { ...SLOW_UPLOAD, headers: [...failureHeaders, 'Connection', 'close'] })
     this.#abort?.(new Error('The body came too slowly'))
   }
 
@@ -334,9 +336,9 @@ const DETAILS = {
 function sendFailure(
   response: ServerResponse,
   { status }: UpstreamFailure,
-  rateLimitHeaders: FlatHeaders,
+  failureHeaders: FlatHeaders,
 ): void {
   // A call that was never sent may be retried, whatever its method.
-  const headers = status === 503 ? ['Retry-After', '1', ...rateLimitHeaders] : rateLimitHeaders
+  const headers = status === 503 ? ['Retry-After', '1', ...failureHeaders] : failureHeaders
   sendProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
 }

@@ -26,6 +26,7 @@ import { findRequestProblem } from '../http/strict-request.js'
 import { type Identity, refusalOfIdentity } from '../../identity/identify.js'
 import type { Log } from '../../observability/log/logger.js'
 import type { Telemetry, RequestTrace } from '../../observability/tracing/telemetry.js'
+import { withCors } from './cors.js'
 import { forward, type UpstreamFailure } from './forward.js'
 import { isReservedPath, type LimitsPage } from './limits-page.js'
 import {
@@ -132,6 +133,7 @@ export class Gateway {
       path: originForm(request.url ?? '/'),
       headers: this.upstreamHeaders(request, sent, traced),
       rateLimitHeaders: admitted.headers,
+      failureHeaders: this.ownHeaders(request, admitted.headers),
       timeouts: this.deps.config.gateway.timeouts,
       onEnd: (failure) => this.recordUpstreamEnd(target, failure, request),
       onSlowUpload: this.deps.onSlowUpload,
@@ -226,7 +228,12 @@ export class Gateway {
 
   private refuse(request: IncomingMessage, response: ServerResponse, refusal: HttpResponse): void {
     limitUnreadBody(request, response)
-    send(response, refusal)
+    send(response, { ...refusal, headers: this.ownHeaders(request, refusal.headers) })
+  }
+
+  /** The headers of a response that the gateway makes itself, with those of CORS. */
+  private ownHeaders(request: IncomingMessage, headers: FlatHeaders): FlatHeaders {
+    return withCors(this.deps.config.gateway.cors, request, headers)
   }
 
   private traceAnswer(

@@ -1,5 +1,6 @@
 /** Builds the response headers that are sent to the client. */
 import type { FlatHeaders } from '../http/responses.js'
+import { exposeRateLimit } from './cors.js'
 import { connectionTokens } from './request-headers.js'
 
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
@@ -45,6 +46,7 @@ export function readResponseHead(
   const headers: FlatHeaders = [...rateLimitHeaders]
   let hasDate = false
   let hasLength = false
+  let hasCors = false
   let trailer: string | undefined
   for (let i = 0; i < raw.length; i += 2) {
     const name = textOf(raw[i])
@@ -61,8 +63,10 @@ export function readResponseHead(
       continue
     }
     if (lower === 'date') hasDate = true
+    if (lower === 'access-control-allow-origin') hasCors = true
     headers.push(name, textOf(raw[i + 1]))
   }
+  if (hasCors) exposeRateLimit(headers, rateLimitHeaders)
   if (trailer !== undefined && canTrail && !hasLength) headers.push('Trailer', trailer)
   return { headers, hasDate }
 }

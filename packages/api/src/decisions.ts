@@ -50,6 +50,10 @@ const cost = z.int().min(0).optional().meta({
   description: 'How much the call takes, 1 unless given. 0 always passes and is not counted.',
 })
 
+const policies = z.boolean().optional().meta({
+  description: 'Whether the decision lists every enforced limit.',
+})
+
 export const callInput = strictObject({ attributes: attributesInput, cost }).meta({
   id: 'Call',
   example: { attributes: { user: 'u1', path: '/v1/orders' } },
@@ -59,14 +63,25 @@ export type CallInput = Input<typeof callInput>
 export const checkInput = strictObject({
   attributes: attributesInput,
   cost,
-  receipt: z.boolean().optional().meta({
-    description: 'Whether an admission that takes something has a receipt, for a refund.',
-  }),
+  receipt: z
+    .union([z.boolean(), z.literal('if-delayed')])
+    .optional()
+    .meta({
+      description:
+        'Whether an admission that takes something has a receipt, for a refund; `if-delayed`: only if it has to be held.',
+    }),
   canWait: z.boolean().optional().meta({
     description: 'False if the call cannot be held; then a delay is a refusal. True unless given.',
   }),
+  policies,
 }).meta({ id: 'CheckCall', example: { attributes: { user: 'u1', path: '/v1/orders' }, cost: 1 } })
 export type CheckInput = Input<typeof checkInput>
+
+export const peekInput = strictObject({ attributes: attributesInput, cost, policies }).meta({
+  id: 'PeekCall',
+  example: { attributes: { user: 'u1', path: '/v1/orders' } },
+})
+export type PeekInput = Input<typeof peekInput>
 
 export const receiptInput = strictObject({ receipt: z.string() }).meta({ id: 'Receipt' })
 export type ReceiptInput = Input<typeof receiptInput>
@@ -100,6 +115,29 @@ export type DecisionSource = View<typeof decisionSource>
 export const postureName = z.enum(['open', 'closed', 'local'])
 export type PostureName = View<typeof postureName>
 
+/** One enforced limit, as the headers of a decision show it. */
+export const policyView = z
+  .object({
+    name: z.string().meta({ description: 'The name in `RateLimit-Policy`.' }),
+    rule: z.string(),
+    limitName: z.string(),
+    // Not the names of today: a client goes on working with a server that has one more.
+    algorithm: z.string(),
+    start: z.literal('call').optional().meta({
+      description: "Only for a fixed window that begins with the caller's first call.",
+    }),
+    limit: z.int(),
+    windowMs: z.int(),
+    remaining: z.int(),
+    resetAfterMs: z.int(),
+    retryAfterMs: z
+      .int()
+      .nullable()
+      .meta({ description: '0 if the limit has room; null if it never will.' }),
+  })
+  .meta({ id: 'Policy' })
+export type PolicyView = View<typeof policyView>
+
 export const decisionView = z
   .object({
     allowed: z.boolean(),
@@ -130,6 +168,10 @@ export const decisionView = z
     receipt: z.string().optional().meta({
       description: 'On request: what an admission took, for a refund.',
     }),
+    policies: z
+      .array(policyView)
+      .optional()
+      .meta({ description: 'On request: every enforced limit.' }),
   })
   .meta({ id: 'Decision' })
 export type DecisionView = View<typeof decisionView>

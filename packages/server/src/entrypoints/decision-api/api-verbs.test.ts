@@ -87,6 +87,59 @@ describe('a list of calls', () => {
     expect(first).not.toHaveProperty('receipt')
     expect(second?.receipt).toEqual(expect.any(String))
   })
+
+  test('lists the limits of those items that ask for policies', async () => {
+    const api = await startApi()
+    const answer = await api.post('/v1/check', [u1, { ...u1, policies: true }])
+    const [first, second] = answer.body as object[]
+    expect(first).not.toHaveProperty('policies')
+    expect(second).toMatchObject({ allowed: true, policies: [{ name: 'per-user', remaining: 0 }] })
+  })
+})
+
+describe('a call that asks for policies', () => {
+  test.each(['/v1/check', '/v1/peek'])('gets every enforced limit from %s', async (path) => {
+    const api = await startApi({
+      rules: [{ id: 'per-user', by: ['user'], limits: ['2/minute', '9/day'] }],
+    })
+    const { body, headers } = await api.post(path, { ...u1, policies: true })
+    const remaining = path === '/v1/check' ? [1, 8] : [2, 9]
+    expect(body).toMatchObject({
+      allowed: true,
+      policies: [
+        { name: 'per-user:token-bucket-1m', limit: 2, windowMs: 60_000, remaining: remaining[0] },
+        { name: 'per-user:token-bucket-1d', limit: 9, remaining: remaining[1] },
+      ],
+    })
+    expect(headers['ratelimit-policy']).toContain('"per-user:token-bucket-1m";q=2;w=60')
+  })
+
+  test('gets an empty list if no rule matches', async () => {
+    const api = await startApi()
+    const { body } = await api.post('/v1/check', { attributes: {}, policies: true })
+    expect(body).toMatchObject({ reason: 'unmatched', policies: [] })
+  })
+})
+
+describe('a receipt that is asked for if the call is delayed', () => {
+  test('is absent from a decision without a delay, and present with one', async () => {
+    const limits = [{ algorithm: 'leaky-bucket', max: 60, window: '1m', queue: 2 }]
+    const api = await startApi({ rules: [{ id: 'queue', by: ['user'], limits }] })
+    const call = { ...u1, receipt: 'if-delayed' }
+    const { body } = await api.post('/v1/check', [call, call])
+    const [first, second] = body as { delayMs: number; receipt?: string }[]
+    expect([first?.delayMs, first?.receipt]).toEqual([0, undefined])
+    expect(second).toMatchObject({ delayMs: 1000, receipt: expect.any(String) as string })
+  })
+
+  test('is not any other text', async () => {
+    const api = await startApi()
+    const { status, body } = await api.post('/v1/check', { ...u1, receipt: 'yes' })
+    expect(status).toBe(400)
+    expect(body).toMatchObject({
+      detail: 'receipt: found "yes"; accepted: true, false or "if-delayed"',
+    })
+  })
 })
 
 describe('POST /v1/peek and /v1/explain', () => {
@@ -113,7 +166,7 @@ describe('POST /v1/peek and /v1/explain', () => {
     expect(body).toMatchObject({ error: 'CALL_INVALID' })
   })
 
-  test.each(['/v1/explain', '/v1/refund', '/v1/reset'])('by %s accept no list', async (path) => {
+  test.each(['/v1/explain', '/v1/reset'])('by %s accept no list', async (path) => {
     const api = await startApi()
     const { status, body } = await api.post(path, [u1], { token: ADMIN_TOKEN })
     expect(status).toBe(400)
@@ -162,6 +215,44 @@ describe('POST /v1/refund', () => {
     const paid = await api.post('/v1/refund', { ...u1, cost: 1 }, { token: ADMIN_TOKEN })
     expect(paid.body).toEqual({ refunded: true })
     expect(await remainingOf(api, API_TOKEN)).toBe(1)
+  })
+
+  test('pays each receipt of a list, and has a problem in place of one that is damaged', async () => {
+    const token = API_TOKEN
+    const api = await startApi({ token })
+    const call = { ...u1, receipt: true }
+    const { body } = await api.post('/v1/check', [call, call], { token })
+    const [first, second] = body as { receipt: string }[]
+    const sent = [{ receipt: first?.receipt }, { receipt: 'x' }, { receipt: second?.receipt }]
+    const refunded = await api.post('/v1/refund', sent, { token })
+    expect(refunded.status).toBe(200)
+    expect(refunded.body).toMatchObject([
+      { refunded: true },
+      { status: 400, error: 'RECEIPT_INVALID' },
+      { refunded: true },
+    ])
+    expect(await remainingOf(api, token)).toBe(2)
+  })
+
+  test('refuses a whole list with one refund by attributes, without the admin token', async () => {
+    const token = API_TOKEN
+    const api = await startApi({ token })
+    const { body } = await api.post('/v1/check', { ...u1, receipt: true }, { token })
+    const { receipt } = body as { receipt: string }
+    const refused = await api.post('/v1/refund', [{ receipt }, u1], { token })
+    expect(refused.status).toBe(403)
+    expect(await remainingOf(api, token)).toBe(1)
+    const paid = await api.post('/v1/refund', [{ receipt }, u1], { token: ADMIN_TOKEN })
+    expect(paid.body).toEqual([{ refunded: true }, { refunded: true }])
+  })
+
+  test('names the item of a list that is no refund', async () => {
+    const api = await startApi()
+    const { status, body } = await api.post('/v1/refund', [{ receipt: '1~a' }, { receipt: 5 }])
+    expect(status).toBe(400)
+    expect(body).toMatchObject({
+      detail: '[1].receipt: found 5; accepted: text, as check gave it',
+    })
   })
 })
 

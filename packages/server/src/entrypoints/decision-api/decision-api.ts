@@ -105,9 +105,12 @@ class DecisionApi implements Api {
       const answered = this.#verbs[verb](readJson(body), request)
       const answer = answered instanceof Promise ? await answered : answered
       if ('problem' in answer) return sendProblem(response, answer.problem)
+      const nowMs = this.#deps.responseClock.now()
+      if ('decision' in answer) {
+        return sendJson(response, 200, answer.body, flatHeaders(answer.decision, nowMs))
+      }
       const isDecision = 'policies' in answer
-      const headers = isDecision ? flatHeaders(answer, this.#deps.responseClock.now()) : []
-      sendJson(response, 200, answer, headers)
+      sendJson(response, 200, answer, isDecision ? flatHeaders(answer, nowMs) : [])
     } catch (error) {
       this.fail(response, error)
     }

@@ -12,6 +12,7 @@ import {
   type ExplainedView,
   explainedView,
   type LimitExplanation,
+  type PolicyView,
   type PostureName,
   type RefusalView,
 } from '@sluice/api'
@@ -50,7 +51,16 @@ describe('the types of the decision API', () => {
   })
 
   test('have the fields of a decision of the library', () => {
-    expectTypeOf<Merged<DecisionView>>().toEqualTypeOf<Merged<Omit<DecisionFields, 'explain'>>>()
+    expectTypeOf<Merged<Omit<DecisionView, 'policies'>>>().toEqualTypeOf<
+      Merged<Omit<DecisionFields, 'explain'>>
+    >()
+  })
+
+  test('have the fields of a policy of the library', () => {
+    // `limits` alone sets the route. The API leaves the set of algorithms open.
+    type Shared = Omit<core.Policy, 'route' | 'algorithm' | 'start'>
+    expectTypeOf<Omit<PolicyView, 'algorithm' | 'start'>>().toEqualTypeOf<Shared>()
+    expectTypeOf<core.Policy['algorithm']>().toExtend<PolicyView['algorithm']>()
   })
 
   test('have the fields of an explanation of the library', () => {
@@ -82,7 +92,7 @@ describe('a decision over HTTP', () => {
     const call = { attributes: { user: 'u1', ip: '203.0.113.7' } }
     const bodies: unknown[] = []
     for (const receipt of [true, true, false]) {
-      bodies.push((await api.post('/v1/check', { ...call, receipt })).body)
+      bodies.push((await api.post('/v1/check', { ...call, receipt, policies: receipt })).body)
     }
     bodies.push((await api.post('/v1/peek', { attributes: {} })).body)
     expect(bodies.map((sent) => decisionView.strict().parse(sent))).toEqual(bodies)

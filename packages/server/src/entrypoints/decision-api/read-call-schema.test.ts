@@ -8,6 +8,7 @@ import {
   CALLS_MAX,
   callInput,
   checkInput,
+  peekInput,
   refundInput,
   resetInput,
 } from '@sluice/api'
@@ -19,10 +20,12 @@ import { propertyRuns } from '../../../../../tools/property-runs.js'
 import {
   CHECK_FIELDS,
   PEEK_FIELDS,
+  PLAIN_FIELDS,
   RESET_FIELDS,
   readCall,
   readCalls,
   readRefund,
+  readRefunds,
 } from './read-call.js'
 
 const listOf = (schema: z.ZodType) => z.array(schema).max(CALLS_MAX)
@@ -37,12 +40,16 @@ const BODIES = [
   },
   {
     name: 'peek',
-    schema: z.union([callInput, listOf(callInput)]),
+    schema: z.union([peekInput, listOf(peekInput)]),
     read: (sent: unknown) =>
       isList(sent) ? readCalls(sent, PEEK_FIELDS) : readCall(sent, PEEK_FIELDS),
   },
-  { name: 'explain', schema: callInput, read: (sent: unknown) => readCall(sent, PEEK_FIELDS) },
-  { name: 'refund', schema: refundInput, read: readRefund },
+  { name: 'explain', schema: callInput, read: (sent: unknown) => readCall(sent, PLAIN_FIELDS) },
+  {
+    name: 'refund',
+    schema: z.union([refundInput, listOf(refundInput)]),
+    read: (sent: unknown) => (isList(sent) ? readRefunds(sent) : readRefund(sent)),
+  },
   { name: 'reset', schema: resetInput, read: (sent: unknown) => readCall(sent, RESET_FIELDS) },
 ] as const
 
@@ -105,8 +112,11 @@ const TABLE = [
   ...['0', '1', '-1', '-0', '1.5', '"1"', 'null', '9007199254740991', '9007199254740992'].map(
     (cost) => withField(`"cost":${cost}`),
   ),
-  ...['receipt', 'canWait', 'rule', 'constructor', '__proto__', 'Attributes'].flatMap((field) =>
-    ['true', 'false', 'null', '"x"', '1'].map((value) => withField(`"${field}":${value}`)),
+  ...['receipt', 'canWait', 'policies', 'rule', 'constructor', '__proto__', 'Attributes'].flatMap(
+    (field) =>
+      ['true', 'false', 'null', '"x"', '"if-delayed"', '1'].map((value) =>
+        withField(`"${field}":${value}`),
+      ),
   ),
   '{"receipt":"1~x"}',
   '{"receipt":""}',
@@ -136,8 +146,9 @@ const call = fc.record(
   {
     attributes: oftenValid<unknown>(attributes),
     cost: oftenValid<unknown>(fc.maxSafeNat()),
-    receipt: oftenValid<unknown>(fc.boolean()),
+    receipt: oftenValid<unknown>(fc.constantFrom(true, false, 'if-delayed')),
     canWait: oftenValid<unknown>(fc.boolean()),
+    policies: oftenValid<unknown>(fc.boolean()),
     rule: oftenValid<unknown>(fc.string()),
     cots: fc.constant(1),
   },

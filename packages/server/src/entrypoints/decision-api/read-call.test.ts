@@ -51,7 +51,10 @@ describe('a call', () => {
       '{"attributes":null}',
       'CALL_INVALID attributes: found null; accepted: an object of names and values such as {"user":"u1"}',
     ],
-    ['{"attributes":{},"receipt":1}', 'CALL_INVALID receipt: found 1; accepted: true or false'],
+    [
+      '{"attributes":{},"receipt":1}',
+      'CALL_INVALID receipt: found 1; accepted: true, false or "if-delayed"',
+    ],
     [
       '{"attributes":{},"canWait":"no"}',
       'CALL_INVALID canWait: found "no"; accepted: true or false',
@@ -70,14 +73,14 @@ describe('a call', () => {
     ['costs', 'cost'],
   ])('with an unknown key %s is answered with the nearest known one', (key, meant) => {
     expect(problemOf(() => readText(`{"attributes":{},"${key}":1}`))).toBe(
-      `CALL_INVALID body: found unknown key "${key}", did you mean "${meant}"?; accepted: attributes, cost, receipt, canWait`,
+      `CALL_INVALID body: found unknown key "${key}", did you mean "${meant}"?; accepted: attributes, cost, receipt, canWait, policies`,
     )
   })
 
   test('with a key that is near to none is answered with the accepted keys', () => {
     const message = problemOf(() => readText('{"attributes":{},"__proto__":{}}'))
     expect(message).toBe(
-      'CALL_INVALID body: found unknown key "__proto__"; accepted: attributes, cost, receipt, canWait',
+      'CALL_INVALID body: found unknown key "__proto__"; accepted: attributes, cost, receipt, canWait, policies',
     )
   })
 

@@ -18,15 +18,25 @@ import { nearest } from '@sluice/core/config-reader'
 export interface CallRequest {
   readonly attributes: Attributes
   readonly cost?: number
-  readonly receipt?: boolean
+  readonly receipt?: boolean | 'if-delayed'
   readonly canWait?: boolean
+  /** Whether the result lists every enforced limit. */
+  readonly policies?: boolean
   readonly rule?: string
 }
 
 export type CallField = keyof CheckInput | keyof ResetInput
 
-export const CHECK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'receipt', 'canWait']
-export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost']
+export const CHECK_FIELDS: readonly CallField[] = [
+  'attributes',
+  'cost',
+  'receipt',
+  'canWait',
+  'policies',
+]
+export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'policies']
+/** Those of operations that neither decide by options nor list limits. */
+export const PLAIN_FIELDS: readonly CallField[] = ['attributes', 'cost']
 export const RESET_FIELDS: readonly CallField[] = ['attributes', 'rule']
 
 /** Not an item of a list. */
@@ -37,10 +47,12 @@ export function readCalls(
   sent: readonly unknown[],
   keys: readonly CallField[],
 ): readonly CallRequest[] {
-  if (sent.length > CALLS_MAX) {
-    throw invalid('body', `a list of ${sent.length} items`, `up to ${CALLS_MAX}`)
-  }
+  requireShort(sent)
   return sent.map((item, index) => readCall(item, keys, index))
+}
+
+function requireShort({ length }: readonly unknown[]): void {
+  if (length > CALLS_MAX) throw invalid('body', `a list of ${length} items`, `up to ${CALLS_MAX}`)
 }
 
 /**
@@ -55,33 +67,40 @@ export function readCall(sent: unknown, keys: readonly CallField[], index = ALON
     if (key === 'attributes') requireAttributes(value, index)
     else if (key === 'cost') requireCost(value, index)
     else if (key === 'rule') requireRule(value, index)
+    else if (key === 'receipt') requireReceipt(value, index)
     else requireBoolean(value, key, index)
   }
   if (Object.hasOwn(sent, 'attributes')) return sent as unknown as CallRequest
   throw invalid(placeOf(index, 'attributes'), 'nothing', ACCEPTED_ATTRIBUTES)
 }
 
-/** Reads a receipt, or a call whose cost is refunded. */
-export function readRefund(sent: unknown): string | CallRequest {
-  if (!isObject(sent)) throw invalid(placeOf(ALONE), describe(sent), ACCEPTED_REFUND)
-  if (Object.hasOwn(sent, 'receipt')) return readReceipt(sent)
-  if (Object.hasOwn(sent, 'attributes')) return readCall(sent, PEEK_FIELDS)
-  for (const key in sent)
-    if (!isKey(key, REFUND_FIELDS)) throw unknownKey(key, REFUND_FIELDS, ALONE)
-  throw invalid(placeOf(ALONE), 'no receipt', ACCEPTED_REFUND)
+/** Reads the items of a list; the first invalid item refuses the whole list. */
+export function readRefunds(sent: readonly unknown[]): readonly (string | CallRequest)[] {
+  requireShort(sent)
+  return sent.map((item, index) => readRefund(item, index))
 }
 
-function readReceipt(sent: Readonly<Record<string, unknown>>): string {
+/** Reads a receipt, or a call whose cost is refunded. */
+export function readRefund(sent: unknown, index = ALONE): string | CallRequest {
+  if (!isObject(sent)) throw invalid(placeOf(index), describe(sent), ACCEPTED_REFUND)
+  if (Object.hasOwn(sent, 'receipt')) return readReceipt(sent, index)
+  if (Object.hasOwn(sent, 'attributes')) return readCall(sent, PLAIN_FIELDS, index)
+  for (const key in sent)
+    if (!isKey(key, REFUND_FIELDS)) throw unknownKey(key, REFUND_FIELDS, index)
+  throw invalid(placeOf(index), 'no receipt', ACCEPTED_REFUND)
+}
+
+function readReceipt(sent: Readonly<Record<string, unknown>>, index: number): string {
   for (const key in sent) {
     if (key !== 'receipt')
-      throw invalid(placeOf(ALONE), `${show(key)} beside a receipt`, 'it alone')
+      throw invalid(placeOf(index), `${show(key)} beside a receipt`, 'it alone')
   }
   const { receipt } = sent
   if (typeof receipt === 'string') return receipt
-  const found = describe(receipt)
+  const place = placeOf(index, 'receipt')
   throw new SluiceError(
     'RECEIPT_INVALID',
-    `receipt: found ${found}; accepted: text, as check gave it`,
+    `${place}: found ${describe(receipt)}; accepted: text, as check gave it`,
   )
 }
 
@@ -153,6 +172,11 @@ function requireCost(cost: unknown, index: number): void {
 function requireRule(value: unknown, index: number): void {
   if (typeof value === 'string') return
   throw invalid(placeOf(index, 'rule'), describe(value), 'the id of a rule')
+}
+
+function requireReceipt(value: unknown, index: number): void {
+  if (typeof value === 'boolean' || value === 'if-delayed') return
+  throw invalid(placeOf(index, 'receipt'), describe(value), 'true, false or "if-delayed"')
 }
 
 function requireBoolean(value: unknown, key: CallField, index: number): void {

@@ -11,19 +11,28 @@ import {
   CHECK_FIELDS,
   type CallField,
   PEEK_FIELDS,
+  PLAIN_FIELDS,
   RESET_FIELDS,
   readCall,
   readCalls,
   readRefund,
+  readRefunds,
 } from './read-call.js'
 
 /** The response body, or why nothing was done. */
 export type VerbResult =
   | Decision
+  | DecisionResult
   | readonly object[]
   | { readonly refunded: true }
   | { readonly reset: true }
   | { readonly problem: HttpProblem }
+
+/** A decision whose body has more than its own fields. */
+interface DecisionResult {
+  readonly decision: Decision
+  readonly body: object
+}
 
 /** The rights of the sender, and its trace. */
 export interface VerbContext {
@@ -31,6 +40,7 @@ export interface VerbContext {
   readonly traced: RequestTrace | undefined
 }
 
+const REFUNDED = { refunded: true } as const
 const PEEK = { entryPoint: 'api', isPeek: true } as const
 
 /** Each operation takes the parsed body, and fails with a SluiceError if it is not a call. */
@@ -55,7 +65,9 @@ export class Verbs {
     if (Array.isArray(sent)) {
       return this.decideAll(this.readCalls(sent, CHECK_FIELDS), async (request) => decide(request))
     }
-    return decide(this.readCall(sent, CHECK_FIELDS))
+    const request = this.readCall(sent, CHECK_FIELDS)
+    const decided = decide(request)
+    return request.policies === true ? withPolicies(decided) : decided
   }
 
   peek(sent: unknown, { traced }: VerbContext): Promise<VerbResult> {
@@ -65,22 +77,39 @@ export class Verbs {
         ? limiter.peek(request)
         : traced.decide(PEEK, () => limiter.peek(request))
     if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_FIELDS), decide)
-    return decide(this.readCall(sent, PEEK_FIELDS))
+    const request = this.readCall(sent, PEEK_FIELDS)
+    const decided = decide(request)
+    return request.policies === true ? withPolicies(decided) : decided
   }
 
   explain(sent: unknown): Promise<VerbResult> {
-    return this.#decider.limiter.explain(this.readCall(sent, PEEK_FIELDS))
+    return this.#decider.limiter.explain(this.readCall(sent, PLAIN_FIELDS))
   }
 
   /** A receipt refunds what its owner took; a refund by attributes needs the admin token. */
   async refund(sent: unknown, { rights }: VerbContext): Promise<VerbResult> {
-    const refund = readRefund(sent)
-    const what = typeof refund === 'string' ? refund : this.withMaskedSecrets(refund)
-    if (typeof what !== 'string' && rights !== 'admin') {
+    const refunds = Array.isArray(sent) ? readRefunds(sent) : [readRefund(sent)]
+    if (rights !== 'admin' && refunds.some((refund) => typeof refund !== 'string')) {
       return { problem: needsAdmin('A refund by attributes, unlike one by receipt,', rights) }
     }
+    const refunding = refunds.map((refund) => this.refundOne(refund))
+    if (!Array.isArray(sent)) {
+      await refunding[0]
+      return REFUNDED
+    }
+    return Promise.all(
+      refunding.map((done) =>
+        done.then(
+          () => REFUNDED,
+          (error) => this.problemOf(error),
+        ),
+      ),
+    )
+  }
+
+  private async refundOne(refund: string | CallRequest): Promise<void> {
+    const what = typeof refund === 'string' ? refund : this.withMaskedSecrets(refund)
     await this.#decider.limiter.refund(what)
-    return { refunded: true }
   }
 
   async reset(sent: unknown): Promise<VerbResult> {
@@ -111,7 +140,28 @@ export class Verbs {
     items: readonly CallRequest[],
     decide: (request: CallRequest) => Promise<Decision>,
   ): Promise<readonly object[]> {
-    const failed = (error: unknown) => problemObject(this.#errorReporter.problemOf(error))
-    return Promise.all(items.map((item) => decide(item).catch(failed)))
+    const failed = (error: unknown) => this.problemOf(error)
+    return Promise.all(
+      items.map((item) =>
+        decide(item).then(
+          (decision) => (item.policies === true ? bodyWithPolicies(decision) : decision),
+          failed,
+        ),
+      ),
+    )
   }
+
+  private problemOf(error: unknown): object {
+    return problemObject(this.#errorReporter.problemOf(error))
+  }
+}
+
+async function withPolicies(decided: Decision | Promise<Decision>): Promise<DecisionResult> {
+  const decision = await decided
+  return { decision, body: bodyWithPolicies(decision) }
+}
+
+/** With what the headers of a decision are made from, for clients that write them themselves. */
+function bodyWithPolicies(decision: Decision): object {
+  return { ...decision, policies: decision.policies() }
 }

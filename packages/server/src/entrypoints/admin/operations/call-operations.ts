@@ -2,7 +2,7 @@
 import type { Call } from '@sluice/core'
 import {
   type CallRequest as AskedCall,
-  PEEK_FIELDS,
+  PLAIN_FIELDS,
   RESET_FIELDS,
   readCall,
 } from '../../decision-api/read-call.js'
@@ -102,7 +102,7 @@ const adopt = operation({
 
 const callBody: BodySpec<AskedCall> = {
   ...openBody(callInput),
-  read: (sent) => readCall(sent, PEEK_FIELDS),
+  read: (sent) => readCall(sent, PLAIN_FIELDS),
 }
 
 /** Masks secrets, so that a key is the same caller as at the gateway, and appears in no log. */

@@ -1,5 +1,5 @@
 /** Error messages of commands, and their exit codes. */
-import { AdminError, AdminInputError, UnreachableError } from '@sluice/client'
+import { AdminError, InputError, UnreachableError } from '@sluice/client'
 import { escapeTerminal } from './terminal-escape.js'
 
 export const OK = 0
@@ -31,7 +31,7 @@ interface Failure {
   readonly text: string
 }
 
-const WITHOUT_ANSWER = [UsageError, NoAnswerError, OutputError, AdminInputError] as const
+const WITHOUT_ANSWER = [UsageError, NoAnswerError, OutputError, InputError] as const
 
 export function describeFailure(error: unknown): Failure {
   if (WITHOUT_ANSWER.some((kind) => error instanceof kind) && error instanceof Error) {

@@ -1,5 +1,5 @@
-/** Checks the address of the admin API before a token is sent there. */
-import { AdminInputError } from './errors.js'
+/** Checks the address of an API before a token is sent there. */
+import { InputError } from './errors.js'
 
 const SHOWN_MAX = 200
 const TOKEN = /^[\x21-\x7e]{1,4096}$/
@@ -12,31 +12,32 @@ export interface Address {
 }
 
 /** The base URL, without a trailing slash. */
-export function readAddress({ url, token, insecure = false }: Address): string {
+export function readAddress(
+  { url, token, insecure = false }: Address,
+  example = 'http://127.0.0.1:9090',
+): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined
   if (parsed === undefined || !['http:', 'https:'].includes(parsed.protocol)) {
-    throw new AdminInputError(
-      `url: found ${quote(url)}; accepted: http:// or https:// and a host, as in http://127.0.0.1:9090`,
+    throw new InputError(
+      `url: found ${quote(url)}; accepted: http:// or https:// and a host, as in ${example}`,
     )
   }
   if (parsed.username !== '' || parsed.password !== '') {
-    throw new AdminInputError(
+    throw new InputError(
       'url: found a user or password in it; accepted: a URL without, and a token',
     )
   }
   if (parsed.search !== '' || parsed.hash !== '') {
-    throw new AdminInputError(
-      `url: found ${quote(url)}; accepted: a URL without query and fragment`,
-    )
+    throw new InputError(`url: found ${quote(url)}; accepted: a URL without query and fragment`)
   }
   if (token !== undefined && !TOKEN.test(token)) {
     // The error does not show the value: a misspelled token is still a secret.
-    throw new AdminInputError(
+    throw new InputError(
       `token: found ${token.length} characters that no header can carry; accepted: 1 to 4,096 of visible ASCII`,
     )
   }
   if (token !== undefined && parsed.protocol === 'http:' && !insecure && !isLoopback(parsed)) {
-    throw new AdminInputError(
+    throw new InputError(
       `url: found ${quote(parsed.origin)}, where anybody on the way could read the token; accepted: https://, a loopback address, or \`insecure\``,
     )
   }
@@ -55,7 +56,7 @@ function quote(text: string): string {
 export function segment(what: string, text: string): string {
   // URL parsers resolve these segments, encoded or not, so they cannot be sent.
   if (text === '' || text === '.' || text === '..') {
-    throw new AdminInputError(`${what}: found ${quote(text)}; accepted: an id`)
+    throw new InputError(`${what}: found ${quote(text)}; accepted: an id`)
   }
   return encode(what, text)
 }
@@ -65,6 +66,6 @@ export function encode(what: string, text: string): string {
     return encodeURIComponent(text)
   } catch {
     // A lone surrogate has no form in a URL.
-    throw new AdminInputError(`${what}: found ${quote(text)}; accepted: text that is whole`)
+    throw new InputError(`${what}: found ${quote(text)}; accepted: text that is whole`)
   }
 }

@@ -24,7 +24,7 @@ export type AdminClient = ReturnType<typeof createAdminClient>
 
 /**
  * Methods reject with an `AdminError` if the server refuses, with an `UnreachableError` if it does
- * not answer, and with an `AdminInputError` for input that cannot be sent. A request that is
+ * not answer, and with an `InputError` for input that cannot be sent. A request that is
  * answered 429 is retried after the time in the response; no other request is sent twice.
  */
 export function createAdminClient(options: AdminClientOptions) {

@@ -1,5 +1,17 @@
-/** Errors of the admin client. */
+/** Errors of the clients. */
 import type { ProblemView } from './api-types.js'
+
+/** How messages name an API and its listener. */
+export type ApiName = 'admin' | 'decision'
+
+/** What an error response says. */
+export interface ProblemFields {
+  readonly status: number
+  readonly code: string
+  readonly detail: string
+  readonly version?: number | undefined
+  readonly errors?: readonly ProblemView[] | undefined
+}
 
 /** The server refused, or the response is not one of the admin API. */
 export class AdminError extends Error {
@@ -14,13 +26,7 @@ export class AdminError extends Error {
   /** The errors of rules, each with its place. */
   readonly errors: readonly ProblemView[]
 
-  constructor(fields: {
-    readonly status: number
-    readonly code: string
-    readonly detail: string
-    readonly version?: number | undefined
-    readonly errors?: readonly ProblemView[] | undefined
-  }) {
+  constructor(fields: ProblemFields) {
     super(fields.detail)
     this.name = 'AdminError'
     this.status = fields.status
@@ -28,6 +34,26 @@ export class AdminError extends Error {
     this.detail = fields.detail
     this.version = fields.version
     this.errors = fields.errors ?? []
+  }
+}
+
+/** The decision API refused a request, or the response is not one of the decision API. */
+export class DecisionError extends Error {
+  /** The status of the response, or of the problem of one call of a list. */
+  readonly status: number
+  /**
+   * The `error` of the body, such as `CALL_PATH_INVALID` or `unauthorized`; `unexpected` if the
+   * body is not Sluice's.
+   */
+  readonly code: string
+  readonly detail: string
+
+  constructor({ status, code, detail }: ProblemFields) {
+    super(detail)
+    this.name = 'DecisionError'
+    this.status = status
+    this.code = code
+    this.detail = detail
   }
 }
 
@@ -49,9 +75,9 @@ export class UnreachableError extends Error {
 }
 
 /** The input cannot be sent. Nothing was sent. */
-export class AdminInputError extends Error {
+export class InputError extends Error {
   constructor(message: string) {
     super(message)
-    this.name = 'AdminInputError'
+    this.name = 'InputError'
   }
 }

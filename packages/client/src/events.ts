@@ -1,7 +1,9 @@
 /** Follows the event stream of the server, and reconnects whenever the connection is lost. */
+import { AdminError } from './errors.js'
+import { fetchBySystem, readText } from './exchange.js'
 import { createEventReader } from './read-events.js'
-import { errorOf } from './read-problem.js'
-import { fetchBySystem, PREFIX, readText, type SendOptions, waitBySystem } from './send.js'
+import { problemOf } from './read-problem.js'
+import { PREFIX, type SendOptions, waitBySystem } from './send.js'
 import type { EventView } from './api-types.js'
 
 const BACKOFF_MS_MIN = 500
@@ -95,7 +97,8 @@ async function openStream(
   } catch {
     return undefined
   }
-  throw errorOf(base, response, (await readText(response).catch(() => '')) ?? '')
+  const text = (await readText(response).catch(() => '')) ?? ''
+  throw new AdminError(problemOf('admin', base, response, text))
 }
 
 function isStream({ headers }: Response): boolean {

@@ -1,6 +1,12 @@
-/** The client of the admin API of a Sluice server. */
+/** Clients of the admin API and of the decision API of a Sluice server. */
 export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
-export { AdminError, AdminInputError, UnreachableError } from './errors.js'
+export {
+  createDecisionClient,
+  type DecisionClient,
+  type DecisionClientOptions,
+  type DecisionRequestOptions,
+} from './decision-client.js'
+export { AdminError, DecisionError, InputError, UnreachableError } from './errors.js'
 export type { EventsOptions } from './events.js'
 export { callerId } from './routes/caller-routes.js'
 export type { TopQuery } from './routes/stats-routes.js'
@@ -16,5 +22,6 @@ export type {
   RollbackOptions,
   ValidateOptions,
 } from './routes/rule-routes.js'
-export type { Fetch, ExpectedVersion } from './send.js'
+export type { Fetch } from './exchange.js'
+export type { ExpectedVersion } from './send.js'
 export type * from './api-types.js'

@@ -1,19 +1,16 @@
-/** Sends one request to the admin API, with bounds on its time and on the size of the response. */
-import { AdminError, UnreachableError } from './errors.js'
-import { errorOf, isRecord, jsonOf } from './read-problem.js'
+/** Sends requests to the admin API, and repeats those that are answered 429. */
+import { AdminError } from './errors.js'
+import { exchange, type Fetch, tooLargeText } from './exchange.js'
+import { isRecord, jsonOf, noAnswerText, problemOf } from './read-problem.js'
 
 export const PREFIX = '/admin/v1'
 const TIMEOUT_MS = 30_000
 const RETRIES = 3
 /** Longer waits are left to the caller. */
 const RETRY_AFTER_S_MAX = 30
-/** A whole set has up to 16 Mi characters as text, and as JSON may take a few times that. */
-const ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 /** The value of `has` for a response that is text. */
 export const YAML = 'yaml'
-
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export interface SendOptions {
   /** The base URL, without a trailing slash. */
@@ -60,7 +57,8 @@ export function createSend(options: SendOptions): Send {
       if (response.ok) return readAnswer(request, base, response, text)
       const waitMs = retryAfterMs(response)
       // A 429 is sent before the request is processed, so a retry cannot make a change twice.
-      if (waitMs === undefined || tries >= retries) throw errorOf(base, response, text)
+      if (waitMs === undefined || tries >= retries)
+        throw new AdminError(problemOf('admin', base, response, text))
       await wait(waitMs)
     }
   }
@@ -69,28 +67,23 @@ export function createSend(options: SendOptions): Send {
 async function sendOnce(
   url: string,
   request: AdminRequest,
-  { base, token, csrf, fetch: send = fetchBySystem, timeoutMs = TIMEOUT_MS }: SendOptions,
+  { base, token, csrf, fetch: send, timeoutMs = TIMEOUT_MS }: SendOptions,
 ): Promise<{ readonly response: Response; readonly text: string }> {
-  const body =
-    request.text ?? (request.body === undefined ? undefined : JSON.stringify(request.body))
-  let response: Response | undefined
-  try {
-    response = await send(url, {
-      method: request.method,
-      headers: headersOf(request, token, csrf?.()),
-      // The token is not sent to the target of a redirect.
-      redirect: 'manual',
-      signal: AbortSignal.timeout(timeoutMs),
-      ...(body === undefined ? {} : { body }),
-    })
-    const text = await readText(response)
-    if (text !== undefined) return { response, text }
-  } catch (error) {
-    throw unreachable(error, { base, request, timeoutMs, hasBegun: response !== undefined })
-  }
-  const size = `${ANSWER_BYTES_MAX / 1024 / 1024} MiB`
-  const detail = `${base} answered with more than ${size}. Ask for a smaller page`
-  throw new AdminError({ status: response.status, code: 'unexpected', detail })
+  const { method, body, isChange = false } = request
+  const sent = {
+    api: 'admin',
+    base,
+    url,
+    method,
+    headers: headersOf(request, token, csrf?.()),
+    body: request.text ?? (body === undefined ? undefined : JSON.stringify(body)),
+    timeoutMs,
+    isChange,
+  } as const
+  const { response, text } = await exchange(sent, send)
+  if (text !== undefined) return { response, text }
+  const { status } = response
+  throw new AdminError({ status, code: 'unexpected', detail: tooLargeText(base) })
 }
 
 function headersOf(
@@ -115,25 +108,6 @@ function queryOf(query: Query = {}): string {
   return pairs.length === 0 ? '' : `?${new URLSearchParams(Object.fromEntries(pairs)).toString()}`
 }
 
-/** Undefined if it exceeds the maximum size. */
-export async function readText(response: Response): Promise<string | undefined> {
-  if (response.body === null) return ''
-  const reader = response.body.getReader()
-  const decoder = new TextDecoder()
-  let bytes = 0
-  let text = ''
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    bytes += value.byteLength
-    if (bytes > ANSWER_BYTES_MAX) {
-      await reader.cancel()
-      return undefined
-    }
-    text += decoder.decode(value, { stream: true })
-  }
-}
-
 /**
  * Accepts only what the route returns: another server at the address that answers 200 to everything
  * must not be mistaken for a change that was made.
@@ -148,7 +122,7 @@ function readAnswer(
   if (has === YAML && /yaml/i.test(type)) return text
   const value = has === YAML ? undefined : jsonOf(text)
   if (isRecord(value) && Object.hasOwn(value, has)) return value
-  const detail = `${base} answered with ${type.slice(0, 100)} that is no answer of the admin API. Is this the admin listener of Sluice?`
+  const detail = noAnswerText('admin', `${base} answered with ${type.slice(0, 100)} that`)
   throw new AdminError({ status: response.status, code: 'unexpected', detail })
 }
 
@@ -159,51 +133,6 @@ function retryAfterMs(response: Response): number | undefined {
   const seconds = /^\d{1,9}$/.test(header) ? Number(header) : 1
   return seconds > RETRY_AFTER_S_MAX ? undefined : seconds * 1000
 }
-
-interface FailureContext {
-  readonly base: string
-  readonly request: AdminRequest
-  readonly timeoutMs: number
-  /** Whether the head of a response arrived. */
-  readonly hasBegun: boolean
-}
-
-/** Failures before anything was sent: such a change was not made. */
-const UNSENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_.*|.*CERT.*|DEPTH_ZERO.*|UNABLE_TO_.*|ERR_SSL_.*)$/
-
-function unreachable(error: unknown, failed: FailureContext): UnreachableError {
-  const { base, request, timeoutMs, hasBegun } = failed
-  const code = codeOf(error)
-  const isUncertain = request.isChange === true && (hasBegun || !UNSENT.test(code))
-  const isTimeout = error instanceof Error && error.name === 'TimeoutError'
-  const why = isTimeout ? `no answer within ${timeoutMs / 1000} s` : code || messageOf(error)
-  const then = isUncertain
-    ? 'Whether the change was made is not known: look before you try again'
-    : 'Is `sluice serve` running, and is this the address of its admin listener?'
-  const message = `Could not reach the admin API at ${base}: ${why}. ${then}`
-  return new UnreachableError(message, { cause: error, url: base, isUncertain })
-}
-
-/** Node reports the reason in `cause`; browsers hide it on purpose. */
-function codeOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined
-  for (const thrown of [cause, error]) {
-    if (thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string') {
-      return thrown.code
-    }
-  }
-  return ''
-}
-
-function messageOf(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined
-  if (cause instanceof Error) return cause.message
-  return error instanceof Error ? error.message : String(error)
-}
-
-// Not read once and stored: a page may replace it, and it must be called as a function of the page.
-export const fetchBySystem: Fetch = (url, init) => fetch(url, init)
 
 export const waitBySystem = (ms: number) =>
   new Promise<void>((resolve) => void setTimeout(resolve, ms))

@@ -1,4 +1,7 @@
-/** Clients of the admin API and of the decision API of a Sluice server. */
+/**
+ * Clients: of the admin API and the decision API of a Sluice server, and of any API with rate
+ * limits.
+ */
 export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
 export {
   createDecisionClient,
@@ -24,4 +27,22 @@ export type {
 } from './routes/rule-routes.js'
 export type { Fetch } from './exchange.js'
 export type { ExpectedVersion } from './send.js'
+export type { PaceClock } from './paced-fetch/clock.js'
+export { createPacedFetch } from './paced-fetch/paced-fetch.js'
+export {
+  type CallPace,
+  type PacedFetch,
+  PacedFetchError,
+  type PacedFetchOptions,
+  type PacedFetchStats,
+  type PacedInit,
+  type PacedInput,
+  type PaceEvents,
+} from './paced-fetch/paced-fetch-options.js'
+export {
+  type HeaderSource,
+  type RateLimitPolicy,
+  type RateLimitReading,
+  readRateLimit,
+} from './paced-fetch/read-rate-limit.js'
 export type * from './api-types.js'

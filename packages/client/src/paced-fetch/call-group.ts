@@ -1,0 +1,156 @@
+/** All calls that share limits: their queue, and the pace of each limit. */
+import type { PaceClock } from './clock.js'
+import { createPace, dueAt, noteAnswer, noteSend, type Pace, type Sent } from './pace.js'
+import { PacedFetchError, type PaceEvents } from './paced-fetch-options.js'
+import type { RateLimitPolicy } from './read-rate-limit.js'
+
+export type Signal = AbortSignal | null | undefined
+
+export interface GroupDeps {
+  readonly clock: PaceClock
+  readonly random: () => number
+  readonly maxQueue: number
+  readonly maxInFlight: number
+  emit<Name extends keyof PaceEvents>(name: Name, event: PaceEvents[Name]): void
+}
+
+/** A call that was sent, as the pace of each of its limits counts it. */
+export type SentCall = ReadonlyMap<Pace, Sent>
+
+interface Call {
+  readonly route: string
+  readonly priority: number
+  readonly queuedAt: number
+  readonly send: (sent: SentCall) => void
+}
+
+/** The oldest entries beyond this number are forgotten, so that memory is bounded. */
+const ENTRIES_MAX = 500
+
+export function setBounded<Value>(map: Map<string, Value>, key: string, value: Value): Value {
+  map.delete(key)
+  map.set(key, value)
+  if (map.size > ENTRIES_MAX) map.delete(map.keys().next().value ?? '')
+  return value
+}
+
+export class CallGroup {
+  readonly key: string
+  inFlight = 0
+  readonly queue: Call[] = []
+  readonly #deps: GroupDeps
+  readonly #paces = new Map<string, Pace>()
+  /** The names of the limits that the latest answer of each route listed. */
+  readonly #routes = new Map<string, readonly string[]>()
+  /** The names of the limits in the latest answer of all; undefined before the first one. */
+  #names: readonly string[] | undefined
+  /** No call before this instant. */
+  #until = 0
+  #cancel = () => {}
+
+  constructor(key: string, deps: GroupDeps) {
+    this.key = key
+    this.#deps = deps
+  }
+
+  /** Resolves when the call may be sent; it is then counted as in flight. */
+  turn(route: string, priority: number, signal: Signal): Promise<SentCall> {
+    const { queue, key } = this
+    const { maxQueue, clock, emit } = this.#deps
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      if (queue.length >= maxQueue) {
+        return reject(
+          new PacedFetchError('queue_full', `${maxQueue} calls already wait for ${key}.`),
+        )
+      }
+      const leave = () => {
+        queue.splice(queue.indexOf(call), 1)
+        reject(signal?.reason)
+      }
+      const send = (sent: SentCall) => {
+        signal?.removeEventListener('abort', leave)
+        resolve(sent)
+      }
+      const call: Call = { route, priority, queuedAt: clock.now(), send }
+      signal?.addEventListener('abort', leave, { once: true })
+      const place = queue.findIndex((other) => other.priority < priority)
+      queue.splice(place < 0 ? queue.length : place, 0, call)
+      this.pump()
+      if (queue.includes(call)) emit('queued', { key, waiting: queue.length })
+    })
+  }
+
+  /** Ends a call, with or without an answer. */
+  noteEnd(): void {
+    // After a call that failed, too, others need not wait for the first answer.
+    this.#names ??= []
+    this.inFlight--
+  }
+
+  /** Takes what an answer says into the paces of its limits. */
+  noteAnswer(
+    route: string,
+    policies: readonly RateLimitPolicy[],
+    isRefusal: boolean,
+    sent?: SentCall,
+  ): void {
+    const paces = this.#paces
+    for (const policy of policies) {
+      const pace = paces.get(policy.name) ?? setBounded(paces, policy.name, createPace())
+      noteAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace))
+    }
+    if (policies[0]) {
+      this.#names = policies.map(({ name }) => name)
+      setBounded(this.#routes, route, this.#names)
+    }
+  }
+
+  /** Sends nothing before an instant: calls with these limits, or all calls if there are none. */
+  hold(policies: readonly RateLimitPolicy[], until: number): void {
+    if (!policies[0]) this.#until = Math.max(this.#until, until)
+    for (const { name } of policies) {
+      const pace = this.#paces.get(name)
+      if (pace) pace.until = Math.max(pace.until, until)
+    }
+  }
+
+  /** Sends what is due, and sets a timer for the next. */
+  pump(): void {
+    const { queue, key } = this
+    const { clock, maxInFlight, emit, random } = this.#deps
+    const now = clock.now()
+    const blocked = new Set<string>()
+    let next = Number.POSITIVE_INFINITY
+    this.#cancel()
+    for (let i = 0; i < queue.length; ) {
+      // Before the first answer one call at a time finds out what the limits are.
+      if (this.inFlight >= (this.#names ? maxInFlight : 1)) return
+      const call = queue[i] as Call
+      const due = blocked.has(call.route) ? next : this.dueAt(call.route, now)
+      if (due > now) {
+        blocked.add(call.route)
+        next = Math.min(next, due)
+        i++
+        continue
+      }
+      queue.splice(i, 1)
+      this.inFlight++
+      emit('sent', { key, waitedMs: now - call.queuedAt })
+      const paces = this.pacesOf(call.route)
+      call.send(new Map(paces.map((pace) => [pace, noteSend(pace, now, random())])))
+    }
+    if (next < Number.POSITIVE_INFINITY) {
+      this.#cancel = clock.after(Math.max(1, Math.ceil(next - now)), () => this.pump())
+    }
+  }
+
+  private pacesOf(route: string): readonly Pace[] {
+    const names = this.#routes.get(route) ?? this.#names ?? []
+    return names.flatMap((name) => this.#paces.get(name) ?? [])
+  }
+
+  private dueAt(route: string, now: number): number {
+    return Math.max(this.#until, ...this.pacesOf(route).map((pace) => dueAt(pace, now)))
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * A fetch that slows down before it is refused: it spreads what the server says is left over the
+ * time until more is there, and retries what is safe to retry.
+ */
+import { CallGroup, type SentCall, setBounded, type Signal } from './call-group.js'
+import { systemClock } from './clock.js'
+import {
+  type PacedFetch,
+  PacedFetchError,
+  type PacedFetchOptions,
+  type PacedFetchStats,
+  type PacedInit,
+  type PacedInput,
+  type PaceEvents,
+} from './paced-fetch-options.js'
+import { type RateLimitPolicy, readRateLimit } from './read-rate-limit.js'
+
+type FetchFunction = (input: PacedInput, init?: RequestInit) => Promise<Response>
+
+/** Relative URLs are resolved against the page, in browsers. */
+type Page = { readonly location?: { readonly href: string } }
+
+/** The message that tabs send to each other after an answer. */
+interface SharedAnswer {
+  readonly key: string
+  readonly route: string
+  readonly policies: readonly RateLimitPolicy[]
+  readonly isRefusal: boolean
+}
+
+interface Answer extends SharedAnswer {
+  /** Undefined if the call failed, with `error`. */
+  readonly response?: Response | undefined
+  readonly error?: unknown
+  /** The time for which the server asks callers to wait. */
+  readonly waitMs: number
+}
+
+const IDEMPOTENT = /^(?:GET|HEAD|OPTIONS|PUT|DELETE|TRACE)$/i
+const RETRIED_STATUSES: readonly number[] = [429, 502, 503, 504]
+const BACKOFF_MS = 1000
+const BACKOFF_MS_MAX = 30_000
+/** GitHub asks for a minute after a refusal without a time. */
+const GITHUB_WAIT_MS = 60_000
+/** The retries that are possible before any call succeeded. */
+const RETRY_BUDGET_MAX = 10
+
+/** A short text for the credentials, because other tabs must not read them in a key. */
+function hashOf(text: string): string {
+  let hash = 0
+  for (const character of text) hash = (Math.imul(hash, 31) + (character.codePointAt(0) ?? 0)) | 0
+  return text && `#${hash >>> 0}`
+}
+
+const CREDENTIALS: readonly string[] = ['authorization', 'x-api-key', 'api-key']
+
+const keyOf = ({ url, headers }: { url: URL; headers: Headers }) =>
+  url.origin + hashOf(CREDENTIALS.map((name) => headers.get(name) ?? '').join(''))
+
+/** The first two segments of the path, which is how APIs divide their limits. */
+const routeOf = ({ pathname }: URL) => pathname.split('/', 3).join('/')
+
+const isStream = (body: object | string) => typeof body === 'object' && 'getReader' in body
+
+class Fetcher {
+  readonly counts = { sent: 0, answered: 0, refused: 0, retried: 0, dropped: 0 }
+  readonly groups = new Map<string, CallGroup>()
+  readonly listeners = new Map<string, Set<(event: never) => void>>()
+  readonly channel: InstanceType<typeof BroadcastChannel> | undefined
+  readonly #fetch: FetchFunction
+  readonly #options: PacedFetchOptions
+  readonly #clock
+  readonly #random
+  #retryBudget = RETRY_BUDGET_MAX
+
+  constructor(fetch: FetchFunction, options: PacedFetchOptions) {
+    this.#fetch = fetch
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+    this.#random = options.random ?? Math.random
+    if (!options.channel) return
+    this.channel = new BroadcastChannel(options.channel)
+    this.channel.addEventListener('message', (event) => {
+      const { key, route, policies, isRefusal } = (event as unknown as { data: SharedAnswer }).data
+      const group = this.groupOf(key)
+      group.noteAnswer(route, policies, isRefusal)
+      group.pump()
+    })
+  }
+
+  async call(input: PacedInput, { pace = {}, ...init }: PacedInit): Promise<Response> {
+    const request = typeof input === 'object' && 'headers' in input ? input : undefined
+    const url = new URL(request?.url ?? String(input), (globalThis as Page).location?.href)
+    const headers = new Headers(init.headers ?? request?.headers)
+    const canRetry =
+      (init.body ? !isStream(init.body) : !request?.body) &&
+      (IDEMPOTENT.test(init.method ?? request?.method ?? 'GET') || headers.has('idempotency-key'))
+    const group = this.groupOf((this.#options.key ?? keyOf)({ url, headers }))
+    const time = this.limitTime(
+      init.signal ?? request?.signal,
+      pace.deadlineMs ?? this.#options.deadlineMs,
+    )
+    const { signal } = time
+    try {
+      for (let attempt = 0; ; attempt++) {
+        const route = routeOf(url)
+        const sent = await group.turn(route, pace.priority ?? 0, signal)
+        // Called as a function, because the fetch of browsers refuses to be a method of others.
+        const fetch = this.#fetch
+        const send = () => fetch(input, signal ? { ...init, signal } : init)
+        const answer = await this.send(group, route, send, sent)
+        const isLast = !canRetry || attempt >= (this.#options.retries ?? 3)
+        const waitMs = this.settle(group, answer, attempt)
+        group.pump()
+        const { response, error } = answer
+        if (signal?.aborted) throw signal.reason
+        if (waitMs === undefined || isLast || !this.mayRetry(waitMs, time.endsAt)) {
+          if (response) return response
+          throw error
+        }
+        this.counts.retried++
+        this.emit('retried', { key: group.key, attempt: attempt + 1, waitMs })
+        void response?.body?.cancel().catch(() => {})
+        await this.pause(waitMs, signal)
+      }
+    } catch (error) {
+      if (error instanceof PacedFetchError) this.counts.dropped++
+      throw error
+    } finally {
+      time.stop()
+    }
+  }
+
+  emit<Name extends keyof PaceEvents>(name: Name, event: PaceEvents[Name]): void {
+    for (const listener of this.listeners.get(name) ?? []) listener(event as never)
+  }
+
+  stats(): PacedFetchStats {
+    let waiting = 0
+    let inFlight = 0
+    for (const group of this.groups.values()) {
+      waiting += group.queue.length
+      inFlight += group.inFlight
+    }
+    return { ...this.counts, waiting, inFlight }
+  }
+
+  private groupOf(key: string): CallGroup {
+    const { maxQueue = 1000, maxInFlight = 64 } = this.#options
+    const emit: Fetcher['emit'] = (name, event) => this.emit(name, event)
+    const deps = { clock: this.#clock, random: this.#random, maxQueue, maxInFlight, emit }
+    return this.groups.get(key) ?? setBounded(this.groups, key, new CallGroup(key, deps))
+  }
+
+  /** Sends once, and learns from the answer. */
+  private async send(
+    group: CallGroup,
+    route: string,
+    send: () => Promise<Response>,
+    sent: SentCall,
+  ): Promise<Answer> {
+    const { key } = group
+    const { counts, channel } = this
+    counts.sent++
+    try {
+      const response = await send()
+      const { status, headers } = response
+      const reading = readRateLimit(headers, this.#clock.now())
+      const { policies, retryAfterMs } = reading
+      const isOut = policies[0]?.remaining === 0
+      // GitHub also refuses with 403, which without these signs means something else.
+      const isRefusal = status === 429 || (status === 403 && (retryAfterMs !== undefined || isOut))
+      const isVague = isRefusal && !isOut && headers.has('x-github-request-id')
+      counts.answered++
+      if (isRefusal) counts.refused++
+      const shared: SharedAnswer = { key, route, policies, isRefusal }
+      group.noteAnswer(route, policies, isRefusal, sent)
+      channel?.postMessage(shared)
+      this.emit('answered', { key, status, reading })
+      return { ...shared, response, waitMs: retryAfterMs ?? (isVague ? GITHUB_WAIT_MS : 0) }
+    } catch (error) {
+      return { key, route, policies: [], isRefusal: false, waitMs: 0, error }
+    } finally {
+      group.noteEnd()
+    }
+  }
+
+  /** Holds calls back as the server asks. Returns the wait before a retry; undefined: none. */
+  private settle(group: CallGroup, answer: Answer, attempt: number): number | undefined {
+    const { response, policies, isRefusal, waitMs } = answer
+    if (response?.ok) {
+      this.#retryBudget = Math.min(
+        RETRY_BUDGET_MAX,
+        this.#retryBudget + (this.#options.retryRatio ?? 0.1),
+      )
+    }
+    if (response && !isRefusal && !RETRIED_STATUSES.includes(response.status)) return undefined
+    // Full jitter, or callers that were refused together would come back together.
+    const jitterMs = this.#random() * Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** attempt)
+    const totalMs = waitMs + jitterMs
+    const { key } = group
+    if (isRefusal && response) {
+      this.emit('refused', { key, status: response.status, waitMs: totalMs })
+    }
+    // A 5xx is no refusal: it holds back other calls only if the server asks for that.
+    const spent = isRefusal ? policies.filter(({ remaining }) => remaining < 1) : []
+    if (isRefusal || waitMs) group.hold(spent, this.#clock.now() + totalMs)
+    return totalMs
+  }
+
+  /** Takes a retry from the budget, if it can be made in time. */
+  private mayRetry(waitMs: number, endsAt: number): boolean {
+    if (this.#retryBudget < 1 || this.#clock.now() + waitMs > endsAt) return false
+    this.#retryBudget--
+    return true
+  }
+
+  /** The signal that ends a call: the given one, its deadline, or both. */
+  private limitTime(given: Signal, ms: number | undefined) {
+    if (ms === undefined) return { signal: given, endsAt: Number.POSITIVE_INFINITY, stop: () => {} }
+    const controller = new AbortController()
+    const stop = this.#clock.after(ms, () =>
+      controller.abort(new PacedFetchError('deadline', `No response within ${ms} ms.`)),
+    )
+    const signal = given ? AbortSignal.any([given, controller.signal]) : controller.signal
+    return { signal, endsAt: this.#clock.now() + ms, stop }
+  }
+
+  private pause(ms: number, signal: Signal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        cancel()
+        reject(signal?.reason)
+      }
+      const cancel = this.#clock.after(ms, () => {
+        signal?.removeEventListener('abort', leave)
+        resolve()
+      })
+      if (signal?.aborted) return leave()
+      signal?.addEventListener('abort', leave, { once: true })
+    })
+  }
+}
+
+/**
+ * Wraps fetch so that calls are paced by the rate limit headers of the responses.
+ *
+ * @example
+ * const paced = createPacedFetch(fetch)
+ * const response = await paced('https://api.example.com/orders', { pace: { deadlineMs: 5000 } })
+ */
+export function createPacedFetch(
+  fetch: FetchFunction,
+  options: PacedFetchOptions = {},
+): PacedFetch {
+  const fetcher = new Fetcher(fetch, options)
+  const { listeners } = fetcher
+  return Object.assign((input: PacedInput, init?: PacedInit) => fetcher.call(input, init ?? {}), {
+    on: (name: string, listener: (event: never) => void) => {
+      const set = listeners.get(name) ?? new Set()
+      listeners.set(name, set.add(listener))
+      return () => void set.delete(listener)
+    },
+    stats: () => fetcher.stats(),
+    close: () => fetcher.channel?.close(),
+  })
+}

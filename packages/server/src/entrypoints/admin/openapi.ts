@@ -1,6 +1,7 @@
 /** Builds the OpenAPI 3.1 document from the operations that are served. */
 import { errorView, yamlText } from '@sluice/api'
-import { z } from 'zod'
+import type { z } from 'zod'
+import { schemaOf, type Schemas } from '../http/openapi-schema.js'
 import type { Operation } from './operation.js'
 import { typesOf } from './read-request.js'
 import { COOKIE, CSRF_HEADER } from './sessions.js'
@@ -70,39 +71,6 @@ export function documentOf(operations: readonly Operation[], release: string): o
     components: { securitySchemes: SECURITY_SCHEMES, schemas },
     paths,
   }
-}
-
-type Schemas = Record<string, unknown>
-
-/**
- * Converts a schema to JSON Schema, which OpenAPI 3.1 accepts unchanged. Schemas with an id go into
- * `schemas`, and are referenced.
- */
-function schemaOf(schema: z.ZodType, schemas: Schemas): object {
-  const json = z.toJSONSchema(schema, { io: 'input', override: simplify })
-  const text = JSON.stringify(json).replaceAll('"#/$defs/', '"#/components/schemas/')
-  const { $schema: _, $defs, ...own } = JSON.parse(text) as Record<string, unknown>
-  Object.assign(schemas, $defs)
-  return own
-}
-
-interface Converted {
-  readonly zodSchema: z.core.$ZodTypes
-  readonly jsonSchema: z.core.JSONSchema.BaseSchema
-}
-
-/** Removes what zod adds to every integer and every key, and joins `T or null`. */
-function simplify({ zodSchema: { _zod }, jsonSchema: json }: Converted): void {
-  if (json.minimum === Number.MIN_SAFE_INTEGER) delete json.minimum
-  if (json.maximum === Number.MAX_SAFE_INTEGER) delete json.maximum
-  if (Object.keys(json.propertyNames ?? {}).join() === 'type') delete json.propertyNames
-  // zod omits the default of a text that is converted to a number.
-  if (_zod.def.type === 'default') json.default = _zod.def.defaultValue
-  const [value, none, ...more] = json.anyOf ?? []
-  if (more.length > 0 || none?.type !== 'null' || typeof value?.type !== 'string') return
-  delete json.anyOf
-  Object.assign(json, value, { type: [value.type, 'null'] })
-  if (json.enum !== undefined) json.enum = [...json.enum, null]
 }
 
 function describeOperation(operation: Operation, schemas: Schemas): object {

@@ -48,6 +48,7 @@ const ARROWS = {
     '@hono/node-server',
     '@opentelemetry/api',
     '@sluice/api',
+    '@sluice/api/node-snapshots',
     '@sluice/core',
     '@sluice/core/config-reader',
     '@sluice/core/text',

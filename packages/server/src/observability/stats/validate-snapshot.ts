@@ -4,25 +4,23 @@
  *
  * Written by hand, because it runs on the thread that decides: 1.0 ms for a snapshot of 1 MB with
  * 200 rules and 4,000 callers, where a nearly equal zod schema takes 7 ms (measured).
+ * validate-snapshot.test.ts holds it to the schema of @sluice/api.
  */
-import { isAlertName } from '../alerts/alert-kinds.js'
 import {
-  SNAPSHOT_ALERTS_MAX,
+  ALERT_DETAILS_MAX,
+  LATENCY_BOUNDS_MAX,
   LEFT_BOUNDS,
   MINUTE_BUCKETS,
   type NodeSnapshot,
+  SNAPSHOT_ALERTS_MAX,
+  SNAPSHOT_CALLER_ROWS_MAX,
   SNAPSHOT_RULES_MAX,
-} from './node-snapshot.js'
+  STORE_NODES_MAX,
+  TIME_MAX,
+} from '@sluice/api/node-snapshots'
+import { isAlertName } from '../alerts/alert-kinds.js'
 
 type Fields = Readonly<Record<string, unknown>>
-
-const BOUNDS_MAX = 64
-/** More than a node can publish for its rules and orders. */
-const CALLERS_MAX = 100_000
-const STORE_NODES_MAX = 1000
-/** Items of one list in the details of an alert. */
-const DETAILS_MAX = 1000
-const TIME_MAX = 8.64e15
 
 export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
   return (
@@ -41,9 +39,9 @@ export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
     isStore(value.storeHealth) &&
     isListOf(value.rules, SNAPSHOT_RULES_MAX, isRule) &&
     isTime(value.callersSinceMs) &&
-    isListOf(value.callers, CALLERS_MAX, isCaller) &&
+    isListOf(value.callers, SNAPSHOT_CALLER_ROWS_MAX, isCaller) &&
     (value.shadowCallers === undefined ||
-      isListOf(value.shadowCallers, CALLERS_MAX, isShadowCaller)) &&
+      isListOf(value.shadowCallers, SNAPSHOT_CALLER_ROWS_MAX, isShadowCaller)) &&
     isFields(value.alerts) &&
     isListOf(value.alerts.active, SNAPSHOT_ALERTS_MAX, isAlert) &&
     isListOf(value.alerts.recent, SNAPSHOT_ALERTS_MAX, isAlert) &&
@@ -84,7 +82,7 @@ function isAlert(value: unknown): boolean {
 }
 
 function isDetail(value: unknown): boolean {
-  return isText(value) || Number.isFinite(value) || isListOf(value, DETAILS_MAX, isText)
+  return isText(value) || Number.isFinite(value) || isListOf(value, ALERT_DETAILS_MAX, isText)
 }
 
 function isNode(value: unknown): boolean {
@@ -102,13 +100,13 @@ function isSeries(value: unknown): boolean {
 function isLatency(value: unknown): boolean {
   return (
     isFields(value) &&
-    isListOf(value.bounds, BOUNDS_MAX, isCount) &&
+    isListOf(value.bounds, LATENCY_BOUNDS_MAX, isCount) &&
     isListOf(value.steps, MINUTE_BUCKETS, isPairs)
   )
 }
 
 function isPairs(value: unknown): boolean {
-  return isListOf(value, 2 * (BOUNDS_MAX + 1), isWhole) && value.length % 2 === 0
+  return isListOf(value, 2 * (LATENCY_BOUNDS_MAX + 1), isWhole) && value.length % 2 === 0
 }
 
 function isRule(value: unknown): boolean {

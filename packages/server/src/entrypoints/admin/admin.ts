@@ -12,8 +12,6 @@ import { EventStreams } from './event-streams.js'
 import { createStaticFiles } from './static-files.js'
 import { AdminError, problemResponse } from './admin-error.js'
 
-export type { AdminDeps } from './admin-deps.js'
-
 export interface Admin {
   /**
    * Handles one request, of the server's `request` and `checkContinue` events alike: a client that

@@ -5,6 +5,7 @@
  */
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:http'
+import { StopSignals } from '../packages/server/dist/lib/stop-signals.js'
 import { runWorkers, workerSide } from '../packages/server/dist/workers.js'
 
 const say = (text) => process.stdout.write(text)
@@ -20,8 +21,9 @@ const leaveChannelOpen = () =>
   spawn('sleep', ['0.5'], { stdio: ['ignore', 'ignore', 'ignore', CHANNEL] })
 
 if (worker === undefined) {
-  const options = { count: 2, log, withinMs: 5000, onListening: say, silentChecksMax, onRestart }
-  process.exitCode = await runWorkers(options)
+  const signals = new StopSignals(() => process.exit())
+  const options = { count: 2, log, signals, withinMs: 5000, onListening: say, onRestart }
+  process.exitCode = await runWorkers({ ...options, silentChecksMax })
 } else {
   let calls = 0
   worker.shareMetrics(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)

@@ -19,6 +19,7 @@ import { preflight, type RulesFileContent } from './startup/preflight.js'
 import { openRuleStore } from './rules/store/open-rule-store.js'
 import type { RuleStore } from './rules/store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
+import { StopSignals } from './lib/stop-signals.js'
 import { createUncaughtErrors } from './lib/uncaught-errors.js'
 import { findNodeWarning } from './startup/node-version.js'
 import { watchNpmShell } from './startup/npm-shell.js'
@@ -82,15 +83,14 @@ export async function runServer(options: RunOptions): Promise<number> {
     return STOPPED
   }
   let server: RunningServer
-  const stopListening = quitOnSignals(log)
+  const signals = quitOnSignals(log)
   try {
     server = await serve(config, { log, worker, rules, adminToken })
   } catch (error) {
+    signals.close()
     await log.flush()
     printError(`Could not start: ${messageOf(error)}`)
     return FAILED
-  } finally {
-    stopListening()
   }
   const text = announcement(server, { config, options })
   // Sent even if empty: it reports to the primary process that this worker is ready.
@@ -98,13 +98,13 @@ export async function runServer(options: RunOptions): Promise<number> {
   else if (text !== '') process.stdout.write(text)
   logStart(server, log)
   keepServingAfterBugs(log)
-  return waitForShutdown(server, log)
+  return waitForShutdown(server, { log, signals })
 }
 
 /** Runs the primary process, which opens the rule store once for all workers. */
 async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
-  const stopListening = quitOnSignals(log)
+  const signals = quitOnSignals(log)
   try {
     rules = await openRuleStore(config, {
       log,
@@ -112,11 +112,10 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
       isExample: isUnconfigured(config),
     })
   } catch (error) {
+    signals.close()
     await log.flush()
     printError(`Could not start: ${messageOf(error)}`)
     return FAILED
-  } finally {
-    stopListening()
   }
   keepServingAfterBugs(log)
   const webhook = openWebhook(config, log)
@@ -127,6 +126,7 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
   const code = await runWorkers({
     count: config.workers,
     log,
+    signals,
     withinMs: config.shutdown.withinMs,
     onListening: (text) => void process.stdout.write(text),
     rules,
@@ -150,18 +150,16 @@ function takeSecrets(): EphemeralSecrets {
 
 /**
  * Exits on a signal during startup, which may wait for Redis or a lock. Without a handler the first
- * process of a container ignores signals. No call is in flight yet, so nothing is drained. Returns
- * a function that removes the handlers.
+ * process of a container ignores signals. No call is in flight yet, so nothing is drained.
  */
-function quitOnSignals(log: Log): () => void {
-  const quit = (signal: NodeJS.Signals) => {
+function quitOnSignals(log: Log): StopSignals {
+  const signals = new StopSignals((signal) => {
     log.info({ signal }, 'received signal during startup, exiting')
     log.flushNow()
     process.exit(STOPPED)
-  }
-  process.on('SIGTERM', quit).on('SIGINT', quit)
+  })
   endWithNpm()
-  return () => void process.off('SIGTERM', quit).off('SIGINT', quit)
+  return signals
 }
 
 /** Takes the end of npm's shell as the SIGTERM that did not get through it. */
@@ -235,11 +233,16 @@ function keepServingAfterBugs(log: Log): void {
   process.on('unhandledRejection', onUncaught)
 }
 
+interface ShutdownDeps {
+  readonly log: Log
+  readonly signals: StopSignals
+}
+
 /** SIGTERM drains after a delay for load balancers, SIGINT (a terminal) without one. */
-function waitForShutdown(server: RunningServer, log: Log): Promise<number> {
+function waitForShutdown(server: RunningServer, { log, signals }: ShutdownDeps): Promise<number> {
   return new Promise((resolveCode) => {
     let stoppingSince: number | undefined
-    const stop = (signal: NodeJS.Signals) => {
+    signals.handleBy((signal) => {
       const now = wallClock.now()
       if (stoppingSince !== undefined && now - stoppingSince < SIGNAL_ECHO_MS) return
       if (stoppingSince !== undefined) {
@@ -253,9 +256,7 @@ function waitForShutdown(server: RunningServer, log: Log): Promise<number> {
         await log.flush()
         resolveCode(STOPPED)
       })
-    }
-    process.on('SIGTERM', stop)
-    process.on('SIGINT', stop)
+    })
   })
 }
 

@@ -7,6 +7,7 @@ import cluster, { type Worker } from 'node:cluster'
 import process from 'node:process'
 import type { Alert, AlertSink } from './observability/alerts/alert.js'
 import type { AlertHub } from './observability/alerts/alert-hub.js'
+import type { StopSignals } from './lib/stop-signals.js'
 import type { Log } from './observability/log/logger.js'
 import { mergeMetrics } from './observability/metrics/merge-metrics.js'
 import { hostRuleStore } from './rules/store/ipc/ipc-host.js'
@@ -22,6 +23,7 @@ export type RestartReason = 'died' | 'hung'
 export interface WorkersOptions extends LivenessOptions {
   readonly count: number
   readonly log: Log
+  readonly signals: StopSignals
   /** How long a worker may take to stop. */
   readonly withinMs: number
   /**
@@ -106,9 +108,7 @@ class Workers {
 
   start(): void {
     for (let place = 0; place < this.#options.count; place++) this.fork(place)
-    const stop = (signal: NodeJS.Signals) => this.stop(signal)
-    process.on('SIGTERM', stop)
-    process.on('SIGINT', stop)
+    this.#options.signals.handleBy((signal) => this.stop(signal))
     setInterval(() => {
       this.killHung()
       this.#announcement.check()

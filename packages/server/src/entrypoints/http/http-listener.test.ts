@@ -175,7 +175,10 @@ test('an upgrade to a WebSocket that no handler accepts is served as an ordinary
 
 test('an unknown expectation is passed to the handler', async () => {
   const { port } = await startEager()
-  const answer = await exchange(port, 'GET /x HTTP/1.1\r\nHost: a\r\nExpect: foo\r\n\r\n')
+  const answer = await exchange(
+    port,
+    'GET /x HTTP/1.1\r\nHost: a\r\nExpect: foo\r\nConnection: close\r\n\r\n',
+  )
   expect(statusOf(answer)).toBe(200)
 })
 

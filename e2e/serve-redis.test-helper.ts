@@ -18,6 +18,8 @@ export function shareRedis(): () => RedisServer {
   afterEach(async () => {
     await stopAll()
     if (!redis.isRunning) await redis.start()
+    // A test that failed may have left it paused.
+    if (redis.isPaused) redis.resume()
     await redis.cli('FLUSHALL')
   })
   return () => redis

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { AlertView } from '@sluice/client'
-import { expect, vi } from 'vitest'
+import { afterAll, expect, vi } from 'vitest'
 
 export const SECRET = 'e2e-secret-that-signs-each-alert'
 export const RUNBOOK = 'https://wiki.example/runbook'
@@ -115,4 +115,11 @@ export class AlertReceiver {
 function expectSection({ alert, runbook }: AlertView): void {
   expect(runbook).toBe(`${RUNBOOK}#${alert}`)
   expect(GUIDE).toContain(`\n## ${alert}\n`)
+}
+
+/** One receiver for the tests of a file, closed after the last. */
+export function useReceiver(): AlertReceiver {
+  const receiver = new AlertReceiver()
+  afterAll(() => receiver.close())
+  return receiver
 }

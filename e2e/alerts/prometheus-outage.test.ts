@@ -8,11 +8,11 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { findService } from '../../tools/services.mjs'
-import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { makeFolder, stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { makeFolder } from '../process.test-helper.js'
+import { shareRedis } from '../serve-redis.test-helper.js'
+import { useReceiver } from './alert-receiver.test-helper.js'
 import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const RULES_FILE = fileURLToPath(new URL('../../monitoring/prometheus-rules.yaml', import.meta.url))
@@ -36,17 +36,8 @@ const CALLS = RULES.flatMap(({ id }) =>
   Array.from({ length: 20 }, () => ({ user: 'u1', path: `/${id}` })),
 )
 
-let redis: RedisServer
-const receiver = new AlertReceiver()
-
-beforeAll(async () => {
-  redis = await startRedis()
-})
-afterEach(stopAll)
-afterAll(async () => {
-  await receiver.close()
-  await redis.stop()
-})
+const redis = shareRedis()
+const receiver = useReceiver()
 
 /** The samples that Prometheus would have stored, one value per scrape. */
 class Recording {
@@ -135,7 +126,7 @@ test('the stock alert fires alone while Redis is killed and while it hangs, and 
 }, async () => {
   const server = await startAlertingServer({
     url: await receiver.open(),
-    config: { redis: { url: redis.url, deadline: '200ms' } },
+    config: { redis: { url: redis().url, deadline: '200ms' } },
     rules: RULES,
   })
   const metrics = new Recording(server.admin, metricsOfRules())
@@ -145,7 +136,7 @@ test('the stock alert fires alone while Redis is killed and while it hangs, and 
   const stop = repeatEvery(20, () => check(server.api, CALLS))
   const expected: Expected[] = []
   const timeOf = (scrape: number) => `${scrape * SCRAPE_SECONDS}s`
-  const firing = [{ labels: `{alertname="SluiceStoreDown",store="${redis.address}"}`, value: 1 }]
+  const firing = [{ labels: `{alertname="SluiceStoreDown",store="${redis().address}"}`, value: 1 }]
   // On a busy machine decisions are late, which is another alert.
   const expectOver = () =>
     expected.push({ expr: STORE_DOWN, eval_time: timeOf(metrics.scrapes - 1), exp_samples: [] })
@@ -160,7 +151,7 @@ test('the stock alert fires alone while Redis is killed and while it hangs, and 
   await metrics.scrapeUntil(isUp, TWO_MINUTES)
   expectOver()
 
-  await redis.kill()
+  await redis().kill()
   await metrics.scrapeUntil(isDown, TWO_MINUTES)
   expectOnlyPage(TWO_MINUTES)
   // The cause of an alert that once did not fire: no breaker opens without a connection.
@@ -169,14 +160,14 @@ test('the stock alert fires alone while Redis is killed and while it hangs, and 
   const [, unsent] = /^sluice_store_errors_total\{code="connection"\} (\d+)$/m.exec(text) ?? []
   expect(Number(unsent)).toBeGreaterThan(100)
   expect(metrics.sum('sluice_degraded_total', 'rule="a"')).toBeGreaterThan(100)
-  await redis.start()
+  await redis().start()
   await metrics.scrapeUntil(isUp, 2 * TWO_MINUTES)
   expectOver()
 
-  redis.pause()
+  redis().pause()
   await metrics.scrapeUntil(isDown, TWO_MINUTES)
   expectOnlyPage(TWO_MINUTES)
-  redis.resume()
+  redis().resume()
   await metrics.scrapeUntil(isUp, 2 * TWO_MINUTES)
   expectOver()
   await stop()

@@ -1,25 +1,15 @@
 /** Redis is killed while 300 rules are in use: one page, which names the cause. */
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { expect, test, vi } from 'vitest'
+import { shareRedis } from '../serve-redis.test-helper.js'
+import { useReceiver } from './alert-receiver.test-helper.js'
 import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const RULES = 300
 const SOON = { timeout: 20_000, interval: 50 }
 const ids = Array.from({ length: RULES }, (_, i) => `r${String(i).padStart(3, '0')}`)
 
-let redis: RedisServer
-const receiver = new AlertReceiver()
-
-beforeAll(async () => {
-  redis = await startRedis()
-})
-afterEach(stopAll)
-afterAll(async () => {
-  await receiver.close()
-  await redis.stop()
-})
+const redis = shareRedis()
+const receiver = useReceiver()
 
 test('300 rules and one dead Redis raise one page with cause and count, which resolves once', {
   timeout: 120_000,
@@ -27,7 +17,7 @@ test('300 rules and one dead Redis raise one page with cause and count, which re
   const { api, client, operator } = await startAlertingServer({
     url: await receiver.open(),
     // On a busy machine any Redis is slow; this test is about one that is gone.
-    config: { redis: { url: redis.url, deadline: '5s' } },
+    config: { redis: { url: redis().url, deadline: '5s' } },
     alerts: { off: ['store-slow'] },
     rules: ids.map((id) => ({
       id,
@@ -45,10 +35,10 @@ test('300 rules and one dead Redis raise one page with cause and count, which re
   const pagesOf = async () => (await client.alerts()).active.filter((a) => a.severity === 'page')
   expect(await pagesOf()).toEqual([])
 
-  await redis.kill()
+  await redis().kill()
   const begun = await receiver.waitForState('breaker-open', 'firing')
-  expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
-  const summary = `Redis at ${redis.address} cannot be reached; 300 rules have answered by their posture so far.`
+  expect(begun).toMatchObject({ subject: redis().address, severity: 'page' })
+  const summary = `Redis at ${redis().address} cannot be reached; 300 rules have answered by their posture so far.`
   await vi.waitFor(async () => {
     expect((await pagesOf()).map((alert) => alert.summary)).toEqual([summary])
   }, SOON)
@@ -57,15 +47,15 @@ test('300 rules and one dead Redis raise one page with cause and count, which re
   await vi.waitFor(() => expect(Date.now() - since).toBeGreaterThan(8000), SOON)
   const shown = await operator.sluice('alerts')
   expect(shown.code).toBe(1)
-  expect(shown.out).toContain(`page  breaker-open ${redis.address}, for `)
+  expect(shown.out).toContain(`page  breaker-open ${redis().address}, for `)
   expect(shown.out).toContain(summary)
   expect(shown.out).not.toContain('degraded')
 
-  await redis.start()
+  await redis().start()
   const over = await receiver.waitForState('breaker-open', 'resolved')
   await stop()
   expect(over.summary).toBe(
-    `Redis at ${redis.address} could not be reached; 300 rules answered by their posture.`,
+    `Redis at ${redis().address} could not be reached; 300 rules answered by their posture.`,
   )
   receiver.expectFiredOnce('breaker-open')
   expect(begun.summary).toMatch(

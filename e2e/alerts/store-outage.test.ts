@@ -1,8 +1,7 @@
 /** Redis stops answering twice: the findings of two workers are reported as one alert. */
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
-import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { expect, test, vi } from 'vitest'
+import { shareRedis } from '../serve-redis.test-helper.js'
+import { useReceiver } from './alert-receiver.test-helper.js'
 import {
   check,
   followAlerts,
@@ -40,17 +39,8 @@ const RULES = [
   },
 ]
 
-let redis: RedisServer
-const receiver = new AlertReceiver()
-
-beforeAll(async () => {
-  redis = await startRedis()
-})
-afterEach(stopAll)
-afterAll(async () => {
-  await receiver.close()
-  await redis.stop()
-})
+const redis = shareRedis()
+const receiver = useReceiver()
 
 /** Of all workers together. */
 async function metricIs(
@@ -77,7 +67,7 @@ test('a store that stops answering, comes back and stops again raises one alert,
 }, async () => {
   const server = await startAlertingServer({
     url: await receiver.open(),
-    config: { redis: { url: redis.url, deadline: '200ms' } },
+    config: { redis: { url: redis().url, deadline: '200ms' } },
     // On a busy machine any Redis is slow; this test is about one that does not answer.
     alerts: { off: ['store-slow'] },
     rules: RULES,
@@ -89,16 +79,16 @@ test('a store that stops answering, comes back and stops again raises one alert,
   expect(await client.alerts()).toEqual({ active: [], recent: [] })
   expect(await operator.sluice('alerts')).toMatchObject({ code: 0, out: 'No alert is active.\n' })
 
-  redis.pause()
+  redis().pause()
   await untilGivenUp(server, 1)
   await receiver.waitForState('breaker-open', 'firing')
   await expectShown(server)
 
-  redis.resume()
+  redis().resume()
   await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
-  redis.pause()
+  redis().pause()
   await untilGivenUp(server, 2)
-  redis.resume()
+  redis().resume()
   await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
 
   // Ten thousand normal decisions outweigh one fallback.
@@ -117,7 +107,7 @@ test('a store that stops answering, comes back and stops again raises one alert,
   const breaker = followed.events.filter(({ alert }) => alert === 'breaker-open')
   expect(breaker.map(({ resolvedAt }) => resolvedAt === null)).toEqual([true, false])
   // Each worker logs its own findings; the receiver was notified once.
-  const line = { subject: redis.address }
+  const line = { subject: redis().address }
   await server.expectLogged(
     'alert',
     'breaker-open',
@@ -130,12 +120,12 @@ test('a store that stops answering, comes back and stops again raises one alert,
 async function expectShown({ operator, client }: AlertingServer): Promise<void> {
   await vi.waitFor(async () => {
     const { active } = await client.alerts()
-    expect(active.map(({ id }) => id)).toEqual([`breaker-open:${redis.address}`])
+    expect(active.map(({ id }) => id)).toEqual([`breaker-open:${redis().address}`])
     expect(active[0]?.details).toMatchObject({ affected: expect.arrayContaining(['steady']) })
   }, SOON)
   const shown = await operator.sluice('alerts')
   expect(shown.code).toBe(1)
-  expect(shown.out).toContain(`page  breaker-open ${redis.address}, for `)
-  expect(shown.out).toContain(`Redis at ${redis.address} does not answer in time`)
+  expect(shown.out).toContain(`page  breaker-open ${redis().address}, for `)
+  expect(shown.out).toContain(`Redis at ${redis().address} does not answer in time`)
   expect(shown.out).toContain('#breaker-open\n')
 }

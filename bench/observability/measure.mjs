@@ -2,7 +2,6 @@
  * The cost of observability for a decision: a dashboard open in a real browser and metrics scraped
  * every second, against neither, under the same load in alternating rounds.
  */
-import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,6 +16,7 @@ import {
   stopAll,
 } from '../gateway/processes.mjs'
 import { median, printTable } from '../report.mjs'
+import { chromiumOptions } from '../../tools/chromium.mjs'
 
 const isQuick = process.argv.includes('--quick')
 const PAIRS = isQuick ? 3 : 12
@@ -24,15 +24,6 @@ const SECONDS = isQuick ? 4 : 10
 const PER_SECOND = 20_000
 const RISE_MAX = 0.05
 const SCRAPE_MS = 1000
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
 
 const token = randomBytes(24).toString('base64url')
 const load = startLoad('../observability/load.mjs')
@@ -40,8 +31,9 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
 let browser
 try {
   const server = await startServer('subject', '../observability/server.mjs', { args: [token] })
-  const executablePath = placedChromium()
-  browser = await chromium.launch({ executablePath, args: FLAGS })
+  const options = chromiumOptions()
+  const executablePath = placedChromium(options.executablePath)
+  browser = await chromium.launch({ ...options, executablePath })
   const page = await browser.newPage()
   await logIn(page, server.urls.admin)
   await round(server, page, true)
@@ -59,18 +51,11 @@ try {
 }
 
 /** A browser beside the load, not on the core of the server: what is measured must not wait. */
-function placedChromium() {
-  const command = [...placed('load'), findChromium()].map((word) => `'${word}'`).join(' ')
+function placedChromium(path) {
+  const command = [...placed('load'), path].map((word) => `'${word}'`).join(' ')
   const file = join(folder, 'chromium')
   writeFileSync(file, `#!/bin/sh\nexec ${command} "$@"\n`, { mode: 0o755 })
   return file
-}
-
-function findChromium() {
-  const found = spawnSync('sh', ['-c', 'command -v chromium']).stdout.toString().trim()
-  if (found === '')
-    throw new Error('chromium: found none on the PATH. On Debian: apt-get install chromium')
-  return found
 }
 
 async function logIn(page, admin) {

@@ -1,17 +1,8 @@
 /** The dashboard in Chromium, watched for requests, errors and dialogs that no page may cause. */
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
-import { findService } from '../../tools/services.mjs'
+import { chromiumOptions } from '../../tools/chromium.mjs'
 
-const FLAGS = [
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
 /** Long, because other tests keep the machine busy. */
 const WAIT_MS_MAX = 60_000
 const TEST_MS_MAX = 180_000
@@ -39,11 +30,7 @@ export function useChromium(): Chromium {
   const contexts: BrowserContext[] = []
   const violations: string[] = []
   beforeAll(async () => {
-    browser = await chromium.launch({
-      executablePath: findService('chromium'),
-      args: FLAGS,
-      timeout: START_MS_MAX,
-    })
+    browser = await chromium.launch({ ...chromiumOptions(), timeout: START_MS_MAX })
   })
   afterAll(() => browser?.close())
   afterEach(async () => {

@@ -1,0 +1,1 @@
+export function chromiumOptions(): { readonly executablePath: string; readonly args: string[] }

@@ -70,7 +70,7 @@ export interface Operator {
   /** Arguments of a command line, separated by spaces. */
   readonly sluice: (line: string) => Promise<CommandResult>
   /** The output of a command with `--json`; throws if the command fails. */
-  readonly json: <Told>(line: string) => Promise<Told>
+  readonly json: <Output>(line: string) => Promise<Output>
   /** By the path below /admin/v1. */
   readonly curl: (path: string, options?: CurlOptions) => Promise<CurlResult>
 }
@@ -83,10 +83,10 @@ export function operatorOf({ admin, folder }: Pick<RunningServer, 'admin' | 'fol
   return {
     token,
     sluice,
-    async json<Told>(line: string) {
+    async json<Output>(line: string) {
       const { code, out, err } = await sluice(`${line} --json`)
       if (code !== 0) throw new Error(`sluice ${line}: exit ${code}\n${err}`)
-      return JSON.parse(out) as Told
+      return JSON.parse(out) as Output
     },
     curl: (path, options = {}) => curl(`${admin}/admin/v1${path}`, { token, ...options }, folder),
   }

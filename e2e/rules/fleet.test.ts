@@ -57,8 +57,8 @@ describe('half of the nodes on an old version', () => {
       await expect.poll(() => runBy(first), POLL).toEqual({ [version]: 2, [version + 1]: 2 })
       expect(await Promise.all(far.map((node) => node.peekLimit()))).toEqual([1, 1])
       const seen = async () => {
-        const told = (await first.client.listNodes()).nodes
-        return told.filter(({ rulesVersion }) => rulesVersion === version)
+        const listed = (await first.client.listNodes()).nodes
+        return listed.filter(({ rulesVersion }) => rulesVersion === version)
       }
       // Also that they are silent, so that an operator can tell a slow node from one that is cut
       // off.
@@ -97,8 +97,8 @@ describe('behind a pooler in transaction mode', () => {
         await first.client.patchRule('live', { limits: limitOf(change) })
         waits.push(...(await liveOnAll(nodes.slice(1), change, POLLED_MS_MAX)))
       }
-      const told = [0.5, 1].map((share) => seconds(quantile(waits, share)))
-      console.log(`behind a pooler: live after ${told.join(' and ')} (p50, max)`)
+      const figures = [0.5, 1].map((share) => seconds(quantile(waits, share)))
+      console.log(`behind a pooler: live after ${figures.join(' and ')} (p50, max)`)
       expect((await first.client.listNodes()).problem).toBeNull()
       expect((await first.client.listNodes()).news).toBe('poll')
     } finally {

@@ -45,14 +45,14 @@ async function restore(dump: string): Promise<void> {
 }
 
 const problems = async () => {
-  const told = await first.client.listNodes()
-  return told.nodes.map(({ problem = '' }) => problem)
+  const { nodes: listed } = await first.client.listNodes()
+  return listed.map(({ problem = '' }) => problem)
 }
 
 /** Whatever its version numbers are. */
 async function isNotFollowed(max: number): Promise<void> {
-  const told = expect.stringContaining('sluice rules adopt')
-  await expect.poll(problems, POLL).toEqual(nodes.map(() => told))
+  const advice = expect.stringContaining('sluice rules adopt')
+  await expect.poll(problems, POLL).toEqual(nodes.map(() => advice))
   expect(await Promise.all(nodes.map((node) => node.peekLimit()))).toEqual(nodes.map(() => max))
   const diverged = { status: 409, code: 'rules_diverged' }
   for (const node of nodes) {

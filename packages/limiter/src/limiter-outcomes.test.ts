@@ -75,15 +75,15 @@ describe('shadow tags', () => {
   test('the tag names the shadow rules with a tag that would have refused', () => {
     const { limiter } = limiterOf([
       { id: 'quiet', ...shadow },
-      { id: 'told', ...shadow, tag: true },
+      { id: 'tagged', ...shadow, tag: true },
     ])
     expect(limiter.checkSync(user('u1')).tags()).toEqual([])
     const second = limiter.checkSync(user('u1'))
-    expect([second.shadow, second.tags()]).toEqual([['quiet', 'told'], ['told']])
+    expect([second.shadow, second.tags()]).toEqual([['quiet', 'tagged'], ['tagged']])
   })
 
   test('the tag is absent for a rule that refuses the call itself', () => {
-    const { limiter } = limiterOf([{ id: 'told', ...shadow, mode: 'enforce', tag: true }])
+    const { limiter } = limiterOf([{ id: 'tagged', ...shadow, mode: 'enforce', tag: true }])
     limiter.checkSync(user('u1'))
     expect(limiter.checkSync(user('u1')).tags()).toEqual([])
   })

@@ -106,11 +106,11 @@ test('a shadow group that the store answered is judged even if another one was n
   const { limiter, store } = await scripted([
     ...perUser([window(9)]),
     shadow('lost', 5),
-    shadow('told', 0),
+    shadow('counted', 0),
   ])
   store.script.fate = (group) => (group === 1 ? 'lost' : 'answer')
   const decision = await limiter.check(user('u1'))
-  expect(judgedOf(decision).rules).toEqual(['per-user allowed', 'told shadow_refused'])
+  expect(judgedOf(decision).rules).toEqual(['per-user allowed', 'counted shadow_refused'])
 })
 
 test('a shadow rule without a limit for a caller judged the call and allows it', () => {

@@ -20,9 +20,9 @@ export function addNodes(program: Command, cli: Cli): void {
 }
 
 const NEWS = {
-  push: 'told of at once',
-  poll: 'asked for every few seconds',
-  none: 'not heard of now',
+  push: 'pushed to this node at once',
+  poll: 'polled every few seconds',
+  none: 'not received now',
 } as const
 
 const TITLES = ['NODE', 'HOST', 'PID', 'RELEASE', 'RULES', 'STARTED', 'SEEN']

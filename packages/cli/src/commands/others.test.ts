@@ -142,8 +142,8 @@ test('sluice peek prints the age of each limit that was not read just now', asyn
     },
   ]
   const all = [...callers, { rule: 'free', caller: {}, hash: '00' }]
-  const told = { ...decision, source: 'local', staleMs: 12, explain, callers: all }
-  const admin = await startAdmin({ 'POST /peek': answer(told) })
+  const peeked = { ...decision, source: 'local', staleMs: 12, explain, callers: all }
+  const admin = await startAdmin({ 'POST /peek': answer(peeked) })
   const { out } = await admin.run(['peek', 'user=u1'])
   expect(out).toContain('decided    by the node from its own counts, 12 ms old\n')
   expect(
@@ -226,7 +226,7 @@ test('sluice nodes prints which nodes are behind', async () => {
   })
   const { out } = await admin.run(['nodes'])
   expect(out).toBe(`rules      version 41 of postgres db:5432/sluice
-changes    told of at once
+changes    pushed to this node at once
 confirmed  75 s ago
 
 NODE  HOST  PID  RELEASE  RULES        STARTED               SEEN        PROBLEM
@@ -356,12 +356,15 @@ describe('every sluice command', () => {
     ['a server that failed', problem(503, 'rules_unavailable')],
     ['something that is no admin API', answer({ hello: true })],
     ['a token that is not accepted', problem(401, 'unauthenticated')],
-  ])('exits 2 without a result for %s: neither a refusal nor a difference', async (_who, told) => {
-    const admin = await startAdmin({ 'POST /check': told, 'POST /validate': told })
-    const file = tempFile('rules.yaml', 'rules: []\n')
-    expect(await admin.run(['check', 'user=u1'])).toMatchObject({ code: 2, out: '' })
-    expect(await admin.run(['rules', 'diff', '-f', file])).toMatchObject({ code: 2, out: '' })
-  })
+  ])(
+    'exits 2 without a result for %s: neither a refusal nor a difference',
+    async (_who, response) => {
+      const admin = await startAdmin({ 'POST /check': response, 'POST /validate': response })
+      const file = tempFile('rules.yaml', 'rules: []\n')
+      expect(await admin.run(['check', 'user=u1'])).toMatchObject({ code: 2, out: '' })
+      expect(await admin.run(['rules', 'diff', '-f', file])).toMatchObject({ code: 2, out: '' })
+    },
+  )
 
   test('refuses to send a token in clear to another machine without an explicit option', async () => {
     const file = tempFile('token', TOKEN)

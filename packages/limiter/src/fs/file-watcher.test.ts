@@ -39,11 +39,11 @@ afterEach(() => {
 
 /** The reported contents, in order; `next` waits for the next one. */
 function follow(path: string, options: Partial<WatchOptions> = {}) {
-  const told: string[] = []
+  const texts: string[] = []
   const waiting: ((text: string) => void)[] = []
   let taken = 0
   const tell = (text: string) => {
-    told.push(text)
+    texts.push(text)
     waiting.shift()?.(text)
   }
   const watched = watchFile(path, tell, {
@@ -53,11 +53,11 @@ function follow(path: string, options: Partial<WatchOptions> = {}) {
   })
   opened.push(watched)
   const next = () => {
-    const text = told[taken++]
+    const text = texts[taken++]
     if (text !== undefined) return Promise.resolve(text)
     return new Promise<string>((resolve) => waiting.push(resolve))
   }
-  return { watched, told, next }
+  return { watched, texts, next }
 }
 
 test('the first content is reported if the owner has none', async () => {
@@ -67,9 +67,9 @@ test('the first content is reported if the owner has none', async () => {
 
 test('content that the owner has read already is not reported', async () => {
   writeFileSync(file, 'one')
-  const { watched, told, next } = follow(file, { known: 'one' })
+  const { watched, texts, next } = follow(file, { known: 'one' })
   await watched.check()
-  expect(told).toEqual([])
+  expect(texts).toEqual([])
   writeFileSync(file, 'two')
   expect(await next()).toBe('two')
 })
@@ -152,18 +152,18 @@ test('a change that keeps size and times is found by one more read', async () =>
 
 test('a file that is touched but unchanged is not reported', async () => {
   writeFileSync(file, 'one')
-  const { watched, told, next } = follow(file)
+  const { watched, texts, next } = follow(file)
   expect(await next()).toBe('one')
   writeFileSync(file, 'one')
   utimesSync(file, 1, 1)
   await watched.check()
   await watched.check()
-  expect(told).toEqual(['one'])
+  expect(texts).toEqual(['one'])
 })
 
 test('a file that is being written is reported when it is whole', async () => {
   writeFileSync(file, 'one')
-  const { watched, told } = follow(file, { known: 'one' })
+  const { watched, texts } = follow(file, { known: 'one' })
   await watched.check()
   writeFileSync(file, 'half')
   const checking = watched.check()
@@ -176,23 +176,23 @@ test('a file that is being written is reported when it is whole', async () => {
   }
   await checking
   await watched.check()
-  expect(told.at(-1)).toBe('half and more and more and more and more')
+  expect(texts.at(-1)).toBe('half and more and more and more and more')
   // Unless this process was suspended for as long as a file must be unchanged to count as whole.
-  expect(told.length - 1).toBeLessThanOrEqual(Math.floor(longestMs / SETTLE_MS))
+  expect(texts.length - 1).toBeLessThanOrEqual(Math.floor(longestMs / SETTLE_MS))
 })
 
 test('a missing file is reported once, and so is its return', async () => {
   writeFileSync(file, 'one')
-  const { watched, told, next } = follow(file, { pollMs: OFTEN_MS })
+  const { watched, texts, next } = follow(file, { pollMs: OFTEN_MS })
   expect(await next()).toBe('one')
   rmSync(file)
   expect(await next()).toBe(`error: ${file}: there is no such file`)
   for (let i = 0; i < 5; i++) await watched.check()
-  expect(told).toHaveLength(2)
+  expect(texts).toHaveLength(2)
   writeFileSync(file, 'one')
   expect(await next()).toBe('one')
   for (let i = 0; i < 5; i++) await watched.check()
-  expect(told).toHaveLength(3)
+  expect(texts).toHaveLength(3)
 })
 
 test('a directory that is removed and created again is followed', async () => {
@@ -261,7 +261,7 @@ test('an error thrown by the owner is reported to onError, and the next change i
 
 test('nothing is reported after close', async () => {
   writeFileSync(file, 'one')
-  const { watched, told, next } = follow(file)
+  const { watched, texts, next } = follow(file)
   expect(await next()).toBe('one')
   writeFileSync(file, 'two')
   const checking = watched.check()
@@ -269,7 +269,7 @@ test('nothing is reported after close', async () => {
   await checking
   writeFileSync(file, 'three')
   await watched.check()
-  expect(told).toEqual(['one'])
+  expect(texts).toEqual(['one'])
 })
 
 test('concurrent polls are one', async () => {

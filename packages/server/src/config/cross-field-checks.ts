@@ -27,7 +27,7 @@ export function checkSettings(settings: CheckedSettings): void {
   })
   requireToken(settings.adminListen, settings.adminToken, {
     sources: 'SLUICE_ADMIN_TOKEN or admin.tokenFile',
-    why: 'nobody elsewhere could know the one that is made at the start',
+    why: 'no other machine could know the one that is made at the start',
   })
   refuseSameToken(settings)
   refuseClashes(settings)
@@ -105,6 +105,6 @@ function requireProxies({ proxyHeaders, trustedProxies }: CheckedSettings): void
     found: 'nothing',
     accepted:
       'the networks of the proxies that set identity.proxyHeaders, here or in ' +
-      'SLUICE_TRUSTED_PROXIES; without them nobody would be believed',
+      'SLUICE_TRUSTED_PROXIES; without them no proxy would be believed',
   })
 }

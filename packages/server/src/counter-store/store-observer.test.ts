@@ -40,15 +40,15 @@ test('an error that keeps Redis from counting is logged once a second per code',
   for (const routine of 'NOSCRIPT MOVED ASK TRYAGAIN breaker connection deadline late'.split(' ')) {
     observer.error(routine, STORE)
   }
-  const told = () =>
+  const logged = () =>
     lines.splice(0).map(({ level, msg, code, suppressed }) => [level, msg, code, suppressed])
-  expect(told()).toEqual([
+  expect(logged()).toEqual([
     ['warn', 'Redis error', 'OOM', 0],
     ['warn', 'Redis error', 'READONLY', 0],
   ])
   advance(1000)
   observer.error('OOM', STORE)
-  expect(told()).toEqual([['warn', 'Redis error', 'OOM', 4]])
+  expect(logged()).toEqual([['warn', 'Redis error', 'OOM', 4]])
 })
 
 test('a breaker is logged when it opens or closes, once a second per node', () => {
@@ -57,8 +57,8 @@ test('a breaker is logged when it opens or closes, once a second per node', () =
   observer.breakerClosed(STORE)
   observer.breakerOpened(STORE)
   observer.breakerOpened('10.0.0.2:6379')
-  const told = () => lines.splice(0).map(({ level, msg, store }) => [level, msg, store])
-  expect(told()).toEqual([
+  const logged = () => lines.splice(0).map(({ level, msg, store }) => [level, msg, store])
+  expect(logged()).toEqual([
     ['warn', 'breaker opened', STORE],
     ['info', 'breaker closed', STORE],
     ['warn', 'breaker opened', '10.0.0.2:6379'],

@@ -9,24 +9,24 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 function setUp<Content extends string | Uint8Array>(name: string, first: Content | undefined) {
   const file = join(folder, name, 'file')
-  const told: unknown[] = []
+  const outcomes: unknown[] = []
   const state = { content: first }
   const kept = new PeriodicFile<Content>({
     file,
     everyMs: 1_000_000,
     content: () => state.content,
-    onDone: (failure) => told.push(failure),
+    onDone: (failure) => outcomes.push(failure),
   })
-  return { kept, file, told, state }
+  return { kept, file, outcomes, state }
 }
 
 test('the file is written whole, readable by its owner only, with no temporary file left', async () => {
-  const { kept, file, told } = setUp('whole', 'text')
+  const { kept, file, outcomes } = setUp('whole', 'text')
   await kept.save()
   expect(readFileSync(file, 'utf8')).toBe('text')
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect(readdirSync(join(folder, 'whole'))).toEqual(['file'])
-  expect(told).toEqual([undefined])
+  expect(outcomes).toEqual([undefined])
 })
 
 test('unchanged content is not written again, as text or as bytes', async () => {
@@ -55,16 +55,16 @@ test('content that the file already has, and no content, create no file', async 
 
 test('a folder that cannot be created is reported, and the next write tries again', async () => {
   writeFileSync(join(folder, 'blocked'), '')
-  const { kept, told } = setUp('blocked', 'text')
+  const { kept, outcomes } = setUp('blocked', 'text')
   await kept.save()
-  expect(told[0]).toBeInstanceOf(Error)
+  expect(outcomes[0]).toBeInstanceOf(Error)
   rmSync(join(folder, 'blocked'))
   await kept.save()
-  expect(told[1]).toBeUndefined()
+  expect(outcomes[1]).toBeUndefined()
 })
 
 test('a caller during a write waits for it', async () => {
-  const { kept, told } = setUp('once', 'text')
+  const { kept, outcomes } = setUp('once', 'text')
   await Promise.all([kept.save(), kept.save(), kept.save()])
-  expect(told).toHaveLength(1)
+  expect(outcomes).toHaveLength(1)
 })

@@ -236,14 +236,14 @@ describe('the rate limits of the admin API (security 36)', () => {
     for (let i = 0; i < 5; i++) await admin.request('GET', '/rules', undefined, wrong)
     admin.advance(1000)
     await admin.request('GET', '/rules', undefined, wrong)
-    const told = admin.memoryLog.lines.filter(
+    const logged = admin.memoryLog.lines.filter(
       ({ msg }) => msg === 'admin request rejected: invalid token',
     )
-    expect(told).toMatchObject([
+    expect(logged).toMatchObject([
       { level: 'warn', suppressed: 0 },
       { level: 'warn', suppressed: 4 },
     ])
-    expect(JSON.stringify(told)).not.toContain(wrong.token)
+    expect(JSON.stringify(logged)).not.toContain(wrong.token)
   })
 
   test('do not lock out a right token because of wrong ones from the same address', async () => {

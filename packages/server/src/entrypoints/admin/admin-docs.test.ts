@@ -19,9 +19,9 @@ const routes = admin
 describe('admin-api.md', () => {
   test('lists every route in its table, and no other', () => {
     const rows = [...page.matchAll(/^\| `([A-Z]+) (\/\S+)` +\|/gm)]
-    const told = rows.map(([, method, path]) => `${method} ${path}`)
+    const documented = rows.map(([, method, path]) => `${method} ${path}`)
     const served = routes.map(({ method, path }) => `${method} ${path}`)
-    expect(told.toSorted()).toEqual(served.toSorted())
+    expect(documented.toSorted()).toEqual(served.toSorted())
   })
 
   test.each(routes)('has an example of $method $path', ({ method, path }) => {
@@ -40,8 +40,8 @@ describe('admin-api.md', () => {
 
   test('lists every code that `error` may have, with its status', () => {
     const rows = [...page.matchAll(/^\| `(\w+)` +\| (\d{3}) +\|/gm)]
-    const told = rows.map(([, word, status]) => [word, Number(status)])
+    const documented = rows.map(([, word, status]) => [word, Number(status)])
     const known = Object.entries({ ...EDIT_ERRORS, ...ADMIN_PROBLEMS })
-    expect(Object.fromEntries(told)).toEqual(Object.fromEntries(known))
+    expect(Object.fromEntries(documented)).toEqual(Object.fromEntries(known))
   })
 })

@@ -166,8 +166,8 @@ describe('nodes', () => {
     expect(keys).toMatchObject({ status: 503, body: { error: 'rules_unavailable' } })
     // A read, so the error does not mention a change.
     const past = await admin.request('GET', '/versions')
-    const told = { error: 'rules_unavailable', detail: 'the rule store is gone' }
-    expect(past).toMatchObject({ status: 503, body: told })
+    const problem = { error: 'rules_unavailable', detail: 'the rule store is gone' }
+    expect(past).toMatchObject({ status: 503, body: problem })
   })
 })
 

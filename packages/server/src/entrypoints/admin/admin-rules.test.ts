@@ -35,9 +35,9 @@ describe('one rule', () => {
     const bad = { id: 'bad', limts: ['1/day'] }
     const { status, body } = await admin.request('POST', '/rules', bad)
     expect(status).toBe(400)
-    const told = body as { readonly error: string; readonly errors: readonly object[] }
-    expect(told.error).toBe('rules_invalid')
-    expect(told.errors).toEqual(parseRules([bad]).errors)
+    const problem = body as { readonly error: string; readonly errors: readonly object[] }
+    expect(problem.error).toBe('rules_invalid')
+    expect(problem.errors).toEqual(parseRules([bad]).errors)
   })
 
   test('is replaced by PUT only with the version that was read', async () => {

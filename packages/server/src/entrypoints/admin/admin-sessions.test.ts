@@ -229,12 +229,12 @@ describe('a session', () => {
   test('that does not exist can be requested without a log line', async () => {
     const admin = await startAdmin()
     expect((await admin.request('GET', '/session', undefined, { token: null })).status).toBe(401)
-    const told = () =>
+    const logged = () =>
       admin.memoryLog.lines.filter(({ msg }) => /admin request rejected/.test(String(msg)))
-    expect(told()).toEqual([])
+    expect(logged()).toEqual([])
     const headers = { cookie: 'sluice_session=stale' }
     await admin.request('GET', '/session', undefined, { token: null, headers })
-    expect(told()).toHaveLength(1)
+    expect(logged()).toHaveLength(1)
   })
 
   test('works on a socket, with the cookie of the connection', async () => {

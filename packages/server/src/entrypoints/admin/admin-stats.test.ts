@@ -178,8 +178,8 @@ describe('nodes', () => {
 
   test('have the problem that they reported last, or none', async () => {
     const stored = { ...seen, seenMsAgo: 10_000, problem: 'a rule is bad' }
-    const told = { ...BOARD_NODE, problem: 'Postgres is gone' }
-    const gone = await startWithNodes([stored], { nodes: async () => [told] })
+    const listed = { ...BOARD_NODE, problem: 'Postgres is gone' }
+    const gone = await startWithNodes([stored], { nodes: async () => [listed] })
     expect(await nodesOf(gone)).toMatchObject([{ problem: 'Postgres is gone' }])
     const well = { ...BOARD_NODE, problem: undefined }
     const back = await startWithNodes([stored], { nodes: async () => [well] })

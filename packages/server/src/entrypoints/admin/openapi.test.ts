@@ -61,8 +61,8 @@ describe('the OpenAPI document', () => {
 
   test('has every route that is served, and no other', () => {
     const served = admin.routes().map(({ method, path }) => `${method} ${path}`)
-    const told = documented.map(({ path, method }) => `${method.toUpperCase()} ${path}`)
-    expect(told.toSorted()).toEqual(served.toSorted())
+    const operations = documented.map(({ path, method }) => `${method.toUpperCase()} ${path}`)
+    expect(operations.toSorted()).toEqual(served.toSorted())
   })
 
   test('has a unique id for each operation', () => {

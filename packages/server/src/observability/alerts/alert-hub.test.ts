@@ -18,16 +18,16 @@ const ALERT: Alert = {
 }
 
 function setUp() {
-  const told: Alert[] = []
+  const notified: Alert[] = []
   const sink = {
     isClosed: false,
-    notify: (alert: Alert) => void told.push(alert),
+    notify: (alert: Alert) => void notified.push(alert),
     close: async () => void (sink.isClosed = true),
   }
   const hub = new AlertHub(sink, { now: () => AT })
   const end = (alert: Alert) => ({ ...alert, resolvedAt: '2025-12-31T23:30:00.000Z' })
-  const states = () => told.splice(0).map(({ id, resolvedAt }) => [id, resolvedAt])
-  return { hub, sink, told, end, states }
+  const states = () => notified.splice(0).map(({ id, resolvedAt }) => [id, resolvedAt])
+  return { hub, sink, notified, end, states }
 }
 
 test('an alert of several workers is notified once, and ends when the last resolves it', () => {
@@ -44,13 +44,13 @@ test('an alert of several workers is notified once, and ends when the last resol
 })
 
 test('an alert of several workers has the start and node of the first', () => {
-  const { hub, end, told } = setUp()
+  const { hub, end, notified } = setUp()
   hub.report(1, ALERT)
   const later = { ...ALERT, node: 'n2', since: '2025-12-31T23:10:00.000Z' }
   hub.report(2, later)
   hub.report(1, end(ALERT))
   hub.report(2, end({ ...later, summary: 'a did not answer.' }))
-  expect(told.at(-1)).toEqual({ ...end(ALERT), summary: 'a did not answer.' })
+  expect(notified.at(-1)).toEqual({ ...end(ALERT), summary: 'a did not answer.' })
 })
 
 test('an alert of a single worker that died ends', () => {
@@ -69,10 +69,10 @@ test('an alert of a single worker that died ends', () => {
 })
 
 test('an alert that ends with its worker says so', () => {
-  const { hub, told } = setUp()
+  const { hub, notified } = setUp()
   hub.report(1, ALERT)
   hub.removeWorker(1)
-  expect(told.map(({ summary }) => summary)).toEqual([
+  expect(notified.map(({ summary }) => summary)).toEqual([
     'a does not answer.',
     'The worker that reported this has ended. Its last report: a does not answer.',
   ])

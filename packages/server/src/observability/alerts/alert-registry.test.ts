@@ -14,8 +14,8 @@ const findingOf = (subject: string, summary = `${subject} is bad.`): Finding => 
 function setUp(off: readonly AlertName[] = []) {
   const { log, lines } = createMemoryLog('info', { now: () => START })
   const book = new AlertRegistry({ log, node: 'n1', runbook: 'https://wiki.example/runbook', off })
-  const told: Alert[] = []
-  book.onChange((alert) => told.push(alert))
+  const notified: Alert[] = []
+  book.onChange((alert) => notified.push(alert))
   const update = (name: AlertName, atMs: number, ...subjects: readonly string[]) =>
     book.update(
       name,
@@ -23,8 +23,8 @@ function setUp(off: readonly AlertName[] = []) {
       START + atMs,
     )
   const changes = () =>
-    told.splice(0).map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
-  return { book, lines, told, update, changes }
+    notified.splice(0).map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
+  return { book, lines, notified, update, changes }
 }
 
 test('an alert is notified once when it begins and once when it ends, however often it is found', () => {
@@ -199,14 +199,17 @@ test('pages come before tickets, and causes before consequences, whichever began
 })
 
 test('a resolved alert has the last summary in the past tense', () => {
-  const { book, told, lines } = setUp()
+  const { book, notified, lines } = setUp()
   const finding = (seconds: number): Finding => ({
     ...findingOf('a', `a is bad for ${seconds} s.`),
     past: `a was bad for ${seconds} s.`,
   })
   for (const second of [1, 2, 3]) book.update('degraded', [finding(second)], START + second * 1000)
   book.update('degraded', [], START + 20_000)
-  expect(told.map(({ summary }) => summary)).toEqual(['a is bad for 1 s.', 'a was bad for 3 s.'])
+  expect(notified.map(({ summary }) => summary)).toEqual([
+    'a is bad for 1 s.',
+    'a was bad for 3 s.',
+  ])
   expect(book.recent()).toMatchObject([{ summary: 'a was bad for 3 s.' }])
   expect(lines.at(-1)).toMatchObject({ msg: 'alert over', summary: 'a was bad for 3 s.' })
 })

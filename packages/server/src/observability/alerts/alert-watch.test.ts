@@ -86,7 +86,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     }
   }
   const posted = () => sent.splice(0)
-  const told = () =>
+  const changes = () =>
     posted().map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
   /** Calls that match only this rule. */
   const count = (rule: string, decisions: number, degraded = 0, refused = 0) => {
@@ -99,7 +99,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
       refused: previous.refused + refused,
     }
   }
-  return { alerts, world, tick, told, posted, count, lines, nowMs: () => nowMs }
+  return { alerts, world, tick, changes, posted, count, lines, nowMs: () => nowMs }
 }
 
 test('every alert has a kind, and the configuration knows its name', () => {
@@ -107,39 +107,39 @@ test('every alert has a kind, and the configuration knows its name', () => {
 })
 
 test('no alert is raised while everything is well', () => {
-  const { tick, told, count, lines, alerts } = setUp()
+  const { tick, changes, count, lines, alerts } = setUp()
   tick(600, () => count('a', 1000, 0, 50))
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
   expect(lines).toEqual([])
   expect(alerts.active()).toEqual([])
 })
 
 test('a breaker that opens and closes within a second is one alert', () => {
-  const { alerts, world, tick, told } = setUp()
+  const { alerts, world, tick, changes } = setUp()
   alerts.breakerOpened('10.0.0.1:6379')
   alerts.breakerOpened('10.0.0.1:6379')
-  expect(told()).toEqual(['+breaker-open:10.0.0.1:6379'])
+  expect(changes()).toEqual(['+breaker-open:10.0.0.1:6379'])
   world.nodes = [nodeWith({ isBreakerOpen: true })]
   tick(5)
   world.nodes = [nodeWith()]
   tick(9)
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
   tick()
-  expect(told()).toEqual(['-breaker-open:10.0.0.1:6379'])
+  expect(changes()).toEqual(['-breaker-open:10.0.0.1:6379'])
   expect(alerts.totals().get('breaker-open')).toBe(1)
 })
 
 test('a store that misses some deadlines raises degraded by rule and availability, and both end', () => {
-  const { tick, told, count } = setUp()
+  const { tick, changes, count } = setUp()
   tick(20, () => count('a', 1000))
   tick(3, () => count('a', 100, 50))
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
   tick(1, () => count('a', 100, 50))
-  expect(told()).toEqual(['+degraded:a', '+availability:'])
+  expect(changes()).toEqual(['+degraded:a', '+availability:'])
   tick(30, () => count('a', 1000))
-  expect(told()).toEqual(['-degraded:a'])
+  expect(changes()).toEqual(['-degraded:a'])
   tick(300, () => count('a', 1000))
-  expect(told()).toEqual(['-availability:'])
+  expect(changes()).toEqual(['-availability:'])
 })
 
 describe('a store that is down, with 300 rules that decide by posture,', () => {
@@ -183,25 +183,25 @@ describe('a store that is down, with 300 rules that decide by posture,', () => {
   })
 
   test('is reported at the first tick at which rules are affected, not at the third', () => {
-    const { world, tick, told, posture } = setUpBusy()
+    const { world, tick, changes, posture } = setUpBusy()
     world.nodes = [gone]
     tick(1, posture)
-    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+    expect(changes()).toEqual([`+breaker-open:${ADDRESS}`])
   })
 
   test('is one page when it is down for less than a second between two ticks', () => {
-    const { world, tick, told, well, posture } = setUpBusy()
+    const { world, tick, changes, well, posture } = setUpBusy()
     world.failures.set(ADDRESS, 6000)
     tick(1, posture)
-    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+    expect(changes()).toEqual([`+breaker-open:${ADDRESS}`])
     tick(400, well)
-    expect(told()).toEqual([`-breaker-open:${ADDRESS}`])
+    expect(changes()).toEqual([`-breaker-open:${ADDRESS}`])
   })
 
   test('is one page when decisions are late for two seconds before the breaker opens', () => {
-    const { alerts, world, tick, told, posted, well, posture } = setUpBusy()
+    const { alerts, world, tick, changes, posted, well, posture } = setUpBusy()
     tick(2, posture)
-    expect(told()).toEqual([])
+    expect(changes()).toEqual([])
     alerts.breakerOpened(ADDRESS)
     const [begun] = posted()
     expect(begun?.summary).toBe(
@@ -211,71 +211,71 @@ describe('a store that is down, with 300 rules that decide by posture,', () => {
     tick(30, posture)
     world.nodes = [nodeWith()]
     tick(400, well)
-    expect(told()).toEqual([`-breaker-open:${ADDRESS}`])
+    expect(changes()).toEqual([`-breaker-open:${ADDRESS}`])
   })
 
   test('is one page if it refuses this node', () => {
-    const { world, tick, told, well, posture } = setUpBusy()
+    const { world, tick, changes, well, posture } = setUpBusy()
     world.state = 'refused'
     tick(30, posture)
     world.state = 'ready'
     tick(400, well)
-    expect(told()).toEqual(['+store-refused:', '-store-refused:'])
+    expect(changes()).toEqual(['+store-refused:', '-store-refused:'])
   })
 
   test('ends alerts of rules that began before it was known, after the cause', () => {
-    const { world, tick, told, count } = setUp()
+    const { world, tick, changes, count } = setUp()
     tick(20, () => count('a', 1000))
     tick(10, () => count('a', 100, 50))
-    expect(told()).toEqual(['+degraded:a', '+availability:'])
+    expect(changes()).toEqual(['+degraded:a', '+availability:'])
     world.nodes = [gone]
     tick(30, () => count('a', 100, 100))
-    expect(told()).toEqual([`+breaker-open:${ADDRESS}`, '-degraded:a', '-availability:'])
+    expect(changes()).toEqual([`+breaker-open:${ADDRESS}`, '-degraded:a', '-availability:'])
   })
 
   test('hides nothing once it answers: rules that still decide by posture are reported then', () => {
-    const { world, tick, told, count } = setUp()
+    const { world, tick, changes, count } = setUp()
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
     tick(30, () => count('a', 100, 100))
-    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+    expect(changes()).toEqual([`+breaker-open:${ADDRESS}`])
     world.nodes = [nodeWith()]
     tick(20, () => count('a', 100, 50))
-    expect(told()).toEqual([`-breaker-open:${ADDRESS}`, '+degraded:a', '+availability:'])
+    expect(changes()).toEqual([`-breaker-open:${ADDRESS}`, '+degraded:a', '+availability:'])
   })
 
   test('hides nothing if its own alert is off', () => {
-    const { world, tick, told, count } = setUp({ off: ['breaker-open'] })
+    const { world, tick, changes, count } = setUp({ off: ['breaker-open'] })
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
     tick(5, () => count('a', 100, 100))
-    expect(told()).toEqual(['+degraded:a', '+availability:'])
+    expect(changes()).toEqual(['+degraded:a', '+availability:'])
   })
 
   test('is no alert if it reconnects at once and hardly a rule was affected', () => {
-    const { world, tick, told, count } = setUp()
+    const { world, tick, changes, count } = setUp()
     tick(20, () => count('a', 1000))
     world.nodes = [gone]
     tick(2, () => count('a', 5, 1))
     world.nodes = [nodeWith()]
     tick(100, () => count('a', 1000))
-    expect(told()).toEqual([])
+    expect(changes()).toEqual([])
   })
 })
 
 test('a reconnect is no alert because of an old decision of a rarely called rule', () => {
-  const { world, tick, told, count } = setUp()
+  const { world, tick, changes, count } = setUp()
   tick(3 * 60, () => count('busy', 100))
   for (let minute = 0; minute < 3; minute++) {
     count('quiet', 1, 1)
     tick(60, () => count('busy', 1000))
   }
-  expect(told()).toEqual(['+degraded:quiet'])
+  expect(changes()).toEqual(['+degraded:quiet'])
   world.nodes = [nodeWith({ isAnswering: false })]
   tick(2, () => count('busy', 100))
   world.nodes = [nodeWith()]
   tick(60, () => count('busy', 100))
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
 })
 
 test('active alerts are listed with causes before consequences', () => {
@@ -292,7 +292,7 @@ test('active alerts are listed with causes before consequences', () => {
 })
 
 test('a failing upstream is an alert until it answers', () => {
-  const { world, tick, told } = setUp()
+  const { world, tick, changes } = setUp()
   const counts = { origin: 'http://10.0.0.5:3000', calls: 0, failures: 0, lastCode: '' }
   world.upstreams = [counts]
   tick(60, () => void (counts.calls += 100))
@@ -301,13 +301,13 @@ test('a failing upstream is an alert until it answers', () => {
     counts.calls += 100
     counts.failures += 100
   })
-  expect(told()).toEqual(['+upstream-failing:http://10.0.0.5:3000'])
+  expect(changes()).toEqual(['+upstream-failing:http://10.0.0.5:3000'])
   tick(80, () => void (counts.calls += 100))
-  expect(told()).toEqual(['-upstream-failing:http://10.0.0.5:3000'])
+  expect(changes()).toEqual(['-upstream-failing:http://10.0.0.5:3000'])
 })
 
 test('a slow store is an alert until it is fast again', () => {
-  const { tick, told, world } = setUp()
+  const { tick, changes, world } = setUp()
   const counts = { batches: 0, slow: 0 }
   world.batches.set('10.0.0.1:6379', counts)
   const answer = (slow: number) => () => {
@@ -316,15 +316,15 @@ test('a slow store is an alert until it is fast again', () => {
   }
   tick(20, answer(0))
   tick(3, answer(50))
-  expect(told()).toEqual(['+store-slow:10.0.0.1:6379'])
+  expect(changes()).toEqual(['+store-slow:10.0.0.1:6379'])
   tick(16, answer(0))
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
   tick(3, answer(0))
-  expect(told()).toEqual(['-store-slow:10.0.0.1:6379'])
+  expect(changes()).toEqual(['-store-slow:10.0.0.1:6379'])
 })
 
 test('availability counts calls by enforced rules, not those that only shadow rules decided', () => {
-  const { world, tick, told } = setUp()
+  const { world, tick, changes } = setUp()
   tick(10, () => {
     world.calls.decisions += 1000
   })
@@ -335,11 +335,11 @@ test('availability counts calls by enforced rules, not those that only shadow ru
   }
   world.calls.degraded = 2
   tick(4)
-  expect(told()).toEqual(['+availability:'])
+  expect(changes()).toEqual(['+availability:'])
 })
 
 test('clocks, memory and evictions of Redis nodes raise alerts', () => {
-  const { world, tick, told } = setUp()
+  const { world, tick, changes } = setUp()
   const memory = { usedBytes: 10, maxBytes: 100, evictedKeys: 5 }
   world.nodes = [nodeWith({ address: 'a', memory }), nodeWith({ address: 'b', memory })]
   tick(2)
@@ -350,7 +350,7 @@ test('clocks, memory and evictions of Redis nodes raise alerts', () => {
     nodeWith({ address: 'b', memory: full, clock }),
   ]
   tick(3)
-  expect(told()).toEqual([
+  expect(changes()).toEqual([
     '+store-memory:b',
     '+store-evictions:b',
     '+clock-offset:b',
@@ -361,69 +361,69 @@ test('clocks, memory and evictions of Redis nodes raise alerts', () => {
     nodeWith({ address: 'b', memory: { ...full, usedBytes: 50 } }),
   ]
   tick(20)
-  expect(told()).toEqual(['-clock-offset:b', '-clock-spread:', '-store-memory:b'])
+  expect(changes()).toEqual(['-clock-offset:b', '-clock-spread:', '-store-memory:b'])
   tick(60)
-  expect(told()).toEqual(['-store-evictions:b'])
+  expect(changes()).toEqual(['-store-evictions:b'])
 })
 
 test('evicted counters of blocked callers in the memory store raise an alert', () => {
-  const { world, tick, told } = setUp()
+  const { world, tick, changes } = setUp()
   const memory = { usedBytes: 480, maxBytes: 0, counters: 10, evicted: 0, evictedBlocked: 0 }
   world.memory = memory
   tick(5)
   world.memory = { ...memory, evictedBlocked: 3 }
   tick(59)
-  expect(told()).toEqual(['+store-evictions:memory'])
+  expect(changes()).toEqual(['+store-evictions:memory'])
   tick(2)
-  expect(told()).toEqual(['-store-evictions:memory'])
+  expect(changes()).toEqual(['-store-evictions:memory'])
 })
 
 test('stale rules and an exhausted caller raise alerts after the configured times', () => {
-  const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerExhaustedMs: 3000 })
+  const { world, tick, changes, nowMs } = setUp({ rulesStaleMs: 5000, callerExhaustedMs: 3000 })
   const caller = { user: 'u1' }
   world.callers = [
     { rule: 'a', hash: 'h1', caller, isEverybody: false, sinceMs: nowMs(), lastRefusedCall: null },
   ]
   tick(5, () => world.ageSeconds++)
-  expect(told()).toEqual(['+caller-exhausted:a/h1'])
+  expect(changes()).toEqual(['+caller-exhausted:a/h1'])
   tick(1, () => world.ageSeconds++)
-  expect(told()).toEqual(['+rules-stale:'])
+  expect(changes()).toEqual(['+rules-stale:'])
   world.ageSeconds = 0
   world.callers = []
   tick(15)
-  expect(told()).toEqual(['-rules-stale:', '-caller-exhausted:a/h1'])
+  expect(changes()).toEqual(['-rules-stale:', '-caller-exhausted:a/h1'])
 })
 
 test('refusals and callers far above their baseline raise alerts', () => {
-  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
+  const { world, tick, changes, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
   tick(60, () => count('login', 500, 0, 400))
-  expect(told()).toEqual(['+refusals-anomaly:login'])
+  expect(changes()).toEqual(['+refusals-anomaly:login'])
   tick(60, () => count('login', 100, 0, 2))
-  expect(told()).toEqual(['-refusals-anomaly:login'])
+  expect(changes()).toEqual(['-refusals-anomaly:login'])
   world.distinct = { login: 5000 }
   tick(60, () => count('login', 500, 0, 2))
-  expect(told()).toEqual(['+callers-anomaly:login'])
+  expect(changes()).toEqual(['+callers-anomaly:login'])
 })
 
 test('if both refusals and callers are anomalous, only refusals raise an alert', () => {
-  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
+  const { world, tick, changes, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
   world.distinct = { login: 5000 }
   tick(60, () => count('login', 500, 0, 400))
-  expect(told()).toEqual(['+refusals-anomaly:login'])
+  expect(changes()).toEqual(['+refusals-anomaly:login'])
 })
 
 test('closing resolves all alerts, and raises none after', async () => {
-  const { alerts, tick, told } = setUp()
+  const { alerts, tick, changes } = setUp()
   alerts.breakerOpened('a')
   await alerts.close()
   alerts.breakerOpened('b')
   tick(5)
-  expect(told()).toEqual(['+breaker-open:a', '-breaker-open:a'])
+  expect(changes()).toEqual(['+breaker-open:a', '-breaker-open:a'])
   await alerts.close()
 })
 
@@ -437,9 +437,9 @@ test('metrics count active and past alerts', () => {
 })
 
 test('a disabled alert is not raised', () => {
-  const { alerts, world, tick, told } = setUp({ off: ['breaker-open', 'rules-stale'] })
+  const { alerts, world, tick, changes } = setUp({ off: ['breaker-open', 'rules-stale'] })
   alerts.breakerOpened('a')
   world.ageSeconds = 1000
   tick(2)
-  expect(told()).toEqual([])
+  expect(changes()).toEqual([])
 })

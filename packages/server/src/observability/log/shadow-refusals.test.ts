@@ -107,8 +107,8 @@ test('would-be refusals of a caller, rule and second are one line, when the seco
   endSecond()
   refusals.logShadowRefusal(wouldBe(1), CALL, 'api')
   endSecond()
-  const told = lines.map(({ caller, mode, rest }) => [Number(caller), mode, rest])
-  expect(told).toEqual([
+  const logged = lines.map(({ caller, mode, rest }) => [Number(caller), mode, rest])
+  expect(logged).toEqual([
     [1, 'shadow', 99],
     [2, 'shadow', 0],
     [1, 'candidate', 0],
@@ -241,15 +241,16 @@ test('every would-be refusal is a line, in the rest of one, or dropped, and none
     })
     refusals.flush()
     const shadow = lines.filter(isShadow)
-    const told = shadow.reduce((sum, { rest }) => sum + Number(rest) + 1, 0)
-    return { sent, told, dropped: refusals.dropped(), lines: lines.filter((l) => !isShadow(l)) }
+    const reported = shadow.reduce((sum, { rest }) => sum + Number(rest) + 1, 0)
+    const others = lines.filter((line) => !isShadow(line))
+    return { sent, reported, dropped: refusals.dropped(), lines: others }
   }
   fc.assert(
     fc.property(steps, (list) => {
       const alone = run(list, false)
       const both = run(list, true)
       expect(both.lines).toEqual(alone.lines)
-      expect(both.told + both.dropped - alone.dropped).toBe(both.sent)
+      expect(both.reported + both.dropped - alone.dropped).toBe(both.sent)
     }),
     { numRuns: propertyRuns(100) },
   )

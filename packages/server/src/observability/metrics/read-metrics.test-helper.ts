@@ -24,7 +24,7 @@ export function readMetrics(text: string): ReadonlyMap<string, ParsedMetric> {
     const isPart = whole?.type === 'histogram' && sample !== null
     const known = isPart ? partOf(metrics, name, whole.help) : metrics.get(name)
     if (help !== null) {
-      if (known !== undefined) throw new Error(`${name}: told of twice`)
+      if (known !== undefined) throw new Error(`${name}: found twice`)
       metrics.set(name, { help: unescape(help[2] ?? ''), type: '', samples: new Map() })
     } else if (known === undefined) {
       throw new Error(`Before its HELP, or no line of a metric: ${line}`)

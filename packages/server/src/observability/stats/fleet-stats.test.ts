@@ -161,19 +161,19 @@ describe('a read of the exchange', () => {
 
   test('marks the statistics as incomplete if it fails', async () => {
     const { board, one } = makeFleet({}, {})
-    const told = async () => [
+    const coverage = async () => [
       (await one.fleet.stats()).isWhole,
       (await one.fleet.stats('a')).isWhole,
       (await one.fleet.tick()).isWhole,
       (await one.fleet.top('use', { limit: 1 })).isWhole,
     ]
-    expect(await told()).toEqual([true, true, true, true])
+    expect(await coverage()).toEqual([true, true, true, true])
     board.isGone = true
     one.pass(2)
-    expect(await told()).toEqual([false, false, false, false])
+    expect(await coverage()).toEqual([false, false, false, false])
     board.isGone = false
     one.pass(2)
-    expect(await told()).toEqual([true, true, true, true])
+    expect(await coverage()).toEqual([true, true, true, true])
   })
 
   test('is skipped for a single node', async () => {
@@ -245,16 +245,16 @@ describe('a node', () => {
   test('publishes what keeps it from the newest rules, and when that has ended', async () => {
     let problem: string | undefined = 'Postgres is gone'
     const { one, two } = makeFleet({}, { deps: { problem: () => problem } })
-    const told = async () => {
+    const problems = async () => {
       for (const node of [one, two]) node.pass(2)
       await two.post()
       return (await one.fleet.nodes()).map((node) => node.problem)
     }
-    expect(await told()).toEqual([undefined, 'Postgres is gone'])
+    expect(await problems()).toEqual([undefined, 'Postgres is gone'])
     problem = undefined
-    expect(await told()).toEqual([undefined, undefined])
+    expect(await problems()).toEqual([undefined, undefined])
     problem = 'x'.repeat(5000)
-    expect((await told())[1]).toHaveLength(500)
+    expect((await problems())[1]).toHaveLength(500)
   })
 
   test('is listed with its rates of the last ten seconds and the clock furthest off', async () => {

@@ -36,7 +36,7 @@ export function nodeClaims(
   )
 
   claimIf(can.advance)(
-    'nodes that were silent for a minute are not told',
+    'nodes that were silent for a minute are not listed',
     withStore(async ({ store, advance }) => {
       if (advance === undefined) throw new Error('no advance')
       await store.report(NODE)

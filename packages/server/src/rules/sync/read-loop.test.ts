@@ -86,14 +86,14 @@ test('a failed read is retried with growing pauses of up to 6 s', async () => {
 test('readNow settles with a read that began after the call, also if it fails', async () => {
   const { loop, starts, end } = loopOf()
   loop.requestRead()
-  const told: string[] = []
-  void loop.readNow().then(() => told.push('first'))
-  void loop.readNow().catch((error: Error) => told.push(error.message))
+  const results: string[] = []
+  void loop.readNow().then(() => results.push('first'))
+  void loop.readNow().catch((error: Error) => results.push(error.message))
   await end()
-  expect(told).toEqual([])
+  expect(results).toEqual([])
   expect(starts).toHaveLength(2)
   await end()
-  expect(told).toEqual(['first'])
+  expect(results).toEqual(['first'])
   const failing = expect(loop.readNow()).rejects.toThrow('gone')
   await end(new Error('gone'))
   await failing

@@ -94,8 +94,8 @@ describe('changes of the store', () => {
     expect(node.store.wholeReads).toBe(1)
     await node.scheduler.advance(0)
     expect(await store.nodes()).toMatchObject([{ rulesVersion: 5 }])
-    const told = node.lines.filter(({ msg }) => msg === 'rules activated')
-    expect(told.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
+    const logged = node.lines.filter(({ msg }) => msg === 'rules activated')
+    expect(logged.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
   })
 
   test('overrides follow a change of what their rule counts by', async () => {
@@ -160,11 +160,11 @@ describe('changes of the store', () => {
       setOf('a', 'b'),
     )
     const node = await startNode(store)
-    const told = () => node.lines.filter((line) => line['level'] === 'warn' && 'rule' in line)
-    expect(told()).toEqual([])
+    const logged = () => node.lines.filter((line) => line['level'] === 'warn' && 'rule' in line)
+    expect(logged()).toEqual([])
     await commit(store, ruleOf('a', { mode: 'shadow', posture: 'open' }), ruleOf('b'))
     await node.scheduler.advance(250)
-    expect(told()).toMatchObject([
+    expect(logged()).toMatchObject([
       { rule: 'a', msg: 'rule no longer enforced: mode is now shadow' },
       {
         rule: 'a',

@@ -91,7 +91,7 @@ const adopt = operation({
   id: 'adopt',
   tag: 'Nodes',
   summary: 'Follow a rule store that was put back to an older state',
-  description: 'Nodes refuse to follow one until somebody says that it is meant.',
+  description: 'Nodes refuse to follow a restored database until an operator adopts it.',
   role: 'admin',
   writes: true,
   answers: [{ status: 200, description: 'It is followed.', schema: changeResult }],

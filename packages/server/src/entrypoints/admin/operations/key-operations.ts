@@ -65,7 +65,8 @@ const createKeys = operation({
   id: 'createKeys',
   tag,
   summary: 'Register a key, or up to 1,000',
-  description: 'Without `key` and `sha256` one is made, and told in this answer only.',
+  description:
+    'Without `key` and `sha256` the server makes a key, which only this response contains.',
   role: 'edit',
   writes: true,
   body: {
@@ -160,7 +161,7 @@ const createToken = operation({
   id: 'createToken',
   tag: 'Tokens',
   summary: 'Make a token of the admin API',
-  description: 'It is told in this answer only.',
+  description: 'Only this response contains it.',
   role: 'admin',
   writes: true,
   body: checkedBody(tokenInput),

@@ -12,7 +12,7 @@ const beginShadow = operation({
   path,
   id: 'shadowRules',
   tag,
-  summary: 'Let all enforced rules, or one, count and refuse nobody for a while',
+  summary: 'Let all enforced rules, or one, count without refusing for a while',
   description:
     'Ends by itself, on every node. Modes stay as they are: a rule in shadow or off stays so.',
   role: 'edit',

@@ -63,9 +63,9 @@ test('the history arrives in order, however long it is', async () => {
 
 test('every worker is notified of changes', async () => {
   const { held, store } = await connected()
-  const told = new Promise<void>((resolve) => void store.onChange(resolve))
+  const changed = new Promise<void>((resolve) => void store.onChange(resolve))
   await held.commit({ base: 1, by: 'ann', why: undefined, changes: KEYS.slice(0, 1) })
-  await told
+  await changed
   expect((await store.history({ limit: 1 }))[0]).toMatchObject({ version: 2, by: 'ann' })
 })
 

@@ -104,14 +104,14 @@ test.each([
   await expect
     .poll(() => store.status(), WITHIN)
     .toMatchObject({ isConnected: false, problem: expect.stringContaining('sluice.state') })
-  const told = lines.length
+  const linesBefore = lines.length
   for (let looks = 0; looks < 20; looks++) {
     // Each of them takes a while.
     await connections()
     expect(store.status()).toMatchObject({ isConnected: false })
     expect(store.status().problem).toContain('sluice.state')
   }
-  expect(lines.length - told).toBeLessThanOrEqual(1)
+  expect(lines.length - linesBefore).toBeLessThanOrEqual(1)
   await expect(readAll(store)).rejects.toThrow(UnavailableError)
   await server.psql(give, url)
   await expect.poll(() => store.status().isConnected, WITHIN).toBe(true)

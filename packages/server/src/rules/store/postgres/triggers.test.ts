@@ -32,9 +32,9 @@ describe('changes by SQL', () => {
     const body = { id: 'a', limits: ['9/second'] }
     expect(records).toEqual([{ kind: 'rule', id: 'a', body, version: 3 }])
     expect(position).toMatchObject({ version: 3, lineage: start.lineage })
-    const [told] = await store.history({ limit: 1 })
-    expect(told).toMatchObject({ version: 3, by: 'postgres', why: undefined, changeCount: 1 })
-    expect(told?.changes).toEqual([{ kind: 'rule', id: 'a', before: ruleBody('a'), after: body }])
+    const [newest] = await store.history({ limit: 1 })
+    expect(newest).toMatchObject({ version: 3, by: 'postgres', why: undefined, changeCount: 1 })
+    expect(newest?.changes).toEqual([{ kind: 'rule', id: 'a', before: ruleBody('a'), after: body }])
   })
 
   test('a change by SQL can name its author and reason', async () => {
@@ -42,9 +42,9 @@ describe('changes by SQL', () => {
       select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true);
       update sluice.rules set body = jsonb_set(body::jsonb, '{mode}', '"shadow"') where id = 'a';
       commit`)
-    const [told] = await store.history({ limit: 1 })
-    expect(told).toMatchObject({ version: 3, by: 'ann', why: 'incident 12' })
-    expect(told?.changes[0]?.after).toMatchObject({ id: 'a', mode: 'shadow' })
+    const [newest] = await store.history({ limit: 1 })
+    expect(newest).toMatchObject({ version: 3, by: 'ann', why: 'incident 12' })
+    expect(newest?.changes[0]?.after).toMatchObject({ id: 'a', mode: 'shadow' })
   })
 
   test('a transaction is one version, with each record once', async () => {
@@ -55,9 +55,9 @@ describe('changes by SQL', () => {
       insert into sluice.tokens (id, body) values ('t', '{}');
       delete from sluice.tokens where id = 't';
       commit`)
-    const [told, before] = await store.history({ limit: 2 })
-    expect([told?.version, before?.version, told?.changeCount]).toEqual([3, 2, 3])
-    expect(told?.changes).toEqual([
+    const [newest, before] = await store.history({ limit: 2 })
+    expect([newest?.version, before?.version, newest?.changeCount]).toEqual([3, 2, 3])
+    expect(newest?.changes).toEqual([
       { kind: 'rule', id: 'c', before: null, after: { id: 'c', n: 2 } },
       { kind: 'rule', id: 'a', before: ruleBody('a'), after: null },
       { kind: 'token', id: 't', before: null, after: null },

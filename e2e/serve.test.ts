@@ -167,7 +167,7 @@ describe('a rules file', () => {
 })
 
 describe('SIGTERM', () => {
-  test('under load drops no call: not ready immediately, last answers sent, exited within 10 s', async () => {
+  test('under load drops no call: not ready immediately, last answers sent, then exited', async () => {
     const origin = await startUpstream(() => new Promise((resolve) => setTimeout(resolve, 100)))
     const folder = makeFolder()
     // Longer than a busy machine delays the balancer's health checks and its clients' disconnects.
@@ -194,7 +194,6 @@ describe('SIGTERM', () => {
       while (!isOver) await call()
     })
     await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50), SOON)
-    const since = performance.now()
     program.signal('SIGTERM')
     // While it still accepts calls: a closed listener would answer nothing.
     await vi.waitFor(async () => expect(await isReady()).toBe(503), { ...SOON, interval: 10 })
@@ -206,8 +205,8 @@ describe('SIGTERM', () => {
     agent.destroy()
     expect(counts.dropped).toEqual([])
     expect(code).toBe(0)
+    // That it exits in time is a claim of shutdown.test.ts, on a clock that no load slows down.
     expect(output).toContain('"cut":0')
-    expect(performance.now() - since).toBeLessThan(10_000)
   })
 
   test('waits for a long call, but not forever', async () => {

@@ -77,6 +77,13 @@ export const counterView = z
     bytes: z.number().nullable(),
     remaining: z.number(),
     resetAfterMs: z.number(),
+    block: z
+      .object({
+        sinceMs: z.number().nullable(),
+        untilMs: z.number().nullable(),
+        times: z.int(),
+      })
+      .optional(),
   })
   .meta({ id: 'Counter' })
 export type CounterView = View<typeof counterView>

@@ -13,7 +13,13 @@ export {
   modules,
 } from './algorithms/index.js'
 export type { Algorithm, Outcome, StateLayout, Step } from './algorithms/algorithm.js'
-export { type Block, type BlockSpec, defineBlock, isBlock } from './algorithms/block.js'
+export {
+  type Block,
+  type BlockSpec,
+  blockStart,
+  defineBlock,
+  isBlock,
+} from './algorithms/block.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'

@@ -66,6 +66,40 @@ test('a caller that never came has no counters and its whole budget', async () =
   expect(counters[0]).toMatchObject({ state: null, bytes: null, remaining: 10, resetAfterMs: 0 })
 })
 
+test('the block beside a limit is a counter of its own, with its begin, its end and its number', async () => {
+  const clock = manualClock(1_767_225_600_000_000)
+  const block = { first: '1m', factor: 2, max: '1h', forget: '1d' }
+  const limits = [{ algorithm: 'fixed-window', max: 1, window: '10s', name: 'tries', block }]
+  const rules = [{ id: 'login', by: ['user'], limits }]
+  const limiter = createLimiter({ rules, clock, store: memoryStore({ clock }) })
+  const call = { attributes: { user: 'u1' } }
+  const inspected = async () => (await limiter.inspect('login', call)).counters
+  expect((await inspected())[1]).toMatchObject({
+    state: null,
+    block: { sinceMs: null, untilMs: null, times: 0 },
+  })
+  limiter.checkSync({ ...call })
+  limiter.checkSync({ ...call })
+  clock.advance(60_000)
+  limiter.checkSync({ ...call })
+  limiter.checkSync({ ...call })
+  clock.advance(1000)
+  const [limit, second] = await inspected()
+  expect(limit).toMatchObject({ limit: 'tries', state: { count: 1 } })
+  expect(limit).not.toHaveProperty('block')
+  const sinceMs = 1_767_225_660_000
+  expect(second).toMatchObject({
+    limit: 'tries',
+    where: 'limits',
+    remaining: 0,
+    resetAfterMs: 119_000,
+    block: { sinceMs, untilMs: sinceMs + 120_000, times: 2 },
+  })
+  expect(second?.key).not.toBe(limit?.key)
+  clock.advance(120_000)
+  expect((await inspected())[1]).toMatchObject({ resetAfterMs: 0, block: { times: 2 } })
+})
+
 test('inspect charges nothing', async () => {
   const { limiter } = setUp()
   const call = { attributes: { ...GET, user: 'u1' } }

@@ -1,11 +1,15 @@
 /** Shows counters as they are stored, for operators. Charges and decides nothing. */
 import {
+  type Block,
+  blockStart,
   type Call,
   callersOf,
   limitsOfCaller,
   type CompiledRule,
   counterKey,
   formatHash,
+  isBlock,
+  type Limit,
   type Log,
   type NamedCaller,
   type PlannedTake,
@@ -50,6 +54,17 @@ export interface InspectedCounter {
   readonly bytes: number | null
   readonly remaining: number
   readonly resetAfterMs: number
+  /** Set for the block beside a limit, which is a counter of its own, directly after its limit. */
+  readonly block?: InspectedBlock
+}
+
+/** The last block of a caller; it is over if `resetAfterMs` of its counter is 0. */
+export interface InspectedBlock {
+  /** When it began and when it ends, in milliseconds since 1970; null if there was none. */
+  readonly sinceMs: number | null
+  readonly untilMs: number | null
+  /** How many there were in a row. */
+  readonly times: number
 }
 
 export interface Inspection extends InspectedCaller {
@@ -72,14 +87,12 @@ export async function inspectCounters(
   const rule = requireRule(snapshot, request.rule)
   const standing = limitsOfCaller(snapshot, rule, request.call, request.wallMs)
   const takes = standing.places.flatMap(({ where, limits }) =>
-    limits.map((compiled) => {
-      return {
-        where,
-        key: counterKey(standing.caller, compiled),
-        limit: compiled.limit,
-        amount: 0,
-        compiled,
-      }
+    limits.flatMap((compiled) => {
+      const counted = compiled.block === undefined ? [compiled] : [compiled, compiled.block]
+      return counted.map((each) => {
+        const key = counterKey(standing.caller, each)
+        return { where, key, limit: each.limit, amount: 0, compiled }
+      })
     }),
   )
   const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes], { states: true })
@@ -100,6 +113,7 @@ export async function inspectCounters(
       bytes: stored?.bytes ?? null,
       remaining: peek.remaining,
       resetAfterMs: peek.resetAfterMs,
+      ...(isBlock(limit) ? { block: inspectedBlock(peek.state as Block | undefined, limit) } : {}),
     }
   })
   return { ...inspectedCaller(standing), counters: await Promise.all(counters) }
@@ -117,6 +131,12 @@ export function inspectCallers(
 
 function inspectedCaller({ rule, caller, values }: NamedCaller): InspectedCaller {
   return { rule: rule.id, caller: Object.fromEntries(values), hash: formatHash(caller) }
+}
+
+function inspectedBlock(block: Block | undefined, limit: Limit): InspectedBlock {
+  if (block === undefined) return { sinceMs: null, untilMs: null, times: 0 }
+  const sinceMs = Math.floor(blockStart(block, limit) / 1000)
+  return { sinceMs, untilMs: Math.ceil(block.until / 1000), times: block.times }
 }
 
 function requireRule({ rules, byId }: Snapshot, id: string): CompiledRule {

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { OK, REFUSED } from '../command-errors.js'
 import { isRecord, plainText } from '../guards.js'
 import { callerText } from '@sluice/core/text'
-import { elapsedText, timeText } from '../time-format.js'
+import { elapsedText, instantText, timeText } from '../time-format.js'
 import {
   type Cli,
   type CommonFlags,
@@ -230,17 +230,40 @@ function inspectText({ rule, caller, hash, counters }: InspectView): string {
 }
 
 function counterText(counter: CounterView): string {
-  const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs } = counter
+  const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs, block } = counter
   const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${plainText(value)}`)
   return pairs([
-    ['limit', limitOf(counter)],
+    [block === undefined ? 'limit' : 'block of', limitOf(counter)],
     ['key', key],
     ['partition', partition],
     ['node', node ?? 'in the process'],
-    ['state', state === null ? 'none: the whole budget is there' : words.join(', ')],
+    ['state', state === null ? noStateText(counter) : words.join(', ')],
     ['expires in', ttlMs === null ? undefined : timeText(ttlMs)],
     ['bytes', bytes ?? undefined],
-    ['left', remaining],
-    ['full in', timeText(resetAfterMs)],
+    ...(block === undefined
+      ? ([
+          ['left', remaining],
+          ['full in', timeText(resetAfterMs)],
+        ] as const)
+      : blockRows(block, resetAfterMs)),
   ])
+}
+
+function noStateText({ block }: CounterView): string {
+  return block === undefined ? 'none: the whole budget is there' : 'none: never blocked'
+}
+
+/** The last block, which may be over. */
+function blockRows(
+  { sinceMs, untilMs, times }: NonNullable<CounterView['block']>,
+  leftMs: number,
+): readonly (readonly [string, string | number])[] {
+  const instant = (ms: number | null) =>
+    ms === null ? 'never' : instantText(new Date(ms).toISOString())
+  return [
+    ['blocked', leftMs > 0 ? `for ${timeText(leftMs)}` : 'no'],
+    ['since', instant(sinceMs)],
+    ['until', instant(untilMs)],
+    ['in a row', times],
+  ]
 }

@@ -168,13 +168,20 @@ test('sluice inspect prints a counter in its stored form', async () => {
     remaining: 7,
     resetAfterMs: 300,
   }
+  const block = {
+    ...counter,
+    key: 'sluice:{12}:0f1f',
+    state: { until: 1_767_226_500_000_000, times: 2 },
+    resetAfterMs: 600_000,
+    block: { sinceMs: 1_767_225_600_000, untilMs: 1_767_226_500_000, times: 2 },
+  }
   const empty = { ...counter, where: 'limits', node: null, state: null, ttlMs: null, bytes: null }
   const admin = await startAdmin({
     'POST /inspect': answer({
       rule: 'per-user',
       caller: { user: 'u1' },
       hash: '0f1e',
-      counters: [counter, empty],
+      counters: [counter, block, empty],
     }),
   })
   const ran = await admin.run(['inspect', 'per-user', 'user=u1', 'plan=pro'])
@@ -191,6 +198,18 @@ expires in  2 s
 bytes       96
 left        7
 full in     300 ms
+
+block of    token-bucket-1s (tiers.plan.pro)
+key         sluice:{12}:0f1f
+partition   12
+node        10.0.0.5:6379
+state       until 1767226500000000, times 2
+expires in  2 s
+bytes       96
+blocked     for 10 min
+since       2026-01-01T00:00:00Z
+until       2026-01-01T00:15:00Z
+in a row    2
 
 limit       token-bucket-1s
 key         sluice:{12}:per-user:token-bucket-1s:0f1e

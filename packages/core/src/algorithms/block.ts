@@ -159,6 +159,11 @@ export function defineBlock(name: string, spec: BlockSpec): Limit {
   }
 }
 
+/** Returns when the last block began, in microseconds. */
+export function blockStart({ until, times }: Block, limit: Limit): number {
+  return until - lengthUs(times, limit)
+}
+
 export function isBlock({ format }: Limit): boolean {
   return format === blockAlgorithm.format
 }

@@ -1,6 +1,7 @@
 /** A call from its arrival to its decision, and the time that took. */
 import type { CompiledLimit, Decision } from '@sluice/core'
 import type { Account } from './ground-truth.js'
+import type { SimBlock } from './sim-block.js'
 
 export interface CallRecord {
   readonly id: number
@@ -17,6 +18,8 @@ export interface TakeRecord {
   /** By the rules active on its node when it arrived. */
   readonly compiled: CompiledLimit
   readonly amount: number
+  /** Of a limit with `block`. */
+  readonly block: SimBlock | undefined
   /** The name under which its would-be refusal is reported; undefined if it is enforced. */
   readonly shadow: string | undefined
 }

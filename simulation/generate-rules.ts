@@ -71,9 +71,7 @@ function waysOf(
 
 function changeRule(random: Random, rule: RuleSpec): RuleSpec {
   const all = [...rule.limits, ...(rule.candidate?.limits ?? [])]
-  const ways: readonly [Coordination, ...Coordination[]] = all.every(isShareable)
-    ? ['exact', 'leased', 'local', 'split']
-    : ['exact', 'split']
+  const ways = waysToShare(all)
   const coordination = random.chance(0.4) ? random.pick(ways) : rule.coordination
   const limits = random.chance(0.8) ? rule.limits.map((each) => resize(random, each)) : rule.limits
   if (coordination === rule.coordination) return { ...rule, limits }
@@ -89,6 +87,12 @@ function changeRule(random: Random, rule: RuleSpec): RuleSpec {
     ...(tiers === undefined ? {} : { tiers }),
     ...(candidate === undefined ? {} : { candidate }),
   }
+}
+
+function waysToShare(limits: readonly LimitText[]): readonly [Coordination, ...Coordination[]] {
+  // Only the store knows where a caller's window begins, and only it begins blocks.
+  if (limits.some(({ start, block }) => start === 'call' || block !== undefined)) return ['exact']
+  return limits.every(isShareable) ? ['exact', 'leased', 'local', 'split'] : ['exact', 'split']
 }
 
 /** Leaky buckets and logs are exact for every single call, so nodes cannot share them. */

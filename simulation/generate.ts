@@ -1,4 +1,5 @@
 /** Generates a scenario from a seed. */
+import { withBlocks } from './generate-blocks.js'
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
 import { generateRules } from './generate-rules.js'
 import { generateTraffic } from './generate-traffic.js'
@@ -11,13 +12,15 @@ const DAY_US = 86_400_000_000
 const WALL_AHEAD_MS_MAX = 5000
 const DRIFT_PPM_MAX = 500
 const STORE_DRIFT_PPM_MAX = 100
+/** Blocks have random numbers of their own, so that they change nothing else of a seed. */
+const BLOCKS_SEED = 0x10000000
 
 export function generateScenario(seed: number): Scenario {
   const random = new Random(seed)
   const profile = profileOf(seed)
   const settings = generateSettings(random, profile)
   const nodes = generateNodes(random, profile, settings)
-  const rules = generateRules(random, nodes.length)
+  const rules = withBlocks(new Random(seed + BLOCKS_SEED), generateRules(random, nodes.length))
   const faults = generateFaults(random, { profile, settings, nodes, rules })
   const traffic = generateTraffic(random, { settings, nodes, rules, faults })
   return { seed, settings, rules, nodes, traffic, faults }

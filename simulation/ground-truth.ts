@@ -4,10 +4,12 @@
  */
 import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
+import { BlockTruth } from './block-truth.js'
 import type { CallRecord, DecisionRecord } from './call-log.js'
 import {
   type Counter,
   isBucket,
+  isCallerWindow,
   addVariant,
   nameOf,
   newCounter,
@@ -15,6 +17,7 @@ import {
 } from './sim-counter.js'
 import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
+import type { SimBlock } from './sim-block.js'
 import type { Execution, SimServer } from './sim-server.js'
 
 /** The units that one node took from one counter, and their fate. All values only grow. */
@@ -53,6 +56,13 @@ export interface Refund {
   readonly trueUs: number
 }
 
+/** A reset of a caller on a node, and the blocks that it had to lift. */
+export interface CallerReset {
+  readonly node: string
+  readonly blocks: readonly SimBlock[]
+  readonly startedUs: number
+}
+
 /** An event that relaxes the bounds of the store. */
 export interface StoreDisruption {
   readonly trueUs: number
@@ -68,6 +78,7 @@ export class GroundTruth {
   readonly server: SimServer
   readonly counters = new Map<string, Counter>()
   readonly accounts = new Map<string, Account>()
+  readonly blocks: BlockTruth
   readonly pendingCalls = new Map<number, CallRecord>()
   readonly disruptions: StoreDisruption[] = []
   /** Nodes that were killed, whose leases are lost. */
@@ -98,6 +109,7 @@ export class GroundTruth {
     const { settings, faults, nodes } = scenario
     this.scenario = scenario
     this.server = server
+    this.blocks = new BlockTruth(server)
     this.reachMs = 2 * (settings.delayMs + JITTER_MAX * settings.jitterMs)
     // Loading rules is not a fault.
     const isWell = faults.every(({ kind }) => kind === 'reload' || kind === 'change')
@@ -136,6 +148,11 @@ export class GroundTruth {
     return this.accounts.get(`${node} ${nameOf(key)}`)
   }
 
+  recordDisruption(disruption: StoreDisruption): void {
+    this.disruptions.push(disruption)
+    this.blocks.recordDisruption()
+  }
+
   recordArrival(call: CallRecord): void {
     this.pendingCalls.set(call.id, call)
     for (const { account, amount } of call.takes.flat()) account.offered += amount
@@ -154,6 +171,7 @@ export class GroundTruth {
 
   recordExecution(execution: Execution): void {
     const { request, trueUs, storeUs, reply } = execution
+    this.blocks.recordExecution(execution)
     if (reply.late) return
     const { operation, node } = request
     if (operation.verb === 'reset') {
@@ -174,6 +192,10 @@ export class GroundTruth {
       this.recordTouch(node, operation.charge, trueUs)
       const account = this.accountOf(node, operation.charge.key)
       if (account !== undefined) account.charged += operation.charge.amount
+      if (account !== undefined && isCallerWindow(operation.charge.limit)) {
+        const units = operation.charge.limit.max
+        account.counter.forgiven.push({ us: trueUs, units })
+      }
     }
     for (const grant of grantsOf(request, reply)) {
       const account = this.accountOf(node, grant.take.key)
@@ -277,7 +299,12 @@ export class GroundTruth {
   }
 
   /** Whether another node gave back to a counter within this time, or this node just now. */
-  wasReturnedWithin({ name }: Counter, call: CallRecord, nowUs: number, withinUs: number): boolean {
+  wasReturnedWithin(
+    { name }: Pick<Counter, 'name'>,
+    call: CallRecord,
+    nowUs: number,
+    withinUs: number,
+  ): boolean {
     for (const [node, us] of this.lastReturnUs.get(name) ?? []) {
       const mostUs = node === call.node ? nowUs - call.startedUs + this.reachMs * 1000 : withinUs
       if (nowUs - us <= mostUs) return true

@@ -2,7 +2,13 @@
  * Bugs put into the real engine for the duration of a run: the simulation must find each of them,
  * or it proves nothing.
  */
-import { Holdings, Lease, UnreportedUsage } from '@sluice/limiter/internal'
+import { algorithmOf, defineBlock } from '@sluice/core'
+import { DenyCache, Holdings, Lease, UnreportedUsage } from '@sluice/limiter/internal'
+
+/** The algorithm of all blocks. */
+const BLOCK = algorithmOf(
+  defineBlock('any', { firstMs: 1000, factor: 1, maxMs: 1000, forgetMs: 1000 }),
+)
 
 /** Applies a mutation, and returns a function that removes it. */
 type Mutation = () => () => void
@@ -86,6 +92,23 @@ export const MUTATIONS = {
           return drain.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
         },
     ),
+  /** A block refuses nothing. */
+  'idle-block': () =>
+    replace(
+      BLOCK,
+      'take',
+      (take) => (_, limit, amount, now) => take(undefined, limit, amount, now),
+    ),
+  /** Every block in a row is as long as the first one. */
+  'growthless-block': () =>
+    replace(
+      BLOCK,
+      'charge',
+      (charge) => (state, limit, amount, now, at, debt) =>
+        charge(state, { ...limit, q: 1 }, amount, now, at, debt),
+    ),
+  /** A node that reset a caller goes on to refuse it from memory. */
+  'remembered-block': () => replace(DenyCache.prototype, 'forget', () => () => {}),
 } as const satisfies Record<string, Mutation>
 
 export type MutationName = keyof typeof MUTATIONS

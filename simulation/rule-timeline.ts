@@ -36,9 +36,10 @@ export class RuleTimeline {
   get memoryUs(): number {
     let longest = 0
     for (const { snapshot } of [this.first, ...this.#byChange.values()]) {
-      for (const { limit } of limitsOf(snapshot)) {
+      for (const { limit, block } of limitsOf(snapshot)) {
+        const { windowUs = 0, scaledWindow: forgetUs = 0 } = block?.limit ?? {}
         const refillUs = limit.max === 0 ? 0 : (limit.capacity * limit.windowUs) / limit.max
-        longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs)
+        longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs, windowUs + forgetUs)
       }
     }
     return longest

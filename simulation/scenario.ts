@@ -51,6 +51,16 @@ export interface LimitText {
   readonly max: number
   readonly window: string
   readonly burst?: number
+  /** Fixed window: it begins with the caller's first call. */
+  readonly start?: 'call'
+  readonly block?: BlockText
+}
+
+export interface BlockText {
+  readonly first: string
+  readonly factor: number
+  readonly max: string
+  readonly forget: string
 }
 
 export interface NodeSpec {

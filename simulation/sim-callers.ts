@@ -1,11 +1,22 @@
 /** The callers: their calls on nodes, refunds and resets. */
-import { type Decision, matchRules, planCall, readReceipt, sipKey } from '@sluice/core'
+import {
+  type Call,
+  type Decision,
+  isBlock,
+  matchRules,
+  planCall,
+  type PlannedTake,
+  readReceipt,
+  sipKey,
+} from '@sluice/core'
 import type { Agenda } from './agenda.js'
-import { type CallRecord, type DecisionRecord, spendingsOf } from './call-log.js'
+import { type CallRecord, type DecisionRecord, spendingsOf, type TakeRecord } from './call-log.js'
 import { SECRET } from './rule-timeline.js'
 import type { Arrival, CallSpec, ResetSpec } from './scenario.js'
+import type { SimBlock } from './sim-block.js'
+import { nameOf } from './sim-counter.js'
 import type { SimNode } from './sim-node.js'
-import type { Refund, GroundTruth } from './ground-truth.js'
+import type { CallerReset, Refund, GroundTruth } from './ground-truth.js'
 
 export interface SimCallersOptions {
   readonly agenda: Agenda
@@ -14,6 +25,7 @@ export interface SimCallersOptions {
   readonly log: (line: string, more?: string) => void
   readonly onDecision: (decided: DecisionRecord) => void
   readonly onRefund: (refund: Refund) => void
+  readonly onCallerReset: (reset: CallerReset) => void
   readonly onFailed: (what: string, message: string) => void
 }
 
@@ -49,14 +61,7 @@ export class SimCallers {
     const { user, plan, cost, refund } = spec
     const call = { attributes: plan === undefined ? { user } : { user, plan }, cost }
     const { groups, shadows } = planCall(matchRules(node.version.snapshot, call, 0), call)
-    const takes = groups.map((group, g) =>
-      group.map((take) => ({
-        account: truth.account(node.name, take, g > 0),
-        compiled: take.compiled,
-        amount: take.amount,
-        shadow: shadows[g - 1],
-      })),
-    )
+    const takes = groups.map((group, g) => this.recordsOf(group, node.name, shadows[g - 1]))
     const id = this.#calls++
     const startedUs = agenda.nowUs
     const startedStoreUs = truth.server.nowUs()
@@ -76,6 +81,23 @@ export class SimCallers {
     } catch (error) {
       failed(error)
     }
+  }
+
+  private recordsOf(
+    group: readonly PlannedTake[],
+    node: string,
+    shadow: string | undefined,
+  ): readonly TakeRecord[] {
+    const { truth } = this.#options
+    return group.flatMap((take, i) => {
+      if (isBlock(take.limit)) return []
+      const account = truth.account(node, take, shadow !== undefined)
+      const { compiled, amount } = take
+      const next = group[i + 1]
+      const isBlocking = next !== undefined && isBlock(next.limit)
+      const block = isBlocking ? truth.blocks.block(next, account.counter) : undefined
+      return { account, compiled, amount, block, shadow }
+    })
   }
 
   private recordDecision(record: CallRecord, decision: Decision, node: SimNode): void {
@@ -137,11 +159,28 @@ export class SimCallers {
   }
 
   private reset(node: SimNode, { user, rule }: ResetSpec): void {
-    this.#options.log(`${node.name} resets ${rule ?? 'all'} of ${user}`)
+    const { agenda, log, onCallerReset } = this.#options
+    log(`${node.name} resets ${rule ?? 'all'} of ${user}`)
     const call = { attributes: { user } }
-    node.limiter
-      .reset(call, { rule })
-      .catch((error: unknown) => this.reportUnlessSilent('reset', error))
+    const blocks = this.blocksOf(node, call, rule)
+    const startedUs = agenda.nowUs
+    node.limiter.reset(call, { rule }).then(
+      () => onCallerReset({ node: node.name, blocks, startedUs }),
+      (error: unknown) => this.reportUnlessSilent('reset', error),
+    )
+  }
+
+  /** The blocks that a reset lifts, as far as they were ever met. */
+  private blocksOf(node: SimNode, call: Call, rule: string | undefined): readonly SimBlock[] {
+    const { groups } = planCall(matchRules(node.version.snapshot, call, 0), call)
+    const isReset = ({ compiled }: PlannedTake) => {
+      const { by = [] } = node.version.snapshot.byId.get(compiled.rule)?.rule ?? {}
+      return rule === undefined ? by.length > 0 : rule === compiled.rule
+    }
+    return groups
+      .flat()
+      .filter(isReset)
+      .flatMap(({ key }) => this.#options.truth.blocks.get(nameOf(key)) ?? [])
   }
 
   /** Only an unreachable store is a valid reason. */

@@ -1,5 +1,5 @@
 /** One counter of the store, and everything known about it from outside. */
-import type { CompiledLimit, CounterKey, Limit } from '@sluice/core'
+import { algorithmOf, type CompiledLimit, type CounterKey, type Limit } from '@sluice/core'
 
 /** A limit of a rule for one caller: of its tier, and of each version of the rule. */
 export interface Counter {
@@ -15,7 +15,10 @@ export interface Counter {
   readonly variants: CompiledLimit[]
   /** When the store reset it, in true time. */
   readonly resetsUs: number[]
-  /** Units that the store forgave when another limit took over. */
+  /**
+   * Units that the store forgave: when another limit took over, and when a caller's window was
+   * moved back to units that were spent without the store, so that the next one begins earlier.
+   */
   readonly forgiven: { readonly us: number; readonly units: number }[]
   /** Units given back, when, and when they had been taken; in true time. */
   readonly returned: { readonly takenUs: number; readonly us: number; readonly units: number }[]
@@ -89,9 +92,15 @@ export function isBucket({ algorithm }: Limit): boolean {
   return algorithm === 'token-bucket' || algorithm === 'gcra'
 }
 
+/** Whether it is a fixed window that begins with the caller's first call. */
+export function isCallerWindow(limit: Limit): boolean {
+  return limit.algorithm === 'fixed-window' && !algorithmOf(limit).alignedToClock
+}
+
 /** Whether two limits count alike. */
 export function isSameLimit(a: Limit, b: Limit): boolean {
   return (
+    a.format === b.format &&
     a.algorithm === b.algorithm &&
     a.max === b.max &&
     a.capacity === b.capacity &&

@@ -14,7 +14,7 @@ import { RuleTimeline, type RuleVersion } from './rule-timeline.js'
 import type { Fault, NodeSpec, Scenario } from './scenario.js'
 import { type Execution, SimServer } from './sim-server.js'
 import { SimNode } from './sim-node.js'
-import { grantsOf, type Refund, GroundTruth } from './ground-truth.js'
+import { type CallerReset, grantsOf, type Refund, GroundTruth } from './ground-truth.js'
 
 /** The violation, and when it was found. */
 interface Violation {
@@ -43,6 +43,8 @@ export interface RunOptions {
   readonly log?: Log | undefined
   /** The only invariant to check; undefined for all. */
   readonly only?: string | undefined
+  /** Receives every operation of the store with its answer. */
+  readonly onExecution?: ((execution: Execution) => void) | undefined
 }
 
 export async function runScenario(scenario: Scenario, options: RunOptions = {}): Promise<Run> {
@@ -65,7 +67,7 @@ class SimWorld {
   #version: RuleVersion
   #hash = 0x811c9dc5
 
-  constructor(scenario: Scenario, { log, only }: RunOptions) {
+  constructor(scenario: Scenario, { log, only, onExecution }: RunOptions) {
     const { settings, seed } = scenario
     this.#scenario = scenario
     this.#log = log
@@ -75,7 +77,10 @@ class SimWorld {
       agenda: this.#agenda,
       clockUs: settings.startUs + settings.storeAheadMs * 1000,
       driftPpm: settings.storeDriftPpm,
-      onExecution: (done) => this.onExecution(done),
+      onExecution: (done) => {
+        this.onExecution(done)
+        onExecution?.(done)
+      },
     })
     this.#truth = new GroundTruth(scenario, this.#server)
     this.#rules = new RuleTimeline(scenario)
@@ -87,6 +92,7 @@ class SimWorld {
       log: (line, more) => this.logEvent(line, more),
       onDecision: (decided) => this.onDecision(decided),
       onRefund: (refund) => this.onRefund(refund),
+      onCallerReset: (reset) => this.onCallerReset(reset),
       onFailed: (what, message) => this.check(what, message),
     })
     const all = allInvariants.map((make) => make(this.#truth))
@@ -146,6 +152,10 @@ class SimWorld {
     for (const { name, onRefund } of this.#invariants) this.check(name, onRefund?.(refund))
   }
 
+  private onCallerReset(reset: CallerReset): void {
+    for (const { name, onCallerReset } of this.#invariants) this.check(name, onCallerReset?.(reset))
+  }
+
   private onReset(node: string, key: CounterKey): void {
     const { nowUs } = this.#agenda
     for (const { name, onReset } of this.#invariants) this.check(name, onReset?.(node, key, nowUs))
@@ -169,7 +179,8 @@ class SimWorld {
       const stepUs = fault.byMs * 1000
       this.#server.jump(stepUs)
       const { nowUs } = this.#agenda
-      this.#truth.disruptions.push({ trueUs: nowUs, kind: fault.kind, stepUs, undone: new Map() })
+      const { kind } = fault
+      this.#truth.recordDisruption({ trueUs: nowUs, kind, stepUs, undone: new Map() })
     } else if (fault.kind === 'failover') this.failOver(fault.lagMs * 1000, fault.clockMs * 1000)
     else if (fault.kind === 'change') this.change(this.#rules.after(fault), fault.spreadMs)
     else {
@@ -218,7 +229,8 @@ class SimWorld {
         undone.set(name, (undone.get(name) ?? 0) + granted)
       }
     }
-    this.#truth.disruptions.push({ trueUs: this.#agenda.nowUs, kind: 'failover', stepUs, undone })
+    const { nowUs } = this.#agenda
+    this.#truth.recordDisruption({ trueUs: nowUs, kind: 'failover', stepUs, undone })
     for (const node of this.#nodes.values()) {
       this.disconnect(node, this.#random.int(FAILOVER_US, 2 * FAILOVER_US))
     }
@@ -264,7 +276,7 @@ class SimWorld {
 
   private describeExecution({ request: { operation }, reply }: Execution): string {
     const labelOf = (key: CounterKey) =>
-      this.#truth.counters.get(nameOf(key))?.label ?? 'nothing known'
+      this.#truth.counters.get(nameOf(key))?.label ?? this.blockLabel(key) ?? 'nothing known'
     if (reply.late) return `nothing of a late ${operation.verb}`
     if (operation.verb === 'give')
       return `give ${operation.give.amount} of ${labelOf(operation.give.key)}`
@@ -281,6 +293,11 @@ class SimWorld {
       return `${granted}/${amount}${atLeast === undefined ? '' : ` from ${atLeast}`} of ${labelOf(key)}`
     })
     return `take ${takes.join(', ')}`
+  }
+
+  private blockLabel(key: CounterKey): string | undefined {
+    const label = this.#truth.blocks.get(nameOf(key))?.counter.label
+    return label === undefined ? undefined : `the block of ${label}`
   }
 
   private logEvent(line: string, more = ''): void {

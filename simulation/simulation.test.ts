@@ -69,6 +69,17 @@ describe('the seeds together', () => {
     expect(rules.filter(({ limits }) => limits.length > 1).length).toBeGreaterThan(50)
   })
 
+  test('cover blocks that grow and windows that begin with a call, also in tiers and shadow', () => {
+    const rules = scenarios.flatMap((each) => each.rules)
+    const limits = rules.flatMap((rule) => rule.limits)
+    const blocking = rules.filter((rule) => rule.limits.some(({ block }) => block !== undefined))
+    const growing = limits.filter(({ block }) => block !== undefined && block.factor > 1)
+    expect(growing.length).toBeGreaterThan(50)
+    expect(blocking.filter(({ mode }) => mode === 'shadow').length).toBeGreaterThan(5)
+    expect(blocking.filter(({ tiers }) => tiers !== undefined).length).toBeGreaterThan(5)
+    expect(limits.filter(({ start }) => start === 'call').length).toBeGreaterThan(10)
+  })
+
   test('cover calls that cost nothing, one and more, refunds, and resets', () => {
     const traffic = scenarios.flatMap((each) => each.traffic)
     const calls = traffic.flatMap((arrival) => (arrival.kind === 'call' ? arrival : []))

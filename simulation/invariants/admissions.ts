@@ -19,7 +19,7 @@
  * only in runs without faults. Rules that were ever local or split have bounds of their own.
  */
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
-import { type Counter, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
+import { type Counter, isCallerWindow, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
 import { type GroundTruth, type StoreDisruption } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { confusedNodes } from './lease-time.js'
@@ -55,8 +55,9 @@ export const admissions: MakeInvariant = (truth) => {
         const { counter } = take.account
         if (byPosture || take.amount === 0 || !isBound(counter, truth)) continue
         const history = historyOf(counter.name)
-        const isFixed = take.compiled.limit.algorithm === 'fixed-window'
-        const count = isFixed ? countWindow : countIntervals
+        const { limit } = take.compiled
+        const isAligned = limit.algorithm === 'fixed-window' && !isCallerWindow(limit)
+        const count = isAligned ? countWindow : countIntervals
         const excess = count(history, take, record, truth)
         if (excess > 0) return `${excess.toFixed(3)} above the bound of ${counter.rule}`
       }

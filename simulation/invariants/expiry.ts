@@ -18,6 +18,11 @@ export const expiry: MakeInvariant = (truth) => ({
       if (truth.disruptions.some(({ kind }) => kind === 'store-jump')) continue
       return `${rule} has ${peeked.remaining} of ${limit.capacity} left`
     }
+    for (const { key, limit, counter } of truth.blocks.all) {
+      const [[peeked] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
+      if (peeked?.remaining === limit.capacity || truth.hasFault('store-jump')) continue
+      return `${counter.rule} is still blocked`
+    }
     for (const { name, held, counters, reportsWaiting } of nodes) {
       if (held > 0) return `${name} holds ${held} units`
       if (counters > 0) return `${name} counts ${counters} callers`

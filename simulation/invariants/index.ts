@@ -1,6 +1,7 @@
 /** All invariants. */
 import { admissions } from './admissions.js'
 import { allOrNothing } from './all-or-nothing.js'
+import { blocks } from './blocks.js'
 import { callDeadline } from './call-deadline.js'
 import { chargeAccounting } from './charge-accounting.js'
 import { expiry } from './expiry.js'
@@ -34,6 +35,7 @@ export const allInvariants: readonly MakeInvariant[] = [
   refusals,
   reportWindow,
   allOrNothing,
+  blocks,
   shadow,
   callDeadline,
   chargeAccounting,

@@ -5,7 +5,7 @@
 import type { CounterKey } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'
 import type { Execution } from '../sim-server.js'
-import type { Refund, GroundTruth } from '../ground-truth.js'
+import type { CallerReset, Refund, GroundTruth } from '../ground-truth.js'
 
 export interface Invariant {
   readonly name: string
@@ -17,6 +17,8 @@ export interface Invariant {
   readonly onRefund?: (refund: Refund) => string | undefined
   /** A node received the answer that the store has reset a counter. */
   readonly onReset?: (node: string, key: CounterKey, nowUs: number) => string | undefined
+  /** A reset of a caller succeeded. */
+  readonly onCallerReset?: (reset: CallerReset) => string | undefined
   /** After an event and everything that follows from it synchronously. */
   readonly onStep?: (nowUs: number) => string | undefined
   /** Long after the end of traffic and faults, when no trace of them may be left. */

@@ -12,11 +12,11 @@
  *   so counters with several limits are left out;
  * - the store's clock or counters changed by themselves in the last seconds, or the node slept and
  *   its clock is behind until the next answer of the store.
- * Refusals by a split limit or by a posture are not checked.
+ * Refusals by a split limit or by a posture are not checked, and those by a block in `blocks.ts`.
  */
 import { algorithmOf, type Limit } from '@sluice/core'
 import type { CallRecord, DecisionRecord, TakeRecord } from '../call-log.js'
-import { type Counter, isSameLimit } from '../sim-counter.js'
+import { type Counter, isCallerWindow, isSameLimit } from '../sim-counter.js'
 import type { GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
@@ -28,7 +28,9 @@ export const refusals: MakeInvariant = (truth) => ({
   name: 'no call is refused that has room',
   onDecision: (record) => {
     const { decision, call, trueUs } = record
-    if (decision.allowed || decision.reason === 'cost_exceeds_limit') return undefined
+    const { reason } = decision
+    if (decision.allowed || reason === 'cost_exceeds_limit' || reason === 'blocked')
+      return undefined
     if (truth.isDisrupted(trueUs, DISRUPTION_US) || truth.wasSuspended(call.node)) return undefined
     const [group = []] = call.takes
     if (decision.source === 'deny-cache') return deniedWrongly(group, record, truth)
@@ -101,7 +103,8 @@ function hasRoom(
   const [[peeked] = []] = server.counters.sync.peek([[{ key, limit, amount: 0 }]])
   const before = server.nowUs() - CLOCK_US - waitedUs
   // Nothing is known any more about a window that has ended since.
-  const edgeUs = server.nowUs() - (server.nowUs() % limit.windowUs)
+  const { start = 0 } = (peeked?.state ?? {}) as { readonly start?: number }
+  const edgeUs = isCallerWindow(limit) ? start : server.nowUs() - (server.nowUs() % limit.windowUs)
   if (before < edgeUs) return false
   return algorithmOf(limit).peek(peeked?.state, limit, amount, before).retryAfterMs === 0
 }

@@ -9,7 +9,7 @@
  * what one of them cannot hold is forgotten.
  */
 import type { Execution } from '../sim-server.js'
-import { type Counter, isEver, mostOf, nameOf } from '../sim-counter.js'
+import { type Counter, isCallerWindow, isEver, mostOf, nameOf } from '../sim-counter.js'
 import { grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
@@ -44,12 +44,16 @@ interface GrantTracker {
   /** `at` is the time that the units belong to. */
   add(units: number, at: number, nowUs: number): number
   take(units: number, at: number): void
+  /** Units spent without the store, which only move the start of a caller's window. */
+  charge?(units: number, at: number, nowUs: number): void
 }
 
 function trackerFor(counter: Counter): GrantTracker {
   const [compiled] = counter.variants
   const { windowUs = 1, algorithm } = compiled?.limit ?? {}
   const max = () => mostOf(counter, (limit) => limit.max)
+  if (compiled !== undefined && isCallerWindow(compiled.limit))
+    return callerWindowTracker(windowUs, max)
   if (algorithm === 'fixed-window') {
     const counts = new Map<number, number>()
     const change = (at: number, by: number) => {
@@ -74,6 +78,38 @@ function trackerFor(counter: Counter): GrantTracker {
   }
 }
 
+/** The window begins with the first unit, also one that was spent without the store. */
+function callerWindowTracker(windowUs: number, max: () => number): GrantTracker {
+  let start = -Infinity
+  let granted = 0
+  let charged = 0
+  const open = (at: number) => {
+    if (at < start + windowUs && granted + charged > 0) return
+    start = at
+    granted = 0
+    charged = 0
+  }
+  return {
+    add: (units, at) => {
+      open(at)
+      granted += units
+      return granted - max()
+    },
+    take: (units, at) => {
+      if (at < start || at >= start + windowUs) return
+      const ofCharged = Math.max(0, units - granted)
+      granted = Math.max(0, granted - units)
+      charged = Math.max(0, charged - ofCharged)
+    },
+    charge: (units, at, nowUs) => {
+      if (at + windowUs <= nowUs) return
+      open(nowUs)
+      start = Math.min(start, at)
+      charged += units
+    },
+  }
+}
+
 function logTracker(windowUs: number, max: () => number): GrantTracker {
   let entries: { at: number; units: number }[] = []
   return {
@@ -95,7 +131,13 @@ function takeBack(
   trackerOf: (counter: Counter) => GrantTracker,
 ): void {
   const { operation } = execution.request
-  if (operation.verb !== 'give' || execution.reply.late) return
+  if (execution.reply.late) return
+  if (operation.verb === 'charge') {
+    const { key, amount, at } = operation.charge
+    const charged = truth.counters.get(nameOf(key))
+    if (charged !== undefined) trackerOf(charged).charge?.(amount, at, execution.storeUs)
+  }
+  if (operation.verb !== 'give') return
   const counter = truth.counters.get(nameOf(operation.give.key))
   if (counter !== undefined)
     trackerOf(counter).take(operation.give.amount, operation.give.at ?? execution.storeUs)

@@ -5,6 +5,7 @@
 export { Lease } from './coordination/lease/lease.js'
 export { Holdings } from './coordination/lease/lease-holdings.js'
 export { UnreportedUsage } from './coordination/local/unreported-usage.js'
+export { DenyCache } from './deny-cache.js'
 export { type FileWatcher, watchFile } from './fs/file-watcher.js'
 export { readWholeFile } from './fs/read-whole-file.js'
 export { createHeldCalls, type HeldCalls } from './held-calls.js'

@@ -58,6 +58,10 @@ export interface ForwardedCall extends AdmittedCall {
 
 export type GatewayAdmission = ForwardedCall | Extract<AdmissionResult, { refusal: HttpResponse }>
 
+function isDelayed(admission: GatewayAdmission): boolean {
+  return admission.refusal === undefined && admission.decision.delayMs > 0
+}
+
 /** Serves requests, and shares admission and header rules with upgrades. */
 export class Gateway {
   readonly deps: GatewayDeps
@@ -66,6 +70,11 @@ export class Gateway {
   readonly proto: 'http' | 'https'
   readonly errorReporter: ErrorReporter
   readonly #admission: Admission
+  /**
+   * Places for calls that may be delayed and are not held yet: those whose decision is pending, and
+   * delayed ones until `hold` or `abandon`. With a remote store many are decided at one time.
+   */
+  #reserved = 0
   /** Connections that sent an ambiguous request: nothing more is served on them. */
   readonly #distrusted = new WeakSet<Duplex>()
 
@@ -161,11 +170,17 @@ export class Gateway {
     identity: Identity,
     requested: RequestedCall,
   ): GatewayAdmission | Promise<GatewayAdmission> {
-    const options = { receipt: 'if-delayed', canWait: this.heldCalls.hasRoom() } as const
+    const canWait = this.heldCalls.hasRoom(this.#reserved)
+    if (canWait) this.#reserved += 1
+    const options = { receipt: 'if-delayed', canWait } as const
     const result = this.#admission.admit(identity, requested, options)
+    const finish = (admission: GatewayAdmission) => {
+      if (canWait && !isDelayed(admission)) this.#reserved -= 1
+      return admission
+    }
     return result instanceof Promise
-      ? result.then((later) => this.withTarget(later, requested.path))
-      : this.withTarget(result, requested.path)
+      ? result.then((later) => finish(this.withTarget(later, requested.path)))
+      : finish(this.withTarget(result, requested.path))
   }
 
   private withTarget(result: AdmissionResult, path: string): GatewayAdmission {
@@ -209,6 +224,7 @@ export class Gateway {
 
   /** Waits for the delay of a call. False if the client left; its units are then refunded. */
   async hold(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
+    this.#reserved -= 1
     if (await this.heldCalls.hold(socket, delayMs)) return true
     this.giveBack(receipt)
     return false
@@ -216,6 +232,7 @@ export class Gateway {
 
   /** Refunds a call whose client left during the decision. */
   abandon(admission: GatewayAdmission): void {
+    if (isDelayed(admission)) this.#reserved -= 1
     if (admission.refusal === undefined) this.giveBack(admission.decision.receipt)
   }
 

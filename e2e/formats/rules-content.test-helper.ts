@@ -26,6 +26,8 @@ export interface RulesFixture extends RulesContent {
 /** The rule with durable counters, whose callers reach their limit. */
 export const DURABLE_RULE = 'exports'
 export const DURABLE_MAX = 5
+/** The rule with durable counters that blocks a caller. */
+export const BLOCKING_RULE = 'attempts'
 
 const SET = `
 routes:
@@ -48,6 +50,11 @@ rules:
     match: { method: POST, path: /v1/exports }
     by: [user]
     limits: [{ algorithm: fixed-window, max: ${DURABLE_MAX}, window: 30d, name: monthly }]
+    durable: true
+  - id: ${BLOCKING_RULE}
+    match: { method: POST, path: /v1/attempts }
+    by: [user]
+    limits: [{ algorithm: fixed-window, start: call, max: 1, window: 1h, block: { first: 10d, factor: 2, max: 60d } }]
     durable: true
   - id: logins
     match: { path: "/v1/login", where: { user: null } }

@@ -37,11 +37,14 @@ export interface CountersFixture {
   readonly user: string
   readonly limit: number
   readonly remaining: number
+  /** A caller that a durable rule blocks; sets before 0.2.0 have none. */
+  readonly blocked?: { readonly user: string; readonly untilMs: number }
 }
 
 /** Replaces the name of the machine that wrote a set. */
 const MACHINE = 'node-a'
 const USER = 'u9'
+const BLOCKED_USER = 'u6'
 const CALLS = DURABLE_MAX - 2
 
 export async function writeSet(folder: string): Promise<void> {
@@ -116,13 +119,21 @@ async function useBudget({ gateway, api }: RunningServer, key: string): Promise<
   for (let n = 0; n < 2 * DURABLE_MAX; n++) {
     await fetch(`${api}/v1/check`, { method: 'POST', body: callOf('u8') })
   }
-  const response = await fetch(`${api}/v1/peek`, { method: 'POST', body: callOf(USER) })
-  const { limit, remaining } = (await response.json()) as CountersFixture
-  return { clock: Date.now() * 1000, user: USER, limit, remaining }
+  const peek = async (body: string) => {
+    const response = await fetch(`${api}/v1/peek`, { method: 'POST', body })
+    return (await response.json()) as CountersFixture & { readonly retryAfterMs: number }
+  }
+  const attempt = callOf(BLOCKED_USER, '/v1/attempts')
+  for (let n = 0; n < 2; n++) await fetch(`${api}/v1/check`, { method: 'POST', body: attempt })
+  const { limit, remaining } = await peek(callOf(USER))
+  const { retryAfterMs } = await peek(attempt)
+  const nowMs = Date.now()
+  const blocked = { user: BLOCKED_USER, untilMs: nowMs + retryAfterMs }
+  return { clock: nowMs * 1000, user: USER, limit, remaining, blocked }
 }
 
-function callOf(user: string): string {
-  return JSON.stringify({ attributes: { user, method: 'POST', path: '/v1/exports' } })
+function callOf(user: string, path = '/v1/exports'): string {
+  return JSON.stringify({ attributes: { user, method: 'POST', path } })
 }
 
 async function end({ program }: RunningServer): Promise<void> {

@@ -149,6 +149,29 @@ describe('a limit with a block', () => {
     expect(waits).toEqual([15 * MINUTE, MINUTE])
   })
 
+  test('a durable rule keeps a block and its number in a row across a restart', async () => {
+    const rules = [login(GROWING, { durable: true })]
+    const { clock, store } = open(rules)
+    // The keys of counters depend on the secret, which a restart keeps.
+    const secret = new Uint8Array(16)
+    const before = createLimiter({ rules, clock, store, secret })
+    await goOver(before)
+    clock.advance(MINUTE)
+    await goOver(before)
+    const restarted = memoryStore({ clock })
+    expect(restarted.restore(store.snapshot())).toBe(2)
+    const after = createLimiter({ rules, clock, store: restarted, secret })
+    expect(await after.check(from())).toMatchObject({
+      reason: 'blocked',
+      retryAfterMs: 2 * MINUTE,
+    })
+    expect((await after.check(from('192.0.2.2'))).allowed).toBe(true)
+    clock.advance(2 * MINUTE)
+    expect((await goOver(after)).retryAfterMs).toBe(3 * MINUTE)
+    await after.reset(from())
+    expect((await after.check(from())).allowed).toBe(true)
+  })
+
   test.each([
     'token-bucket',
     'gcra',

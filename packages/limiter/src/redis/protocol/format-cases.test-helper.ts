@@ -2,7 +2,14 @@
  * Cases of how a state is stored in Redis: what happens to one counter, then its state and its
  * bytes in each layout. `conformance/formats` keeps the results of each release.
  */
-import { type CounterKey, defineLimit, type Limit, type LimitSpec } from '@sluice/core'
+import {
+  type BlockSpec,
+  type CounterKey,
+  defineBlock,
+  defineLimit,
+  type Limit,
+  type LimitSpec,
+} from '@sluice/core'
 import {
   type BatchRedis,
   fieldOf,
@@ -26,9 +33,16 @@ interface FormatStep {
   readonly debt?: number
 }
 
+/** A limit, or the block beside one. */
+export type FormatLimit = LimitSpec | ({ readonly algorithm: 'block' } & BlockSpec)
+
+export function formatLimit(spec: FormatLimit): Limit {
+  return spec.algorithm === 'block' ? defineBlock('block', spec) : defineLimit(spec)
+}
+
 interface FormatCase {
   readonly name: string
-  readonly limit: LimitSpec
+  readonly limit: FormatLimit
   readonly steps: readonly FormatStep[]
 }
 
@@ -249,6 +263,50 @@ const LOGS: readonly FormatCase[] = [
   },
 ]
 
+const called: LimitSpec = { ...fixed, start: 'call' }
+const calledMany: LimitSpec = { ...fixedMany, start: 'call' }
+const CALLER_WINDOWS: readonly FormatCase[] = [
+  { name: 'caller-window: one unit', limit: called, steps: [take(T + 1)] },
+  { name: 'caller-window: nothing left', limit: called, steps: [take(T + SECOND, 10)] },
+  { name: 'caller-window: all given back', limit: called, steps: [take(T, 2), give(T + 1, 2, T)] },
+  {
+    name: 'caller-window: charged beyond its max',
+    limit: called,
+    steps: [take(T, 10), charge(T + 1, 4, 4)],
+  },
+  {
+    name: 'caller-window: a second window',
+    limit: called,
+    steps: [take(T, 4), take(T + MINUTE + 7, 3)],
+  },
+  {
+    name: 'caller-window: units of more than 32 bits',
+    limit: calledMany,
+    steps: [take(T, 4_294_967_296)],
+  },
+  { name: 'caller-window: a late time', limit: called, steps: [take(3_000_000_000_000_000, 2)] },
+]
+
+const block: FormatLimit = {
+  algorithm: 'block',
+  firstMs: 60_000,
+  factor: 2,
+  maxMs: 300_000,
+  forgetMs: 86_400_000,
+}
+const BLOCKS: readonly FormatCase[] = [
+  { name: 'block: the first one', limit: block, steps: [charge(T, 1, 0)] },
+  { name: 'block: a second one, which is longer', limit: block, steps: [blocks(2)] },
+  { name: 'block: the longest one', limit: block, steps: [blocks(5)] },
+  { name: 'block: calls that meet it', limit: block, steps: [charge(T, 1, 0), take(T + SECOND)] },
+  { name: 'block: a late time', limit: block, steps: [charge(3_000_000_000_000_000, 1, 0)] },
+]
+
+/** Blocks in a row, each after the end of the one before. */
+function blocks(times: number): FormatStep {
+  return { ...charge(T, 1, 0), times, everyUs: 6 * MINUTE }
+}
+
 export const FORMAT_CASES: readonly FormatCase[] = [
   ...buckets('token-bucket'),
   ...buckets('gcra'),
@@ -256,6 +314,8 @@ export const FORMAT_CASES: readonly FormatCase[] = [
   ...FIXED,
   ...SLIDING,
   ...LOGS,
+  ...CALLER_WINDOWS,
+  ...BLOCKS,
 ]
 
 /** Plays a case on a counter that has no state, and returns what Redis holds then. */
@@ -264,7 +324,7 @@ export async function playFormatCase(
   { name, limit: spec, steps }: FormatCase,
   key: CounterKey,
 ): Promise<FormatResult> {
-  const limit = defineLimit(spec)
+  const limit = formatLimit(spec)
   const ops = steps.flatMap((step) => opsOf(step, key, limit))
   const readAt = (ops.at(-1)?.at ?? T) + 1
   const values: Record<Layout, string> = { plain: '', packed: '' }

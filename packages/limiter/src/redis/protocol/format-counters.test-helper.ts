@@ -101,6 +101,18 @@ const RULES: readonly object[] = [
     candidate: { limits: ['5/minute'] },
   },
   { id: 'shadowed', by: ['user'], mode: 'shadow', limits: ['3/minute'] },
+  {
+    id: 'caller-window',
+    by: ['user'],
+    limits: [{ algorithm: 'fixed-window', start: 'call', max: 10, window: '1m' }],
+  },
+  {
+    // In shadow, because a refusal would charge nothing to the other rules.
+    id: 'blocking',
+    by: ['user'],
+    mode: 'shadow',
+    limits: [{ max: 1, window: '1m', block: { first: '10m', factor: 2, max: '1d', forget: '7d' } }],
+  },
 ]
 
 const CALLERS: readonly Attributes[] = [

@@ -3,7 +3,7 @@
  * readable for ever, and what is written now has the form of the newest.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineLimit, type Log, shortenLog } from '@sluice/core'
+import { type Log, shortenLog } from '@sluice/core'
 import { FORMAT_SETS, NEWEST_SET, readSetFile } from '../../../../../tools/formats/sets.js'
 import {
   type DumpedKey,
@@ -21,6 +21,7 @@ import { PARTITION_TAGS } from '../request/partitions.js'
 import { fingerprintOf } from '../server/hash-secret.js'
 import {
   FORMAT_CASES,
+  formatLimit,
   type FormatResult,
   peekFormat,
   playFormatCase,
@@ -52,13 +53,15 @@ const shown = (state: unknown) => (Array.isArray(state) ? shortenLog(state as Lo
 
 test('a golden set exists for every format', () => {
   expect(FORMAT_SETS).toContain('0.1.0')
+  // The first with blocks and windows that begin with a call.
+  expect(FORMAT_SETS).toContain('0.2.0')
 })
 
 describe.each(FORMAT_SETS)('the golden set %s', (set) => {
   describe.each(LAYOUTS)('in the %s layout', (layout) => {
     test.each(valuesOf(set))('the bytes decode to their state: $name', async (golden) => {
       const { key, readAt, state, remaining, resetAfterMs } = golden
-      const limit = defineLimit(golden.limit)
+      const limit = formatLimit(golden.limit)
       await writeFormat(redis, layout, key, limit, golden[layout])
       const peeked = await peekFormat(redis, layout, key, limit, readAt)
       expect(peeked).toEqual({ state: shown(state), remaining, resetAfterMs })

@@ -28,7 +28,7 @@ export type {
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export { type Clock, systemClock } from './clock.js'
 export type { CoordinationStats } from './coordination/node-decider.js'
-export type { Inspection, InspectedCaller, InspectedCounter } from './inspect.js'
+export type { InspectedBlock, InspectedCaller, InspectedCounter, Inspection } from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type {
   CheckOptions,

@@ -45,6 +45,25 @@ export class SluiceError extends Error {
   }
 }
 
+/**
+ * The code and status of an error of Sluice, by its fields: one of a remote limiter, or of another
+ * copy of this package, is no instance of the class here. Undefined for other errors.
+ */
+export function sluiceErrorOf(
+  error: unknown,
+): Pick<SluiceError, 'code' | 'status' | 'message'> | undefined {
+  if (error instanceof SluiceError) return error
+  if (!(error instanceof Error && 'code' in error && 'status' in error)) return undefined
+  const { code, status, message } = error
+  if (typeof code !== 'string' || !isErrorCode(code)) return undefined
+  const known = ERROR_CODES[code].status
+  return known === status ? { code, status: known, message } : undefined
+}
+
+function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_CODES, code)
+}
+
 export const SHOWN_MAX = 64
 // Control characters, line and paragraph separators, and text direction marks can forge a line of a
 // log or a terminal. Lone surrogates cannot be encoded.

@@ -89,7 +89,7 @@ export {
 } from './decision/problem-body.js'
 export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
 export { durationText, formatDuration, parseDuration, WINDOW_MS_MAX } from './text/duration.js'
-export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
+export { ERROR_CODES, type ErrorCode, SluiceError, show, sluiceErrorOf } from './errors.js'
 export {
   type Address,
   canonicalIp,

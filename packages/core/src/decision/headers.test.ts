@@ -3,7 +3,7 @@ import { leftFieldHead, policyField } from '../policy-field.js'
 import { parseList } from 'structured-headers'
 import { moduleOf } from '../algorithms/index.js'
 import { defineLimit } from '../limit.js'
-import { combine, type Decision, type Policy } from './decision.js'
+import { combine, type Decision, type Policy, UNMATCHED } from './decision.js'
 import { jitterMs, rateLimitHeaders } from './headers.js'
 import { problemBody } from './problem-body.js'
 
@@ -108,6 +108,14 @@ describe('headers', () => {
 
   test('are absent if no enforced limit matches the call', () => {
     expect(rateLimitHeaders(decision([]), { nowMs: NOW_MS })).toEqual([])
+  })
+
+  test('of a refusal without limits, as by a remote limiter, still give the retry time', () => {
+    const refused = { ...UNMATCHED, allowed: false, retryAfterMs: 1000 }
+    expect(rateLimitHeaders(refused, { nowMs: NOW_MS })).toEqual([
+      ['Retry-After', '1'],
+      ['Cache-Control', 'no-store'],
+    ])
   })
 
   test.each([

@@ -26,7 +26,10 @@ export interface HeaderOptions {
 
 export type Headers = readonly (readonly [name: string, value: string])[]
 
-/** Returns the headers of a response, allowed or refused; none if no enforced limit matches. */
+/**
+ * Returns the headers of a response, allowed or refused. Without an enforced limit, as if a remote
+ * limiter refused because its server is gone, only those of a refusal.
+ */
 export function rateLimitHeaders(decision: Decision, options: HeaderOptions): Headers {
   const flat = flatRateLimitHeaders(decision, options)
   const headers: (readonly [string, string])[] = []
@@ -37,8 +40,9 @@ export function rateLimitHeaders(decision: Decision, options: HeaderOptions): He
 /** The same headers as alternating names and values, for servers that write a flat list. */
 export function flatRateLimitHeaders(decision: Decision, options: HeaderOptions): string[] {
   const policy = decision.policyField()
-  if (policy === '') return []
   const { nowMs, jitterMs: jitter = 0, standard = true, legacy = true } = options
+  // Without limits there is nothing to show, but a refusal still says when to come back.
+  if (policy === '') return decision.allowed ? [] : refusalHeaders(decision, jitter)
   const reset = String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter))
   // Written whole in the usual case, because a list that grows is copied.
   const flat =
@@ -59,11 +63,14 @@ export function flatRateLimitHeaders(decision: Decision, options: HeaderOptions)
           ...standardHeaders(decision, policy, jitter, standard),
           ...(legacy ? legacyHeaders(decision, reset) : []),
         ]
-  if (decision.allowed) return flat
-  const retryAfter = retryAfterSeconds(decision, jitter)
-  if (retryAfter !== null) flat.push('Retry-After', String(retryAfter))
-  flat.push('Cache-Control', 'no-store')
+  if (!decision.allowed) flat.push(...refusalHeaders(decision, jitter))
   return flat
+}
+
+function refusalHeaders(decision: Decision, jitter: number): string[] {
+  const retryAfter = retryAfterSeconds(decision, jitter)
+  const retry = retryAfter === null ? [] : ['Retry-After', String(retryAfter)]
+  return [...retry, 'Cache-Control', 'no-store']
 }
 
 function legacyHeaders({ limit, remaining }: Decision, reset: string): string[] {

@@ -324,6 +324,20 @@ describe('a limiter that fails', () => {
     })
   })
 
+  test.each([
+    ['CALL_PATH_INVALID', 400, 400],
+    ['RULES_ABSENT', 503, 503],
+    ['CALL_PATH_INVALID', 404, 500],
+    ['OTHER', 400, 500],
+  ])(
+    'with an error of code %s and status %d is answered with %d',
+    async (code, status, answered) => {
+      const error = Object.assign(new Error('of another class'), { code, status })
+      const admission = await setUp({ limiter: { check: () => Promise.reject(error) } }).admit()
+      expect(admission).toMatchObject({ kind: 'refused', response: { status: answered } })
+    },
+  )
+
   test.each<[string, () => unknown]>([
     [
       'throws',

@@ -16,7 +16,8 @@ import {
   type HttpResponse,
   problemObject,
   refusalResponse,
-  SluiceError,
+  type SluiceError,
+  sluiceErrorOf,
 } from '@sluice/core'
 import { systemClock } from '../clock.js'
 import { createHeldCalls, type HeldCalls, type HeldClient } from '../held-calls.js'
@@ -356,7 +357,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
 
   /** The limiter failed: the client's mistake is its own, all else is up to the posture. */
   private onFailed(error: unknown, target: string | undefined): Admission {
-    const known = error instanceof SluiceError ? error : undefined
+    const known = sluiceErrorOf(error)
     if (known?.status === 400)
       return { kind: 'refused', response: badCall(known, target), decision: undefined }
     this.#errorLog.log('request not decided', error)
@@ -451,7 +452,10 @@ const NO_ADDRESS_REASON = 'its socket has no address, and a rule counts by ip; s
 const NO_ADDRESS = problem(400, 'The address of the caller is not known.', 'no_address')
 
 /** The answer to a call that is invalid by itself; for a path in the gateway's words. */
-function badCall(error: SluiceError, target: string | undefined): HttpResponse {
+function badCall(
+  error: Pick<SluiceError, 'code' | 'message'>,
+  target: string | undefined,
+): HttpResponse {
   const found = target === undefined ? undefined : canonicalPath(target)
   const isPath = error.code === 'CALL_PATH_INVALID' && found?.ok === false
   return problem(400, isPath ? `path: ${found.reason}` : error.message, error.code)

@@ -11,6 +11,24 @@ export {
 } from './decision-client.js'
 export { AdminError, DecisionError, InputError, UnreachableError } from './errors.js'
 export type { EventsOptions } from './events.js'
+export {
+  type RemoteLimiter,
+  remoteLimiter,
+  type RemoteLimiterStats,
+} from './remote-limiter/remote-limiter.js'
+export { RemoteLimiterError } from './remote-limiter/remote-limiter-error.js'
+export type {
+  RemoteLimiterOptions,
+  RemoteLogger,
+  RemoteState,
+} from './remote-limiter/remote-options.js'
+export type {
+  FallbackLimiter,
+  RemoteCall,
+  RemoteCheckOptions,
+  RemoteDecision,
+  RemotePolicy,
+} from './remote-limiter/decision-types.js'
 export { callerId } from './routes/caller-routes.js'
 export type { TopQuery } from './routes/stats-routes.js'
 export type {

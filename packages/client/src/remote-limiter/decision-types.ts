@@ -1,0 +1,99 @@
+/**
+ * The types of the remote limiter. They have the shape of those of @sluice/limiter, so that its
+ * middlewares accept them, and import nothing: users of this package need no other. A test keeps
+ * both assignable.
+ */
+
+type AlgorithmName =
+  | 'token-bucket'
+  | 'gcra'
+  | 'leaky-bucket'
+  | 'fixed-window'
+  | 'sliding-window-counter'
+  | 'sliding-window-log'
+
+export type Posture = 'open' | 'closed'
+type PostureName = Posture | 'local'
+
+export type RemoteAttribute = string | number | bigint | boolean | null | undefined
+
+/** One call: who or what it is, and how much it takes. */
+export interface RemoteCall {
+  readonly attributes: Readonly<Record<string, RemoteAttribute>>
+  /** @default 1 */
+  readonly cost?: number | undefined
+}
+
+export interface RemoteCheckOptions {
+  /**
+   * Whether the decision has a receipt, by which `refund` returns what it took; `'if-delayed'`:
+   * only if the call has to wait. @default false
+   */
+  readonly receipt?: boolean | 'if-delayed' | undefined
+  /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
+  readonly canWait?: boolean | undefined
+}
+
+/** One enforced limit, as headers show it. */
+export interface RemotePolicy {
+  readonly name: string
+  readonly rule: string
+  readonly limitName: string
+  readonly algorithm: AlgorithmName
+  readonly start?: 'clock' | 'call' | undefined
+  readonly limit: number
+  readonly windowMs: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  /** 0 if the limit had room; null if it never will. */
+  readonly retryAfterMs: number | null
+}
+
+/** The fields of a decision, as the decision API sends them. */
+export interface DecisionFields {
+  readonly allowed: boolean
+  readonly reason: 'within' | 'over' | 'blocked' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
+  readonly rule: string | null
+  readonly limitName: string | null
+  readonly limit: number | null
+  readonly remaining: number | null
+  readonly resetAfterMs: number | null
+  /** 0 if allowed; null if waiting does not help. */
+  readonly retryAfterMs: number | null
+  /** How long to delay an allowed call. */
+  readonly delayMs: number
+  /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
+  readonly shadow: readonly string[]
+  /** `posture`: the store, or the server, did not answer. */
+  readonly source: 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
+  readonly staleMs?: number
+  readonly receipt?: string
+  readonly postures?: Readonly<Record<string, PostureName>>
+}
+
+/** A decision with the methods by which a middleware writes headers and bodies. */
+export interface RemoteDecision extends DecisionFields {
+  policies(): readonly RemotePolicy[]
+  policyField(): string
+  leftField(jitterMs: number): string
+  /** Visits the enforced rules, and the shadow rules that would have refused. */
+  eachRule(visit: (rule: string, outcome: 'allowed' | 'refused' | 'shadow_refused') => void): void
+  /** Visits nothing: the server does not send callers. */
+  eachCaller(visit: (...caller: never[]) => void): void
+  bound(): undefined
+  shadowRefusals(): readonly never[]
+  tags(): readonly string[]
+  /** Visits the rules that were decided by posture; `''` if the server did not answer. */
+  degraded(visit: (rule: string, posture: PostureName) => void): void
+}
+
+/** What decides while the server does not answer, such as a limiter of @sluice/limiter. */
+export interface FallbackLimiter {
+  check(call: RemoteCall, options?: RemoteCheckOptions): Promise<DecisionLike>
+  peek?(call: RemoteCall): Promise<DecisionLike>
+  refund?(receipt: string): Promise<void>
+}
+
+/** The part of a decision that the remote limiter passes on. */
+export type DecisionLike = DecisionFields &
+  Pick<RemoteDecision, 'policies' | 'policyField' | 'leftField' | 'eachRule'>

@@ -1,0 +1,291 @@
+/**
+ * Decides calls by a Sluice server: `check`, `peek` and `refund` of its decision API. While the
+ * server does not answer, a posture or another limiter decides.
+ */
+import { isRecord } from '../read-problem.js'
+import { callText, type ItemText, receiptText } from './call-text.js'
+import { type Operation, type RequestResult, sendRequest } from './decision-request.js'
+import type {
+  DecisionLike,
+  RemoteCall,
+  RemoteCheckOptions,
+  RemoteDecision,
+} from './decision-types.js'
+import {
+  fallbackDecision,
+  postureDecision,
+  readDecision,
+  withoutReceipt,
+} from './remote-decision.js'
+import { RemoteLimiterError } from './remote-limiter-error.js'
+import {
+  readOptions,
+  type RemoteLimiterOptions,
+  type RemoteSettings,
+  type RemoteState,
+} from './remote-options.js'
+import { type PendingItem, type QueueTimers, RequestQueue } from './request-queue.js'
+import { SYSTEM_TIMERS } from './queue-clock.js'
+import { ServerBreaker } from './server-breaker.js'
+import { ServerState } from './server-state.js'
+
+/** What the limiter did so far. */
+export interface RemoteLimiterStats {
+  readonly state: RemoteState
+  /** Calls that wait for the server at present. */
+  readonly pending: number
+  /** Lists that were sent. */
+  readonly requests: number
+  /** Decisions that the server made. */
+  readonly decided: number
+  /** Decisions by the posture or the fallback. */
+  readonly byPosture: number
+}
+
+export interface RemoteLimiter {
+  /**
+   * Decides a call and charges its cost. Rejects only with what is wrong with the call; a server
+   * that does not answer is a decision with `source: 'posture'`.
+   */
+  check(call: RemoteCall, options?: RemoteCheckOptions): Promise<RemoteDecision>
+  /** Decides a call without charging it. */
+  peek(call: RemoteCall): Promise<RemoteDecision>
+  /**
+   * Returns what a receipt lists. Rejects if the server did not confirm it; it is not sent again,
+   * because it may have been done.
+   */
+  refund(receipt: string): Promise<void>
+  readonly stats: RemoteLimiterStats
+  /** Waits for what was sent, within the deadline. Every later call fails. */
+  close(): Promise<void>
+}
+
+/**
+ * @example
+ * const limiter = remoteLimiter({ url: 'https://sluice.example.com', token })
+ * const { allowed, retryAfterMs } = await limiter.check({ attributes: { user: 'u1' } })
+ */
+export function remoteLimiter(options: RemoteLimiterOptions): RemoteLimiter {
+  return createRemoteLimiter(options, { ...SYSTEM_TIMERS, random: Math.random })
+}
+
+/** For tests, which replace the timers and the random source. */
+export function createRemoteLimiter(
+  options: RemoteLimiterOptions,
+  deps: RemoteLimiterDeps,
+): RemoteLimiter {
+  return new ServerLimiter(readOptions(options), deps)
+}
+
+export interface RemoteLimiterDeps extends QueueTimers {
+  /** From 0 to 1. */
+  readonly random: () => number
+}
+
+/** Receipts of the fallback begin with it; those of a server never do. */
+const FALLBACK_RECEIPT = 'fallback~'
+
+class ServerLimiter implements RemoteLimiter {
+  readonly #settings: RemoteSettings
+  readonly #breaker: ServerBreaker
+  readonly #state: ServerState
+  readonly #queue: RequestQueue
+  /** Whether what a late answer took may have to be given back. */
+  readonly #needsReceipts: boolean
+  #isClosed = false
+  #requests = 0
+  #decided = 0
+  #byPosture = 0
+
+  constructor(settings: RemoteSettings, deps: RemoteLimiterDeps) {
+    this.#settings = settings
+    this.#breaker = new ServerBreaker(deps.nowMs, deps.random)
+    this.#state = new ServerState(settings)
+    this.#needsReceipts = settings.fallback !== undefined || settings.posture === 'closed'
+    this.#queue = new RequestQueue({
+      ...deps,
+      ...settings,
+      send: (operation, texts, signal) => {
+        this.#requests += 1
+        return sendRequest({ ...settings, operation, texts, signal })
+      },
+      onResult: (result) => this.onResult(result),
+    })
+  }
+
+  get stats(): RemoteLimiterStats {
+    return {
+      state: this.#state.current,
+      pending: this.#queue.pending,
+      requests: this.#requests,
+      decided: this.#decided,
+      byPosture: this.#byPosture,
+    }
+  }
+
+  async check(call: RemoteCall, options: RemoteCheckOptions = {}): Promise<RemoteDecision> {
+    const { receipt = false, canWait } = options
+    const asked = this.#needsReceipts || receipt
+    const item = callText(call, {
+      policies: true,
+      ...(asked !== false && { receipt: asked }),
+      ...(canWait === false && { canWait }),
+    })
+    const isWanted = ({ delayMs }: RemoteDecision) =>
+      receipt === true || (receipt === 'if-delayed' && delayMs > 0)
+    const decision = await this.requestDecision('check', item, () =>
+      this.fallBack(call, options, isWanted),
+    )
+    return decision.receipt === undefined || isWanted(decision)
+      ? decision
+      : withoutReceipt(decision)
+  }
+
+  async peek(call: RemoteCall): Promise<RemoteDecision> {
+    return this.requestDecision('peek', callText(call, { policies: true }), async () => {
+      const { fallback, posture } = this.#settings
+      const decided = await fallback?.peek?.(call)
+      const decision =
+        decided === undefined ? postureDecision(posture) : fallbackDecision(decided, undefined)
+      return { decision, onLateAnswer: () => {} }
+    })
+  }
+
+  async refund(receipt: string): Promise<void> {
+    if (typeof receipt === 'string' && receipt.startsWith(FALLBACK_RECEIPT)) {
+      return this.#settings.fallback?.refund?.(receipt.slice(FALLBACK_RECEIPT.length))
+    }
+    const item = receiptText(receipt)
+    await new Promise<void>((resolve, reject) => {
+      const isSent = this.enqueue({
+        operation: 'refund',
+        ...item,
+        onAnswer: (value) => {
+          if (isRecord(value) && value['refunded'] === true) resolve()
+          else reject(problemOf(value))
+        },
+        onFailure: (detail) => reject(notConfirmed(detail)),
+        onLateAnswer: () => {},
+      })
+      if (!isSent) reject(notConfirmed('not sent, because the server does not answer'))
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#queue.close()
+  }
+
+  // Not `decide`: a middleware calls a method of that name with a call, if there is one.
+  private requestDecision(
+    operation: Operation,
+    item: ItemText,
+    fallBack: () => Promise<Fallback>,
+  ): Promise<RemoteDecision> {
+    return new Promise((resolve, reject) => {
+      let late: Fallback | undefined
+      const resolveByPosture = () => {
+        this.#byPosture += 1
+        fallBack().then((made) => {
+          late = made
+          resolve(made.decision)
+        }, reject)
+      }
+      const isSent = this.enqueue({
+        operation,
+        ...item,
+        onAnswer: (value) => {
+          const decision = readDecision(value)
+          if (decision !== undefined) {
+            this.#decided += 1
+            resolve(decision)
+            return
+          }
+          const problem = problemOf(value)
+          // What is wrong with the call is its own; a server that cannot decide did not answer.
+          if (problem.status >= 400 && problem.status < 500) reject(problem)
+          else resolveByPosture()
+        },
+        onFailure: resolveByPosture,
+        onLateAnswer: (value) => late?.onLateAnswer(readDecision(value)),
+      })
+      if (!isSent) resolveByPosture()
+    })
+  }
+
+  /** Returns false if the server is not asked at present. */
+  private enqueue(item: PendingItem): boolean {
+    if (this.#isClosed) {
+      throw new RemoteLimiterError('LIMITER_CLOSED', 503, 'The limiter was closed.')
+    }
+    return this.#breaker.admit() !== undefined && this.#queue.add(item)
+  }
+
+  private async fallBack(
+    call: RemoteCall,
+    options: RemoteCheckOptions,
+    isWanted: (decision: RemoteDecision) => boolean,
+  ): Promise<Fallback> {
+    const { fallback, posture } = this.#settings
+    if (fallback === undefined) {
+      const decision = postureDecision(posture)
+      return { decision, onLateAnswer: (late) => this.reconcile(decision, late, undefined) }
+    }
+    const decided = await fallback.check(call, { ...options, receipt: true })
+    const marked = decided.receipt && FALLBACK_RECEIPT + decided.receipt
+    const whole = fallbackDecision(decided, marked)
+    const decision = isWanted(whole) ? whole : withoutReceipt(whole)
+    return { decision, onLateAnswer: (late) => this.reconcile(decision, late, decided) }
+  }
+
+  /** The server charged a call that was decided without it: it is counted once, or not at all. */
+  private reconcile(
+    decision: RemoteDecision,
+    late: RemoteDecision | undefined,
+    decided: DecisionLike | undefined,
+  ): void {
+    if (late === undefined || !late.allowed) return
+    const ignore = () => {}
+    if (!decision.allowed) {
+      if (late.receipt !== undefined && !this.#isClosed) this.refund(late.receipt).catch(ignore)
+    } else if (decided?.receipt !== undefined) {
+      Promise.resolve(this.#settings.fallback?.refund?.(decided.receipt)).catch(ignore)
+    }
+  }
+
+  private onResult(result: RequestResult | undefined): void {
+    if (result !== undefined && 'items' in result) {
+      this.#breaker.succeed()
+      this.#state.set({ state: 'answering', detail: '' })
+      return
+    }
+    const { deadlineMs } = this.#settings
+    const { failure, detail } = result ?? {
+      failure: 'unreachable' as const,
+      detail: `no answer within ${deadlineMs} ms`,
+    }
+    if (failure === 'unreachable') this.#breaker.fail()
+    // The next call would get the same answer.
+    else this.#breaker.trip()
+    if (this.#breaker.isOpen) this.#state.set({ state: failure, detail })
+  }
+}
+
+/** A decision without the server, and what to do when the server answers after all. */
+interface Fallback {
+  readonly decision: RemoteDecision
+  onLateAnswer(late: RemoteDecision | undefined): void
+}
+
+function problemOf(value: unknown): RemoteLimiterError {
+  const { status, error, detail } = isRecord(value) ? value : {}
+  return new RemoteLimiterError(
+    typeof error === 'string' ? error : 'unexpected',
+    typeof status === 'number' ? status : 502,
+    typeof detail === 'string' ? detail : 'The server sent something else than a decision.',
+  )
+}
+
+function notConfirmed(detail: string): RemoteLimiterError {
+  return new RemoteLimiterError('STORE_FAILED', 503, `The refund was not confirmed: ${detail}.`)
+}

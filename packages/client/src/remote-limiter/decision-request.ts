@@ -1,6 +1,6 @@
 /** Sends one list to the decision API, and says what came of it. */
 import { isRecord, jsonOf } from '../read-problem.js'
-import { type Fetch, readText } from '../send.js'
+import { type Fetch, readText } from '../exchange.js'
 
 export type Operation = 'check' | 'peek' | 'refund'
 

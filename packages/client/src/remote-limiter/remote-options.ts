@@ -1,6 +1,6 @@
 /** The options of the remote limiter, and what they may be. */
 import { readAddress } from '../address.js'
-import { type Fetch, fetchBySystem } from '../send.js'
+import { type Fetch, fetchBySystem } from '../exchange.js'
 import type { Failure } from './decision-request.js'
 import type { FallbackLimiter, Posture } from './decision-types.js'
 import { RemoteLimiterError } from './remote-limiter-error.js'

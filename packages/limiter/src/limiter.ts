@@ -58,7 +58,7 @@ import type {
   RulesOptions,
 } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
-import { randomKey, randomSerial } from './random.js'
+import { randomKey, randomKeyIfAllowed, randomSerial } from './random.js'
 import { systemScheduler } from './periodic.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
@@ -101,22 +101,28 @@ class StoreLimiter implements Limiter {
   readonly #refunded = new RefundedReceipts()
   /** Random until the secret that the store keeps is known. */
   #secret: SipKey
+  /** False until the first call where nothing may be random yet: see `randomKeyIfAllowed`. */
+  #hasSecret = true
   #parsed: ParsedRules
   #snapshot: Snapshot
   /** Starts at random, so that limiters that share a secret make different receipts. */
-  #serial = randomSerial()
+  #serial: number | undefined
+  #hasRules: boolean
   #closed = false
-  /** Whether it was closed or has no rules yet, so that nothing is decided. */
-  #isShut: boolean
+  /** Whether it was closed, or has no rules or no secret yet: one check for every call. */
+  #isShut = false
 
   constructor(options: LimiterOptions) {
     const { rules, file, store, secret, ipv6Prefix } = requireLimiterOptions(options)
     const { clock = systemClock } = options
     this.#clock = readDependency('clock', clock, ['now'])
-    this.#secret = readSecret(secret ?? randomKey())
+    const first = secret ?? randomKeyIfAllowed()
+    this.#hasSecret = first !== undefined
+    this.#secret = readSecret(first ?? NO_SECRET)
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
     const localCounters = readLocalCounters(options.localCounters)
-    this.#isShut = rules === undefined
+    this.#hasRules = rules !== undefined
+    this.updateShut()
     const { parsed, snapshot } = loadRules(rules ?? [], { ...this.compileOptions(), file })
     this.#parsed = parsed
     this.#snapshot = snapshot
@@ -243,6 +249,7 @@ class StoreLimiter implements Limiter {
     this.requireOpen()
     await this.requireKey('nothing was given back')
     if (typeof target !== 'string') {
+      this.requireRules()
       const gives = givesOfCall(planCall(this.match(this.#snapshot, target), target))
       await storeAnswer(
         Promise.all(gives.map((give) => this.give(give))),
@@ -308,25 +315,33 @@ class StoreLimiter implements Limiter {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#isShut = true
+    this.updateShut()
     await this.#decider?.close()
     await this.#store.close()
   }
 
   private activate(loaded: LoadedRules): readonly Problem[] {
-    this.#parsed = loaded.parsed
-    this.#snapshot = loaded.snapshot
-    this.#isShut = false
-    this.#decider?.onRulesChanged()
+    this.#hasRules = true
+    this.replace(loaded)
     return this.#parsed.warnings
   }
 
   /** Compiles the active rules again with the secret that the store keeps. */
   private useSecret(secret: Uint8Array): void {
     this.#secret = readSecret(secret)
-    const isShut = this.#isShut
-    this.activate(compileParsed(this.#parsed, this.compileOptions(this.#snapshot)))
-    this.#isShut = isShut
+    this.#hasSecret = true
+    this.replace(compileParsed(this.#parsed, this.compileOptions(this.#snapshot)))
+  }
+
+  private replace({ parsed, snapshot }: LoadedRules): void {
+    this.#parsed = parsed
+    this.#snapshot = snapshot
+    this.updateShut()
+    this.#decider?.onRulesChanged()
+  }
+
+  private updateShut(): void {
+    this.#isShut = this.#closed || !this.#hasRules || !this.#hasSecret
   }
 
   private compileOptions(before?: Snapshot) {
@@ -336,6 +351,7 @@ class StoreLimiter implements Limiter {
   /** The takes of a call; undefined if no rule matches it. */
   private plan(call: Call, options = NO_OPTIONS): Plan | undefined {
     const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
+    if (this.#isShut) this.requireRules()
     const matched = this.match(this.#snapshot, call)
     // An invalid cost is an error even if no rule matches.
     if (matched.length === 0 && isCount(call.cost ?? 1)) return undefined
@@ -343,7 +359,6 @@ class StoreLimiter implements Limiter {
   }
 
   private match(snapshot: Snapshot, call: Call): readonly MatchedRule[] {
-    if (this.#isShut) this.requireRules()
     requireCall(call)
     const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
     return matchRules(snapshot, call, wallMs)
@@ -360,9 +375,11 @@ class StoreLimiter implements Limiter {
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
       return decision
     }
+    const serial = this.#serial ?? randomSerial()
+    this.#serial = serial + 1
     return combine(plan, outcomes, source, {
       ...extras,
-      receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
+      receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial }),
     })
   }
 
@@ -371,6 +388,7 @@ class StoreLimiter implements Limiter {
     makePlan: (snapshot: Snapshot) => P,
     options?: PeekOptions,
   ): Promise<PlannedPeek & { readonly plan: P }> {
+    if (this.#isShut) this.requireRules()
     const snapshot = this.#snapshot
     const plan = makePlan(snapshot)
     const { groups } = plan
@@ -428,11 +446,14 @@ class StoreLimiter implements Limiter {
 
   private requireRules(): void {
     this.requireOpen()
-    if (this.#isShut) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
+    if (!this.#hasRules) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
+    if (!this.#hasSecret) this.useSecret(randomKey())
   }
 }
 
 const NO_OPTIONS: CheckOptions = {}
+/** Names no counter: it is replaced before the first call. */
+const NO_SECRET = new Uint8Array(16)
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
 

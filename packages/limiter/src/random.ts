@@ -7,6 +7,18 @@ export function randomKey(): Uint8Array {
   return crypto.getRandomValues(new Uint8Array(KEY_BYTES))
 }
 
+/**
+ * A key of hashes, or undefined where the runtime forbids random values for now: Workers allow none
+ * before the first request, while modules are loaded.
+ */
+export function randomKeyIfAllowed(): Uint8Array | undefined {
+  try {
+    return randomKey()
+  } catch {
+    return undefined
+  }
+}
+
 /** A whole number from 0 to 2^40 - 1, each as likely as any other. */
 export function randomSerial(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))

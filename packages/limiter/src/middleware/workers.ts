@@ -12,6 +12,8 @@ export function findWorkers(): string | undefined {
   // Without an import: other runtimes have no such module.
   const cluster = process?.getBuiltinModule?.('node:cluster') as unknown as Cluster | undefined
   if (cluster?.isWorker) return `worker ${cluster.worker?.id ?? ''} of node:cluster`
+  // Deno would ask the user for the right to read a variable, or throw.
+  if ('Deno' in globalThis) return undefined
   // PM2 numbers the instances of an application, from 0.
   const instance = process?.env?.['NODE_APP_INSTANCE']
   return instance === undefined || instance === '0' ? undefined : `instance ${instance} of PM2`

@@ -185,6 +185,73 @@ describe('programs in documentation', () => {
   )
 })
 
+describe('TypeScript in documentation', () => {
+  /** What examples assume: a name of the reader's program, and a package that is not installed. */
+  const ASSUMED = `
+    declare const userId: string
+    declare module '@nestjs/graphql' {
+      export const GqlExecutionContext: {
+        create(context: unknown): { getContext(): any }
+      }
+    }
+  `
+  const compilerOptions = {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    experimentalDecorators: true,
+    module: 'NodeNext',
+    target: 'ES2022',
+    types: ['node'],
+  }
+  let folder = ''
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'), 'junction')
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
+    writeFileSync(join(folder, 'assumed.d.ts'), ASSUMED)
+  })
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  /** Compiles all programs at once; returns errors by the place of their block. */
+  async function compile(programs: readonly (readonly [place: string, text: string])[]) {
+    const files = programs.map((_, index) => `block-${index}.ts`)
+    for (const [index, [, text]] of programs.entries()) {
+      // Each is a module with names of its own, also if it imports and exports nothing.
+      writeFileSync(join(folder, `block-${index}.ts`), `${text}\nexport {}\n`)
+    }
+    const config = { compilerOptions, files: ['assumed.d.ts', ...files] }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
+    const args = ['-p', folder, '--pretty', 'false']
+    const { stdout } = await promisify(execFile)(join(ROOT, 'node_modules/.bin/tsc'), args, {
+      cwd: folder,
+      timeout: RUN_MS_MAX,
+    }).catch((error: unknown) => {
+      const failure = error as { readonly code: unknown; readonly stdout: string }
+      // A number is the exit code of a compiler that found errors; else it did not finish.
+      if (typeof failure.code !== 'number') throw error
+      return failure
+    })
+    return stdout
+      .trim()
+      .replaceAll(/^block-(\d+)\.ts\((\d+),/gm, (_, index: string, line: string) => {
+        return `${programs[Number(index)]?.[0]} + ${line} (`
+      })
+  }
+
+  test('compiles in strict mode, every block against the built packages', async () => {
+    const programs = blocksWith('ts').map(([place, { text }]) => [place, text] as const)
+    expect(programs.length).toBeGreaterThan(0)
+    expect(await compile(programs)).toBe('')
+  })
+
+  test('is reported with its place where it does not compile', async () => {
+    const wrong = "import { createLimiter } from '@sluice/limiter'\ncreateLimiter({ rules: 7 })"
+    expect(await compile([['guide.md:1', wrong]])).toContain('guide.md:1 + 2 (')
+  })
+})
+
 /** Servers of examples listen here; tests give them a free port instead. */
 const DOCUMENTED_PORT = '3000'
 

@@ -5,8 +5,8 @@
  *   package: whole fleets and whole servers in one process, with very many calls.
  * - `full`: it would be `e2e`, and is listed in FULL: it takes long, or is one more of its kind.
  * - `services`: it, or a helper that it imports, starts a real Redis, Postgres, proxy or tool.
- * - `downloads`: it is listed in DOWNLOADS: it installs versions of Node or frameworks, some
- *   hundred megabytes, from the registry.
+ * - `downloads`: it is listed in DOWNLOADS: it installs versions of Node, runtimes or
+ *   frameworks, some hundred megabytes, from the registry.
  * - `unit`: everything else; it starts nothing but Node.
  *
  * `npm test` runs all but `full`, and `npm run test:full` runs `full` and once more the tests that
@@ -100,7 +100,11 @@ export const FULL = [
 ]
 
 /** The tests that install versions of Node or frameworks when they run. */
-const DOWNLOADS = ['e2e/middleware/nest-12/nest-12.test.ts', 'e2e/packages/consumers.test.ts']
+const DOWNLOADS = [
+  'e2e/middleware/nest-12/nest-12.test.ts',
+  'e2e/packages/consumers.test.ts',
+  'e2e/packages/runtimes.test.ts',
+]
 
 /** Every test file of the repository, by its tier. */
 export function findTiers(root) {

@@ -1,8 +1,9 @@
 /**
  * The types of the remote limiter. They have the shape of those of @sluice/limiter, so that its
- * middlewares accept them, and import nothing: users of this package need no other. A test keeps
- * both assignable.
+ * middlewares accept them, without an import of it: users of this package need no other. A test
+ * keeps both assignable.
  */
+import type { DecisionView, PostureName } from '../api-types.js'
 
 type AlgorithmName =
   | 'token-bucket'
@@ -13,7 +14,6 @@ type AlgorithmName =
   | 'sliding-window-log'
 
 export type Posture = 'open' | 'closed'
-type PostureName = Posture | 'local'
 
 export type RemoteAttribute = string | number | bigint | boolean | null | undefined
 
@@ -50,26 +50,7 @@ export interface RemotePolicy {
 }
 
 /** The fields of a decision, as the decision API sends them. */
-export interface DecisionFields {
-  readonly allowed: boolean
-  readonly reason: 'within' | 'over' | 'blocked' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
-  readonly rule: string | null
-  readonly limitName: string | null
-  readonly limit: number | null
-  readonly remaining: number | null
-  readonly resetAfterMs: number | null
-  /** 0 if allowed; null if waiting does not help. */
-  readonly retryAfterMs: number | null
-  /** How long to delay an allowed call. */
-  readonly delayMs: number
-  /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
-  readonly shadow: readonly string[]
-  /** `posture`: the store, or the server, did not answer. */
-  readonly source: 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
-  readonly staleMs?: number
-  readonly receipt?: string
-  readonly postures?: Readonly<Record<string, PostureName>>
-}
+export type DecisionFields = Omit<DecisionView, 'policies'>
 
 /** A decision with the methods by which a middleware writes headers and bodies. */
 export interface RemoteDecision extends DecisionFields {

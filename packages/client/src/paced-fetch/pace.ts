@@ -1,195 +1,237 @@
 /**
  * The pace of one limit: when the next call may be sent, learnt from what the answers say is left.
+ *
+ * Other clients may use the same limit. How many they are is not known, but what all of them use
+ * while this one makes one call is: the fall of what is left between two answers. Each client
+ * takes its part of the rate that the limit allows, so together they take all of it.
  */
 import type { RateLimitPolicy } from './read-rate-limit.js'
+
+/**
+ * A window resets at once; a bucket regains units steadily; a sliding window regains what was used
+ * one window ago, so that what is left stays small however steadily it is used.
+ */
+type Kind = 'window' | 'bucket' | 'sliding'
 
 export interface Pace {
   limit: number
   windowMs: number
-  kind: 'window' | 'bucket' | 'sliding'
+  kind: Kind
+  /** Evidence of a bucket, below zero of a window. */
+  evidence: number
   /** The latest answer: units left, when it arrived, and the number of its call. */
   left: number
   at: number
-  seen: number
+  answered: number
   /** The number of calls sent, and when the last one was. */
   sent: number
   sentAt: number
-  /** The latest instant at which the present window can end. */
+  /** When the present window ends, at the latest. */
   edge: number
   /** No call before this instant. */
   until: number
   /** Units that all callers used, and own calls in the same time; both fade. */
   used: number
   calls: number
-  /** Redrawn with every call that is sent. */
+  /** Drawn anew with every call. */
   random: number
 }
 
+/** A call that was sent, and the latest answer then: what changed since is known exactly. */
 export interface Sent {
   readonly number: number
   readonly sentAt: number
   readonly left: number
   readonly at: number
-  readonly seen: number
+  readonly answered: number
 }
 
-const T = {
-  prior: 4,
-  fade: 0.9,
-  pow: 0.98,
-  margin: 0.02,
-  marginMin: 1,
-  bucket: 0.3,
-  slide: 0.03,
-  slideMin: 1.5,
-  max: 3,
-  jit: 0.2,
-  refuse: 1.5,
-  credit: 0.5,
-}
+/** What all callers use per own call, before it is known; high, so that newcomers start slowly. */
+const USED_AT_FIRST = 4
+/** By how much older calls count less. */
+const FADE = 0.9
+/** Below 1, so that clients with a small part of the rate gain on those with a large one. */
+const EQUALITY = 0.98
+/** The share of a window that is left unused, because others send at the same moment. */
+const MARGIN = 0.03
+/** The share that is kept in a bucket. It costs nothing, as a bucket only has to stay unfilled. */
+const BUCKET_KEPT = 0.2
+/** The same for a sliding window, where what is kept is lost. */
+const SLIDING_KEPT = 0.03
+/** How much faster than the limit's own rate a client gets while much is left. */
+const BUCKET_SPEED_MAX = 3
+const SLIDING_SPEED_MAX = 1.25
+const SPEED_MIN = 0.05
+/** How far apart, as a share of the gap between calls, two clients drift in one call. */
+const JITTER = 0.2
+/** By how much a refusal raises the estimate of what others use. */
+const REFUSAL_FACTOR = 1.5
+/** The estimate stays below this many limits per own call. */
+const LIMITS_PER_CALL_MAX = 100
+/** The part of what an idle time left over that is used up early. */
+const SURPLUS_PART = 0.5
+/** A rise by less than this share of the limit begins no window. */
+const JUMP_MIN = 0.05
+const EVIDENCE_MAX = 9
+/** Two roundings to whole seconds: of the time itself, and of the `Date` it is compared with. */
+const ROUNDING_MS = 2000
+/** The wait where nothing is left, and no time is known. */
+const UNKNOWN_WAIT_MS = 1000
 
 export function createPace(): Pace {
   return {
     limit: 0,
     windowMs: 0,
     kind: 'window',
+    evidence: 0,
     left: 0,
     at: -1,
-    seen: 0,
+    answered: 0,
     sent: 0,
-    sentAt: -Infinity,
-    edge: -Infinity,
+    sentAt: 0,
+    edge: 0,
     until: 0,
-    used: T.prior,
+    used: USED_AT_FIRST,
     calls: 1,
-    random: 0.5,
+    random: 0,
   }
 }
 
 export function noteSend(pace: Pace, now: number, random: number): Sent {
-  const { left, at, seen } = pace
+  const { left, at, answered } = pace
   pace.random = random
   pace.sentAt = now
-  return { number: ++pace.sent, sentAt: now, left, at, seen }
+  return { number: ++pace.sent, sentAt: now, left, at, answered }
 }
 
-const perCall = (p: Pace) => (p.used / p.calls) ** T.pow
-
+/** Learns from an answer; without `call` it is the answer to another client. */
 export function noteAnswer(
-  p: Pace,
+  pace: Pace,
   policy: RateLimitPolicy,
   now: number,
-  refused: boolean,
-  call: Sent = { number: p.seen, sentAt: now, left: 0, at: -1, seen: 0 },
-) {
+  isRefusal: boolean,
+  call: Sent = { number: pace.answered, sentAt: now, left: 0, at: -1, answered: 0 },
+): void {
   const { remaining, resetMs } = policy
-  const limit = (p.limit = policy.limit ?? Math.max(p.limit, remaining))
-  p.windowMs = policy.windowMs ?? Math.max(p.windowMs, resetMs ?? 0)
-  if (policy.kind) p.kind = policy.kind
-  if (call.number < p.seen) return
-  if (refused) {
+  // The server decided in the order in which calls were sent, or nearly.
+  if (call.number < pace.answered) return
+  pace.limit = policy.limit ?? Math.max(pace.limit, remaining)
+  pace.windowMs = windowOf(pace, policy)
+  if (isRefusal) {
     if (remaining < 1) {
-      p.used = Math.min(p.used * T.refuse, p.calls * limit * 100)
-      if (resetMs !== undefined) p.until = Math.max(p.until, now + resetMs)
+      const most = pace.calls * pace.limit * LIMITS_PER_CALL_MAX
+      pace.used = Math.max(pace.used, Math.min(pace.used * REFUSAL_FACTOR, most))
     }
-    if (p.edge <= now) p.edge = now + (resetMs ?? p.windowMs)
-    if (p.seen < call.number) {
-      p.left = remaining
-      p.at = now
-      p.seen = call.number
-    }
+    if (pace.edge <= now) pace.edge = now + (resetMs ?? pace.windowMs)
+  } else {
+    if (call.at >= 0) compare(pace, remaining, now, call)
+    findKind(pace, policy, now, call.sentAt)
+  }
+  pace.left = remaining
+  pace.at = now
+  pace.answered = call.number
+  if (remaining < 1 && (isRefusal || pace.kind === 'window')) {
+    const waitMs = resetMs ?? (pace.windowMs || UNKNOWN_WAIT_MS)
+    pace.until = Math.max(pace.until, now + waitMs)
+  }
+}
+
+/** The window; of a bucket the time in which it fills, known from how long the rest takes. */
+function windowOf({ windowMs, limit, kind }: Pace, policy: RateLimitPolicy): number {
+  const { resetMs = 0, remaining } = policy
+  const part = (limit - remaining) / limit
+  if ((policy.kind ?? kind) !== 'bucket' || !(part > 0)) {
+    return policy.windowMs ?? Math.max(windowMs, policy.kind ? 0 : resetMs)
+  }
+  // The burst of a bucket may exceed what it regains in its window.
+  if (policy.windowMs) return Math.max(policy.windowMs, (resetMs - ROUNDING_MS / 2) / part)
+  return resetMs / part || windowMs
+}
+
+/** Learns from the difference to an earlier answer how much is used, and whether a window began. */
+function compare(pace: Pace, remaining: number, now: number, call: Sent): void {
+  const { limit, windowMs, kind } = pace
+  const own = call.number - call.answered
+  const elapsed = now - call.at
+  const rise = remaining - call.left + own
+  const regained = windowMs ? (limit * elapsed) / windowMs : 0
+  if (rise > 2 * regained + Math.max(2, JUMP_MIN * limit)) {
+    // No bucket regains so much: a window began between the two answers.
+    pace.evidence = Math.max(-EVIDENCE_MAX, pace.evidence - 5)
+    pace.edge = Math.min(now + windowMs, Math.max(call.at + windowMs, edgeAfter(pace, now)))
     return
   }
-  const w = p.windowMs
-  const rate = w ? limit / w : 0
-  const reset = resetMs ?? 0
-  if (resetMs !== undefined && policy.windowMs && resetMs > w && p.kind !== 'bucket')
-    p.kind = 'sliding'
-  // compare with reference
-  if (call.at >= 0) {
-    const own = call.number - call.seen
-    const elapsed = now - call.at
-    const rise = remaining - call.left + own
-    if (p.kind === 'window') {
-      const passed = p.edge <= now
-      if (rise > 0) {
-        if (rise > limit / 2 || elapsed >= w) {
-          // A new window: began between the two answers.
-          p.edge = now + w
-        } else if (!(call.at < p.edge && p.edge <= now)) {
-          p.kind = 'bucket'
-        } else p.edge = now + w
-      } else {
-        sample(p, call.left - remaining, own)
-      }
-      void passed
-    } else {
-      sample(p, Math.max(own, call.left - remaining + rate * elapsed), own)
-    }
-  }
-  if (p.kind === 'window') {
-    if (p.edge <= now) p.edge = now + reset
-    p.edge = Math.min(p.edge, now + reset)
-    if (p.edge < call.sentAt + reset - 2000) {
-      // The window ends later than it can: it is none.
-      p.kind = 'bucket'
-    }
-  }
-  p.left = remaining
-  p.at = now
-  p.seen = call.number
-  if (remaining < 1 && p.kind === 'window') p.until = Math.max(p.until, now + reset)
+  if (rise > 0 && elapsed < windowMs / 4) pace.evidence++
+  const share = kind === 'sliding' ? (limit - remaining) / limit : 1
+  const used = call.left - remaining + (kind === 'window' ? 0 : regained * share)
+  if (kind === 'window' && rise > 0) return
+  pace.used = pace.used * FADE + Math.max(own, used)
+  pace.calls = pace.calls * FADE + own
 }
 
-function sample(p: Pace, used: number, own: number) {
-  p.used = p.used * T.fade + used
-  p.calls = p.calls * T.fade + own
+/** Windows of one limit follow each other without a gap. */
+function edgeAfter({ edge, windowMs }: Pace, now: number): number {
+  if (edge > now || !windowMs) return edge
+  return edge + (Math.floor((now - edge) / windowMs) + 1) * windowMs
 }
 
-export function dueAt(p: Pace, now: number): number {
-  if (p.at < 0 || p.limit === 0) return p.until
-  return Math.max(p.until, p.kind === 'window' ? dueInWindow(p, now) : dueOfBucket(p, now))
-}
-
-const jitter = (p: Pace) => 1 - T.jit / 2 + T.jit * p.random
-
-function dueInWindow(p: Pace, now: number): number {
-  const { limit, windowMs: w } = p
-  const m = perCall(p)
-  let { left, edge } = p
-  let inFlight = p.sent - p.seen
-  let last = p.sentAt
-  if (edge <= now) {
-    if (!w) return 0
-    const passed = edge + Math.floor((now - edge) / w) * w
-    edge = passed + w
-    left = limit
-    if (last < passed) {
-      last = passed
-      inFlight = 0
-      // first of a new window
-    }
+function findKind(pace: Pace, policy: RateLimitPolicy, now: number, sentAt: number): void {
+  const { resetMs = 0 } = policy
+  const latest = now + resetMs
+  pace.edge = pace.edge ? Math.min(edgeAfter(pace, now), latest) : latest
+  if (pace.edge < sentAt + resetMs - ROUNDING_MS) {
+    // The end of a window does not move.
+    pace.evidence += 2
+    pace.edge = latest
   }
-  const margin = Math.max(T.marginMin, T.margin * limit)
-  const budget = left - margin - m * inFlight
-  const time = edge - last
-  const gap = (time * m) / budget
-  if (budget > 0 && gap <= time) {
-    const surplus = left - m * inFlight - (limit * (edge - now)) / (w || time)
-    return last + gap * jitter(p) - (surplus > 0 ? (gap * surplus * T.credit) / m : 0)
-  }
-  const progress = Math.max(0, Math.min(1, budget / m))
-  return edge + ((1 - progress) * m * w * p.random) / limit
+  pace.evidence = Math.min(EVIDENCE_MAX, pace.evidence)
+  if (policy.kind) pace.kind = policy.kind
+  else if (policy.windowMs && resetMs > policy.windowMs && pace.kind === 'window') {
+    // Only what was counted in the window before can take longer than one.
+    pace.kind = 'sliding'
+  } else if (pace.kind !== 'sliding') pace.kind = pace.evidence > 1 ? 'bucket' : 'window'
 }
 
-function dueOfBucket(p: Pace, now: number): number {
-  const { limit, windowMs: w } = p
-  if (!w) return 0
-  const rate = limit / w
-  const m = perCall(p)
-  const left = Math.min(limit, p.left + rate * (now - p.at)) - m * (p.sent - p.seen)
-  const target =
-    p.kind === 'bucket' ? Math.max(1.5, T.bucket * limit) : Math.max(T.slideMin, T.slide * limit)
-  const speed = rate * Math.max(0.05, Math.min(T.max, left / target))
-  return p.sentAt + (m / speed) * jitter(p)
+/** The earliest time at which the next call may be sent. */
+export function dueAt(pace: Pace, now: number): number {
+  if (pace.at < 0 || !pace.limit || !pace.windowMs) return pace.until
+  const perCall = Math.max(1e-3, pace.used / pace.calls) ** EQUALITY
+  const due = pace.kind === 'window' ? dueInWindow : dueInBucket
+  return Math.max(pace.until, due(pace, now, perCall))
+}
+
+const jitter = ({ random }: Pace) => 1 + JITTER * (random - 0.5)
+
+/** Spreads what is left evenly over the rest of the window, and goes on into the next one. */
+function dueInWindow(pace: Pace, now: number, perCall: number): number {
+  const { limit, windowMs, random } = pace
+  const edge = edgeAfter(pace, now)
+  const begin = edge - windowMs
+  const isNew = edge > pace.edge
+  const last = isNew ? Math.max(pace.sentAt, begin) : pace.sentAt
+  const inFlight = last > pace.sentAt ? 0 : pace.sent - pace.answered
+  const left = (isNew ? limit : pace.left) - perCall * inFlight
+  const budget = left - Math.max(1, MARGIN * limit)
+  if (budget >= perCall) {
+    const gap = ((edge - last) * perCall) / budget
+    const isKnown = !isNew && now - pace.at < windowMs / 10
+    const surplus = isKnown ? Math.max(0, left - (limit * (edge - now)) / windowMs) : 0
+    return last + (gap * jitter(pace)) / (1 + (surplus * SURPLUS_PART) / perCall)
+  }
+  // At random, because many clients wait for the same instant.
+  const rest = 1 - Math.max(0, budget / perCall)
+  return edge + (rest * perCall * windowMs * random) / limit
+}
+
+/** Keeps a share of the units: faster while there are more, slower while there are less. */
+function dueInBucket(pace: Pace, now: number, perCall: number): number {
+  const { limit, windowMs, kind } = pace
+  const rate = limit / windowMs
+  const [kept, most] =
+    kind === 'bucket' ? [BUCKET_KEPT, BUCKET_SPEED_MAX] : [SLIDING_KEPT, SLIDING_SPEED_MAX]
+  // Others use what is regained as well.
+  const regained = (rate * (now - pace.at)) / Math.max(1, perCall)
+  const left = Math.min(limit, pace.left + regained) - perCall * (pace.sent - pace.answered)
+  const speed = Math.max(SPEED_MIN, Math.min(most, left / Math.max(1.5, kept * limit)))
+  return pace.sentAt + (perCall / (rate * speed)) * jitter(pace)
 }

@@ -46,8 +46,12 @@ export interface Sent {
   readonly answered: number
 }
 
-/** What all callers use per own call, before it is known; high, so that newcomers start slowly. */
+/**
+ * What all callers use per own call, before it is known: this much, but at most this share of the
+ * limit. High, so that newcomers start slowly.
+ */
 const USED_AT_FIRST = 4
+const SHARE_AT_FIRST = 0.1
 /** By how much older calls count less. */
 const FADE = 0.9
 /** Below 1, so that clients with a small part of the rate gain on those with a large one. */
@@ -67,7 +71,7 @@ const JITTER = 0.2
 /** By how much a refusal raises the estimate of what others use. */
 const REFUSAL_FACTOR = 1.5
 /** The estimate stays below this many limits per own call. */
-const LIMITS_PER_CALL_MAX = 100
+const LIMITS_PER_CALL_MAX = 10
 /** The part of what an idle time left over that is used up early. */
 const SURPLUS_PART = 0.5
 /** A rise by less than this share of the limit begins no window. */
@@ -91,7 +95,7 @@ export function createPace(): Pace {
     sentAt: 0,
     edge: 0,
     until: 0,
-    used: USED_AT_FIRST,
+    used: 1,
     calls: 1,
     random: 0,
   }
@@ -117,6 +121,7 @@ export function noteAnswer(
   if (call.number < pace.answered) return
   pace.limit = policy.limit ?? Math.max(pace.limit, remaining)
   pace.windowMs = windowOf(pace, policy)
+  if (pace.at < 0) pace.used = Math.max(1, Math.min(USED_AT_FIRST, pace.limit * SHARE_AT_FIRST))
   if (isRefusal) {
     if (remaining < 1) {
       const most = pace.calls * pace.limit * LIMITS_PER_CALL_MAX
@@ -204,23 +209,20 @@ const jitter = ({ random }: Pace) => 1 + JITTER * (random - 0.5)
 
 /** Spreads what is left evenly over the rest of the window, and goes on into the next one. */
 function dueInWindow(pace: Pace, now: number, perCall: number): number {
-  const { limit, windowMs, random } = pace
-  const edge = edgeAfter(pace, now)
-  const begin = edge - windowMs
-  const isNew = edge > pace.edge
-  const last = isNew ? Math.max(pace.sentAt, begin) : pace.sentAt
-  const inFlight = last > pace.sentAt ? 0 : pace.sent - pace.answered
-  const left = (isNew ? limit : pace.left) - perCall * inFlight
+  const { limit, windowMs, random, edge, sentAt } = pace
+  const steadyMs = (perCall * windowMs) / limit
+  // Sent in a new window, and not yet answered.
+  if (sentAt >= edge) return sentAt + steadyMs * jitter(pace)
+  const left = pace.left - perCall * (pace.sent - pace.answered)
   const budget = left - Math.max(1, MARGIN * limit)
-  if (budget >= perCall) {
-    const gap = ((edge - last) * perCall) / budget
-    const isKnown = !isNew && now - pace.at < windowMs / 10
+  if (now < edge && budget >= perCall) {
+    const gap = ((edge - sentAt) * perCall) / budget
+    const isKnown = now - pace.at < windowMs / 10
     const surplus = isKnown ? Math.max(0, left - (limit * (edge - now)) / windowMs) : 0
-    return last + (gap * jitter(pace)) / (1 + (surplus * SURPLUS_PART) / perCall)
+    return sentAt + (gap * jitter(pace)) / (1 + (surplus * SURPLUS_PART) / perCall)
   }
   // At random, because many clients wait for the same instant.
-  const rest = 1 - Math.max(0, budget / perCall)
-  return edge + (rest * perCall * windowMs * random) / limit
+  return edge + Math.min(1, Math.max(0, 1 - budget / perCall)) * steadyMs * random
 }
 
 /** Keeps a share of the units: faster while there are more, slower while there are less. */

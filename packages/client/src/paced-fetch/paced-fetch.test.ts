@@ -1,16 +1,258 @@
+import { readFileSync } from 'node:fs'
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 import { createPacedFetch } from './paced-fetch.js'
+import type { PacedFetchOptions } from './paced-fetch-options.js'
+import { createRandom, createVirtualClock } from './virtual-clock.test-helper.js'
+
+const START = 1_795_000_000_000
+const URL_ = 'https://api.example.com/orders'
+
+interface Reply {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly error?: Error
+}
+
+/** A paced fetch whose server answers with the given replies in turn, the last one again. */
+function setUp(replies: readonly Reply[], options: PacedFetchOptions = {}) {
+  const clock = createVirtualClock(START)
+  const sentAt: number[] = []
+  const send = (_: unknown, init?: RequestInit) =>
+    new Promise<Response>((resolve, reject) => {
+      const reply = replies[Math.min(sentAt.length, replies.length - 1)] ?? {}
+      sentAt.push(clock.now() - START)
+      init?.signal?.addEventListener('abort', () => reject(init.signal?.reason))
+      clock.after(10, () => {
+        if (reply.error) reject(reply.error)
+        else {
+          const { status = 200, headers = {} } = reply
+          resolve(new Response('', { status, headers }))
+        }
+      })
+    })
+  const paced = createPacedFetch(send, { clock, random: createRandom(1), ...options })
+  return { clock, sentAt, paced, run: (ms: number) => clock.runTo(START + ms) }
+}
+
+const limit = (left: number, seconds: number) => ({
+  headers: { 'RateLimit-Policy': '"a";q=100;w=10', RateLimit: `"a";r=${left};t=${seconds}` },
+})
+const refusal = { status: 429, headers: { 'Retry-After': '2' } }
+
+interface PacingCase {
+  readonly comment: string
+  readonly answers: readonly (Reply & { readonly atMs: number })[]
+  readonly notBeforeMs: number
+  readonly byMs: number
+}
+
+const file = new URL('../../../../conformance/client/pacing.json', import.meta.url)
+const { cases } = JSON.parse(readFileSync(file, 'utf8')) as {
+  readonly cases: readonly PacingCase[]
+}
+
+describe('the pacing cases of conformance/client', () => {
+  test.each(cases)('are kept: $comment', async ({ answers, notBeforeMs, byMs }) => {
+    const { paced, sentAt, run } = setUp(answers, { retries: 0 })
+    for (const { atMs } of answers) {
+      // The first answer arrives 10 ms after its call.
+      await run(atMs)
+      void paced(URL_)
+      await run(atMs + 10)
+    }
+    const before = sentAt.length
+    expect(before).toBe(answers.length)
+    void paced(URL_)
+    await run(byMs + 10)
+    expect(sentAt).toHaveLength(before + 1)
+    expect((sentAt.at(-1) ?? 0) - 10).toBeGreaterThanOrEqual(notBeforeMs)
+  })
+})
 
 describe('createPacedFetch', () => {
-  test('sends a call and returns its response', async () => {
-    const urls: string[] = []
-    const paced = createPacedFetch(async (input) => {
-      urls.push(String(input))
-      return new Response('body', { headers: { RateLimit: '"a";r=9;t=1' } })
+  test('returns the response of a call', async () => {
+    const { paced, run } = setUp([limit(90, 5)])
+    const response = paced(URL_)
+    await run(100)
+    expect((await response).status).toBe(200)
+    expect(paced.stats()).toEqual({
+      sent: 1,
+      answered: 1,
+      refused: 0,
+      retried: 0,
+      dropped: 0,
+      waiting: 0,
+      inFlight: 0,
     })
-    const response = await paced('https://api.example.com/orders')
-    expect(await response.text()).toBe('body')
-    expect(urls).toEqual(['https://api.example.com/orders'])
-    expect(paced.stats()).toMatchObject({ sent: 1, answered: 1, refused: 0, inFlight: 0 })
+  })
+
+  test('sends one call until the first answer, then several at once', async () => {
+    const { paced, sentAt, run } = setUp([{}])
+    for (let i = 0; i < 5; i++) void paced(URL_)
+    await run(9)
+    expect(sentAt).toEqual([0])
+    await run(30)
+    expect(sentAt).toEqual([0, 10, 10, 10, 10])
+  })
+
+  test('retries an idempotent call after Retry-After and jitter', async () => {
+    const { paced, sentAt, run } = setUp([refusal, {}])
+    const response = paced(URL_)
+    await run(5000)
+    expect((await response).status).toBe(200)
+    expect(sentAt).toHaveLength(2)
+    expect(sentAt[1]).toBeGreaterThanOrEqual(2010)
+    expect(sentAt[1]).toBeLessThan(3020)
+    expect(paced.stats()).toMatchObject({ refused: 1, retried: 1 })
+  })
+
+  test('returns the refusal of a POST, and retries one with an Idempotency-Key', async () => {
+    const first = setUp([refusal, {}])
+    const refused = first.paced(URL_, { method: 'POST', body: 'a' })
+    await first.run(5000)
+    expect((await refused).status).toBe(429)
+    const second = setUp([refusal, {}])
+    const headers = { 'Idempotency-Key': 'k' }
+    const retried = second.paced(URL_, { method: 'POST', body: 'a', headers })
+    await second.run(5000)
+    expect((await retried).status).toBe(200)
+  })
+
+  test('does not retry a body that is a stream', async () => {
+    const { paced, run } = setUp([refusal, {}])
+    const response = paced(URL_, { method: 'PUT', body: new Blob(['a']).stream() })
+    await run(5000)
+    expect((await response).status).toBe(429)
+  })
+
+  test('retries a call that failed, and gives up with its error', async () => {
+    const { paced, sentAt, run } = setUp([{ error: new TypeError('network') }])
+    const response = paced(URL_).catch((error: unknown) => error)
+    await run(60_000)
+    expect(await response).toEqual(new TypeError('network'))
+    expect(sentAt).toHaveLength(4)
+  })
+
+  test('spends no more retries than its budget', async () => {
+    const { paced, sentAt, run } = setUp([{ status: 503 }], { retries: 100 })
+    const response = paced(URL_)
+    await run(3_600_000)
+    expect((await response).status).toBe(503)
+    expect(sentAt).toHaveLength(11)
+  })
+
+  test('refuses calls beyond its queue at once', async () => {
+    const { paced, run } = setUp([limit(0, 10)], { maxQueue: 1 })
+    void paced(URL_)
+    await run(10)
+    void paced(URL_)
+    await expect(paced(URL_)).rejects.toMatchObject({ code: 'queue_full' })
+    expect(paced.stats()).toMatchObject({ waiting: 1, dropped: 1 })
+  })
+
+  test('ends a call that waits at its deadline', async () => {
+    const { paced, run } = setUp([limit(0, 10)])
+    void paced(URL_)
+    await run(10)
+    const late = paced(URL_, { pace: { deadlineMs: 500 } }).catch((error: unknown) => error)
+    await run(600)
+    expect(await late).toMatchObject({ code: 'deadline', message: 'No response within 500 ms.' })
+    expect(paced.stats().waiting).toBe(0)
+  })
+
+  test('returns a refusal at once if the deadline is before the retry', async () => {
+    const { paced, run } = setUp([refusal])
+    const response = paced(URL_, { pace: { deadlineMs: 1000 } })
+    await run(20)
+    expect((await response).status).toBe(429)
+  })
+
+  test.each([
+    ['in the queue', [limit(0, 10)], 20],
+    ['in flight', [limit(50, 5)], 5],
+    ['before a retry', [refusal], 500],
+  ])('ends an aborted call %s with the reason of its signal', async (place, replies, atMs) => {
+    const { paced, run } = setUp(replies)
+    if (place === 'in the queue') void paced(URL_)
+    await run(place === 'in the queue' ? 10 : 0)
+    const controller = new AbortController()
+    const call = paced(URL_, { signal: controller.signal }).catch((error: unknown) => error)
+    await run(atMs)
+    controller.abort(new Error('enough'))
+    expect(await call).toEqual(new Error('enough'))
+    expect(paced.stats()).toMatchObject({ waiting: 0, inFlight: 0 })
+  })
+
+  test('sends calls of a higher priority first', async () => {
+    const order: number[] = []
+    const { paced, run } = setUp([{}], { maxInFlight: 1 })
+    for (const priority of [0, 1, 5, 1]) {
+      void paced(URL_, { pace: { priority } }).then(() => order.push(priority))
+    }
+    await run(100)
+    expect(order).toEqual([0, 5, 1, 1])
+  })
+
+  test('keeps apart the paces of origins, credentials and routes', async () => {
+    const { paced, sentAt, run } = setUp([limit(0, 10), {}])
+    void paced(URL_)
+    await run(10)
+    void paced('https://other.example.com/orders')
+    void paced(URL_, { headers: { Authorization: 'Bearer b' } })
+    void paced(URL_)
+    await run(100)
+    expect(sentAt).toHaveLength(3)
+  })
+
+  test('reports what happens to listeners until they leave', async () => {
+    const { paced, run } = setUp([refusal, {}])
+    const events: string[] = []
+    const names = ['queued', 'sent', 'answered', 'refused', 'retried'] as const
+    const stops = names.map((name) => paced.on(name, () => events.push(name)))
+    void paced(URL_)
+    await run(5000)
+    const all = ['sent', 'answered', 'refused', 'retried', 'sent', 'answered']
+    expect(events).toEqual(all)
+    for (const stop of stops) stop()
+    void paced(URL_)
+    await run(6000)
+    expect(events).toEqual(all)
+  })
+
+  test('never sends earlier than the server allowed, whatever it answers', async () => {
+    const reply = fc.record({
+      status: fc.constantFrom(200, 200, 429, 503),
+      retryAfter: fc.option(fc.nat({ max: 20 }), { nil: undefined }),
+      left: fc.nat({ max: 3 }),
+      reset: fc.nat({ max: 20 }),
+    })
+    await fc.assert(
+      fc.asyncProperty(fc.array(reply, { minLength: 1, maxLength: 6 }), async (replies) => {
+        const { paced, sentAt, run } = setUp(
+          replies.map(({ status, retryAfter, left, reset }) => ({
+            status,
+            headers: {
+              RateLimit: `"a";r=${left};t=${reset}`,
+              ...(retryAfter === undefined ? {} : { 'Retry-After': String(retryAfter) }),
+            },
+          })),
+          { maxInFlight: 1, retries: 0 },
+        )
+        for (let i = 0; i < replies.length; i++) void paced(URL_)
+        await run(1e9)
+        if (sentAt.length !== replies.length) throw new Error(`sent ${sentAt.length} calls`)
+        for (const [i, { status, retryAfter = 0, left, reset }] of replies.entries()) {
+          const waitS = Math.max(
+            status === 200 ? 0 : retryAfter,
+            left === 0 && (status === 429 || i === 0) ? reset : 0,
+          )
+          const earliest = (sentAt[i] ?? 0) + 10 + waitS * 1000
+          if ((sentAt[i + 1] ?? Infinity) < earliest) throw new Error(`call ${i + 1} is early`)
+        }
+      }),
+      { numRuns: propertyRuns(100) },
+    )
   })
 })

@@ -143,7 +143,9 @@ function windowOf(listed: string, limit: number | undefined): number | undefined
 /** `RateLimit: limit=100, remaining=50, reset=5`: draft 7. */
 const dictionary: Reader = (field) => {
   const parameters = new Map<string, string>()
-  for (const [, key = '', value = ''] of field('ratelimit').matchAll(/(\w+)=(\d+)/g)) {
+  for (const [, key = '', value = ''] of field('ratelimit').matchAll(
+    /\b(limit|remaining|reset)=(\d+)/g,
+  )) {
     parameters.set(key, value)
   }
   const item = { name: 'default', parameters }

@@ -36,6 +36,10 @@ const benchmarks = {
     about: 'how long a request waits for a Redis that never answers, with and without Sluice',
     files: ['./middleware/hanging-redis.mjs'],
   },
+  clients: {
+    about: 'how clients behave at a limit: the paced fetch, plain fetch, ky and got',
+    files: ['./clients/measure.mjs'],
+  },
   versions: {
     about: 'this checkout against another (--against PATH): gateway and /v1/check',
     files: ['./gateway/versions.mjs'],

@@ -63,11 +63,15 @@ export class NodeLimitedRequest<Request extends NodeRequest | object>
   }
 }
 
-/** Sets headers, unless the response has begun. */
+/** Sets headers, unless the response has begun: only then does setting one fail. */
 export function setHeaders(response: NodeResponse, headers: FlatHeaders): void {
-  if (response.headersSent) return
-  for (let i = 0; i < headers.length; i += 2) {
-    response.setHeader(headers[i] ?? '', headers[i + 1] ?? '')
+  try {
+    for (let i = 0; i < headers.length; i += 2) {
+      response.setHeader(headers[i] ?? '', headers[i + 1] ?? '')
+    }
+  } catch (error) {
+    // Not asked before, because reading a property of a response of Express is slow.
+    if (!response.headersSent) throw error
   }
 }
 

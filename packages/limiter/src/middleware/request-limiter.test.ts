@@ -456,6 +456,20 @@ describe('a warning', () => {
     expect(codes()).toEqual([])
   })
 
+  test('counted-twice is searched in a part of the requests after the first thousand', async () => {
+    const { admit, codes } = setUp({ rules: [{ id: 'all', by: [], limits: ['9999/hour'] }] })
+    for (let call = 0; call < 1000; call++) await admit({})
+    const admitTwice = async () => {
+      const request = {}
+      await admit(request)
+      await admit(request)
+    }
+    await admitTwice()
+    expect(codes()).toEqual([])
+    for (let request = 0; request < 2048; request++) await admitTwice()
+    expect(codes()).toEqual(['counted-twice'])
+  })
+
   test('shared-store is for one store with two definitions of a rule', () => {
     const store = memoryStore()
     const { codes, create } = setUp({ rules: PER_IP, store })

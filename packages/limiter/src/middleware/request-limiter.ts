@@ -30,7 +30,13 @@ import type {
   MiddlewareLogger,
   MiddlewareOptions,
 } from './middleware-options.js'
-import { checkCreation, findSharedCounters, markDecided, suspectNoCaller } from './mistakes.js'
+import {
+  checkCreation,
+  findSharedCounters,
+  markDecided,
+  RequestSample,
+  suspectNoCaller,
+} from './mistakes.js'
 import { openLimiter, type OwnedLimiter } from './own-limiter.js'
 import { readCount, readHold, requireMiddlewareOptions } from './read-options.js'
 import { processWarnings, type WarningCode, type WarningLog } from './warning-log.js'
@@ -112,6 +118,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
   readonly #random: () => number
   readonly #checkOptions: { readonly room: CheckOptions; readonly full: CheckOptions }
   readonly #needsReceipt: boolean
+  readonly #forwardedSample = new RequestSample()
+  readonly #decidedSample = new RequestSample()
   /** Places of calls that are being decided and may have to be held. */
   #reserved = 0
 
@@ -161,18 +169,18 @@ export class RequestLimiter<Request, Response, Answer = void> {
    * function of the user threw.
    */
   admit(limited: LimitedRequest<Request>): Awaitable<Admission> {
-    return chain(this.readCall(limited), (read) =>
-      'kind' in read ? read : this.admitRead(limited, read),
-    )
+    const read = this.readCall(limited)
+    if (!isThenable(read)) return this.admitRead(limited, read)
+    return Promise.resolve(read).then((later) => this.admitRead(limited, later))
   }
 
   /** Reads the call of a request without deciding it, or how it ends without a decision. */
   readCall(limited: LimitedRequest<Request>): Awaitable<Call | Admission> {
     const { skip } = this.#options
     if (skip === undefined) return this.readCounted(limited)
-    return chain(skip(limited.request), (isSkipped) =>
-      isSkipped ? SKIPPED : this.readCounted(limited),
-    )
+    const isSkipped = skip(limited.request)
+    if (!isThenable(isSkipped)) return isSkipped ? SKIPPED : this.readCounted(limited)
+    return Promise.resolve(isSkipped).then((later) => (later ? SKIPPED : this.readCounted(limited)))
   }
 
   /**
@@ -188,7 +196,9 @@ export class RequestLimiter<Request, Response, Answer = void> {
     const { attributes } = this.#options
     const read = this.readAttributes(limited)
     if (attributes === undefined) return read
-    return chain(attributes(limited.request), (added) => Object.assign(read, added))
+    const added = attributes(limited.request)
+    if (!isThenable(added)) return Object.assign(read, added)
+    return Promise.resolve(added).then((later) => Object.assign(read, later))
   }
 
   /**
@@ -231,13 +241,24 @@ export class RequestLimiter<Request, Response, Answer = void> {
   }
 
   private readCounted(limited: LimitedRequest<Request>): Awaitable<Call | Admission> {
+    const { attributes: own } = this.#options
+    const attributes = this.attributesOf(limited)
+    // Attributes that were made here are no promise, and are not looked at as one.
+    if (own === undefined || !isThenable(attributes)) {
+      return this.callOf(limited, attributes as Attributes)
+    }
+    return Promise.resolve(attributes).then((later) => this.callOf(limited, later))
+  }
+
+  private callOf(
+    limited: LimitedRequest<Request>,
+    attributes: Attributes,
+  ): Awaitable<Call | Admission> {
+    const ended = attributes['ip'] === undefined ? this.endWithoutAddress(limited) : undefined
+    if (ended !== undefined) return ended
     const { cost } = this.#options
-    return chain(this.attributesOf(limited), (attributes) => {
-      const ended = attributes['ip'] === undefined ? this.endWithoutAddress(limited) : undefined
-      if (ended !== undefined) return ended
-      if (cost === undefined) return { attributes }
-      return chain(cost(limited.request), (units) => ({ attributes, cost: units }))
-    })
+    if (cost === undefined) return { attributes }
+    return chain(cost(limited.request), (units) => ({ attributes, cost: units }))
   }
 
   /**
@@ -252,15 +273,24 @@ export class RequestLimiter<Request, Response, Answer = void> {
     return { kind: 'refused', response: NO_ADDRESS, decision: undefined }
   }
 
-  private admitRead(limited: LimitedRequest<Request>, call: Call): Awaitable<Admission> {
+  /** Decides a call that was read, unless its request has ended already. */
+  private admitRead(
+    limited: LimitedRequest<Request>,
+    read: Call | Admission,
+  ): Awaitable<Admission> {
+    if ('kind' in read) return read
     const { request, client, target, raw } = limited
-    const deciding = this.decide(call, request, client, target)
-    return chain(deciding, (admission) => {
-      if (admission.kind !== 'abandoned' && admission.decision !== undefined) {
-        this.findMistakes(raw, admission.decision, call)
-      }
-      return admission
-    })
+    const admitting = this.decide(read, request, client, target)
+    if (!isThenable(admitting)) return this.inspect(raw, admitting, read)
+    return Promise.resolve(admitting).then((admission) => this.inspect(raw, admission, read))
+  }
+
+  /** Finds mistakes of the program by a decision; returns the admission as it is. */
+  private inspect(raw: object, admission: Admission, call: Call): Admission {
+    if (admission.kind !== 'abandoned' && admission.decision !== undefined) {
+      this.findMistakes(raw, admission.decision, call)
+    }
+    return admission
   }
 
   private readAttributes(limited: LimitedRequest<Request>): Record<string, Attributes[string]> & {
@@ -270,9 +300,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     // An ambiguous path is passed on as it is: where a rule depends on it, the limiter refuses it.
     const path = found.ok ? found.path : limited.target
     const ip = this.#clientIp
-    if (ip?.ignoresForwarded && !this.#warnings.has('forwarded-ignored')) {
-      if (limited.header('x-forwarded-for') !== undefined) this.warn('forwarded-ignored')
-    }
+    if (ip?.ignoresForwarded && this.#forwardedSample.next()) this.findForwarded(limited)
     const attributes: Record<string, Attributes[string]> & { [CANONICAL_PATH]?: string } = {
       method: limited.method,
       path,
@@ -393,11 +421,16 @@ export class RequestLimiter<Request, Response, Answer = void> {
     this.attempt('onDecision', () => onDecision(decision, request))
   }
 
+  private findForwarded(limited: LimitedRequest<Request>): void {
+    if (this.#warnings.has('forwarded-ignored')) return
+    if (limited.header('x-forwarded-for') !== undefined) this.warn('forwarded-ignored')
+  }
+
   private findMistakes(raw: object, decision: Decision, call: Call): void {
     const owner = this.#owned
-    const before = markDecided(raw, owner, decision)
-    if (before !== undefined && !this.#warnings.has('counted-twice')) {
-      const rule = findSharedCounters(before, { owner, decision })
+    if (this.#decidedSample.next() && !this.#warnings.has('counted-twice')) {
+      const before = markDecided(raw, owner, decision)
+      const rule = before && findSharedCounters(before, { owner, decision })
       if (rule !== undefined) this.warn('counted-twice', `rule ${rule}`)
     }
     if (decision.reason === 'unmatched' && !this.#warnings.has('no-caller')) {

@@ -53,7 +53,16 @@ export interface RawRequest {
   readonly socket?: PeerSocket | null | undefined
 }
 
-interface RoutedCallFields<Request, Response, Context> {
+/** What is described of a call: its fields, without what is read of them. */
+type RoutedCallFields<Request, Response, Context> = Omit<
+  RoutedCall<Request, Response, Context>,
+  'request' | 'peer' | 'endIfGone' | 'header'
+>
+
+/** One call with its route, described for `RequestLimiter`. */
+export class RoutedCall<Request, Response, Context = unknown>
+  implements LimitedRequest<RoutedCall<Request, Response, Context>>
+{
   /** The request of the framework, which functions of the user get. */
   readonly source: Request
   readonly response: Response
@@ -66,22 +75,6 @@ interface RoutedCallFields<Request, Response, Context> {
   readonly client: HeldClient | undefined
   readonly limit: RouteLimit<Request, Response, Context> | undefined
   /** The pattern of the route, if the adapter names it. */
-  readonly route: string | undefined
-}
-
-/** One call with its route, described for `RequestLimiter`. */
-export class RoutedCall<Request, Response, Context = unknown>
-  implements LimitedRequest<RoutedCall<Request, Response, Context>>
-{
-  readonly source: Request
-  readonly response: Response
-  readonly context: Context
-  readonly raw: object
-  readonly rawRequest: RawRequest
-  readonly method: string
-  readonly target: string
-  readonly client: HeldClient | undefined
-  readonly limit: RouteLimit<Request, Response, Context> | undefined
   readonly route: string | undefined
 
   constructor(fields: RoutedCallFields<Request, Response, Context>) {

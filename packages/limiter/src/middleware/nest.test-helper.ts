@@ -49,7 +49,7 @@ export function decorateParameter(
   apply(type.prototype, method, index)
 }
 
-interface AppParts {
+interface AppOptions {
   readonly imports: DynamicModule[]
   readonly controllers?: Type[]
   readonly providers?: (ClassProvider | FactoryProvider | ValueProvider | Type)[]
@@ -63,7 +63,7 @@ export interface RunningApp {
 
 /** Starts an application on a free port. */
 export async function startApp(
-  { imports, controllers = [], providers = [], prepare }: AppParts,
+  { imports, controllers = [], providers = [], prepare }: AppOptions,
   platform: Platform = 'Express',
 ): Promise<RunningApp> {
   class AppModule {}

@@ -13,6 +13,20 @@ export const callers = Array.from({ length: CALLERS }, (_, i) => ({
   plan: 'pro',
 }))
 
+/** What every call reads. */
+export const order = {
+  id: 42,
+  status: 'shipped',
+  customer: 'user-17',
+  currency: 'EUR',
+  total: 129.9,
+  items: [
+    { sku: 'A-1001', name: 'Valve, brass, 15 mm', count: 2 },
+    { sku: 'B-2044', name: 'Seal ring, 15 mm', count: 8 },
+  ],
+  placed: '2025-01-01T10:00:00Z',
+}
+
 const path = (i) => `/v1/orders/${1000 + i}`
 
 /** Calls through a gateway. */

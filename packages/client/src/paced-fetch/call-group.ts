@@ -11,7 +11,7 @@ export interface GroupDeps {
   readonly random: () => number
   readonly maxQueue: number
   readonly maxInFlight: number
-  emit<Name extends keyof PaceEvents>(name: Name, event: PaceEvents[Name]): void
+  readonly emit: <Name extends keyof PaceEvents>(name: Name, event: PaceEvents[Name]) => void
 }
 
 /** A call that was sent, as the pace of each of its limits counts it. */

@@ -89,8 +89,9 @@ class Fetcher {
   }
 
   async call(input: PacedInput, { pace = {}, ...init }: PacedInit): Promise<Response> {
-    const request = typeof input === 'object' && 'headers' in input ? input : undefined
-    const url = new URL(request?.url ?? String(input), (globalThis as Page).location?.href)
+    const isRequest = typeof input === 'object' && 'headers' in input
+    const request = isRequest ? input : undefined
+    const url = new URL(isRequest ? input.url : input, (globalThis as Page).location?.href)
     const headers = new Headers(init.headers ?? request?.headers)
     const canRetry =
       (init.body ? !isStream(init.body) : !request?.body) &&

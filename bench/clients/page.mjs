@@ -21,7 +21,8 @@ Written by \`npm run bench -- clients --write\`; [the benchmarks](../../bench/RE
 
 ## Ten clients that want three times the limit
 
-The share of what the limit allows that was used, and the share of answers that were 429.
+The share of what the limit allows that was used, and the share of answers that were 429. The gateway's metrics are
+read at the end of the last window; where that was late, calls of the next window are in it, and a share exceeds 100 %.
 
 ${markdownOf(shares)}
 

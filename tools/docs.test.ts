@@ -25,7 +25,7 @@ import { parseConfig } from '../packages/server/src/config/parse-config.js'
 import { freePort } from './ports.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const RUN_MS_MAX = 30_000
+const RUN_MS_MAX = 120_000
 
 const readDoc = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 

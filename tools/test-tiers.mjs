@@ -57,6 +57,8 @@ export const FULL = [
     'dashboard/shadow-refusals',
     'dashboard/untrusted-text',
     'haproxy',
+    'middleware/redis-store',
+    'middleware/remote-limiter',
     'observability/metrics',
     'observability/stored-names',
     'operator-walk',

@@ -201,8 +201,8 @@ function findKind(pace: Pace, policy: RateLimitPolicy, now: number, sentAt: numb
 export function dueAt(pace: Pace, now: number): number {
   if (pace.at < 0 || !pace.limit || !pace.windowMs) return pace.until
   const perCall = Math.max(1e-3, pace.used / pace.calls) ** EQUALITY
-  const due = pace.kind === 'window' ? dueInWindow : dueInBucket
-  return Math.max(pace.until, due(pace, now, perCall))
+  const due = pace.kind === 'window' ? dueInWindow(pace, now, perCall) : dueInBucket(pace, perCall)
+  return Math.max(pace.until, due)
 }
 
 const jitter = ({ random }: Pace) => 1 + JITTER * (random - 0.5)
@@ -225,15 +225,26 @@ function dueInWindow(pace: Pace, now: number, perCall: number): number {
   return edge + Math.min(1, Math.max(0, 1 - budget / perCall)) * steadyMs * random
 }
 
-/** Keeps a share of the units: faster while there are more, slower while there are less. */
-function dueInBucket(pace: Pace, now: number, perCall: number): number {
-  const { limit, windowMs, kind } = pace
+/**
+ * Keeps a share of the units: faster while there are more, slower while there are less. What is
+ * left rises during the wait, and with it the speed; the result is the instant at which the gap
+ * since the last call is long enough for what is left then.
+ */
+function dueInBucket(pace: Pace, perCall: number): number {
+  const { limit, windowMs, kind, sentAt, at } = pace
   const rate = limit / windowMs
+  const inFlight = pace.sent - pace.answered
   const [kept, most] =
     kind === 'bucket' ? [BUCKET_KEPT, BUCKET_SPEED_MAX] : [SLIDING_KEPT, SLIDING_SPEED_MAX]
   // Others use what is regained as well.
-  const regained = (rate * (now - pace.at)) / Math.max(1, perCall)
-  const left = Math.min(limit, pace.left + regained) - perCall * (pace.sent - pace.answered)
-  const speed = Math.max(SPEED_MIN, Math.min(most, left / Math.max(1.5, kept * limit)))
-  return pace.sentAt + (perCall / (rate * speed)) * jitter(pace)
+  const regained = rate / Math.max(1, perCall)
+  const left = Math.min(limit, pace.left + regained * (sentAt - at)) - perCall * inFlight
+  // The gap at the limit's own rate; at a speed it is that part of it.
+  const steadyMs = (perCall / rate) * jitter(pace)
+  // The speed is (left + regained * gap) / kept, and the gap is steadyMs / speed: solved for gap.
+  const product = steadyMs * Math.max(1.5, kept * limit)
+  const gap = (Math.sqrt(left * left + 4 * regained * product) - left) / (2 * regained)
+  const due = sentAt + Math.min(steadyMs / SPEED_MIN, Math.max(steadyMs / most, gap))
+  // Whatever others do, there is no unit before this instant.
+  return Math.max(due, at + (1 + inFlight - pace.left) / rate)
 }

@@ -136,10 +136,12 @@ export class CallGroup {
       }
       queue.splice(i, 1)
       this.inFlight++
-      emit('sent', { key, waitedMs: now - call.queuedAt })
       const paces = this.pacesOf(call.route)
       call.send(new Map(paces.map((pace) => [pace, noteSend(pace, now, random())])))
+      // Last, because a listener may make calls, which must find this one counted.
+      emit('sent', { key, waitedMs: now - call.queuedAt })
     }
+    this.#cancel()
     if (next < Number.POSITIVE_INFINITY) {
       this.#cancel = clock.after(Math.max(1, Math.ceil(next - now)), () => this.pump())
     }

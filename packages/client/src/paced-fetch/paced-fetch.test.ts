@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { propertyRuns } from '../../../../tools/property-runs.js'
 import { createPacedFetch } from './paced-fetch.js'
 import type { PacedFetchOptions } from './paced-fetch-options.js'
@@ -219,6 +219,42 @@ describe('createPacedFetch', () => {
     void paced(URL_)
     await run(6000)
     expect(events).toEqual(all)
+  })
+
+  test.each(['queued', 'sent', 'answered', 'refused', 'retried'] as const)(
+    'goes on as before if a listener of "%s" throws',
+    async (name) => {
+      const { paced, sentAt, run } = setUp([refusal, limit(1, 1), {}])
+      paced.on(name, () => {
+        throw new Error('mistake in a listener')
+      })
+      const errors = vi.spyOn(console, 'error').mockReturnValue()
+      const responses = Promise.all([paced(URL_), paced(URL_)])
+      await run(60_000)
+      expect((await responses).map(({ status }) => status)).toEqual([200, 200])
+      expect(sentAt).toHaveLength(3)
+      expect(paced.stats()).toMatchObject({ waiting: 0, inFlight: 0 })
+      expect(errors).toHaveBeenCalledWith(
+        `paced fetch: listener of "${name}" failed`,
+        new Error('mistake in a listener'),
+      )
+      errors.mockRestore()
+    },
+  )
+
+  test('counts a call before listeners hear of it, so that they may call in turn', async () => {
+    const { paced, sentAt, run } = setUp([limit(50, 10)])
+    void paced(URL_)
+    await run(1000)
+    const stop = paced.on('sent', () => {
+      stop()
+      void paced(URL_)
+    })
+    void paced(URL_)
+    await run(1050)
+    expect(sentAt).toHaveLength(2)
+    await run(10_000)
+    expect(sentAt).toHaveLength(3)
   })
 
   test('never sends earlier than the server allowed, whatever it answers', async () => {

@@ -133,7 +133,14 @@ class Fetcher {
   }
 
   emit<Name extends keyof PaceEvents>(name: Name, event: PaceEvents[Name]): void {
-    for (const listener of this.listeners.get(name) ?? []) listener(event as never)
+    for (const listener of this.listeners.get(name) ?? []) {
+      try {
+        listener(event as never)
+      } catch (error) {
+        // A mistake in a listener must not end a call, or leave one counted as in flight.
+        console.error(`paced fetch: listener of "${name}" failed`, error)
+      }
+    }
   }
 
   stats(): PacedFetchStats {

@@ -35,7 +35,10 @@ export function setBounded<Value>(map: Map<string, Value>, key: string, value: V
 }
 
 export class CallGroup {
-  readonly key: string
+  /** What calls of the group have in common; may contain credentials. */
+  readonly id: string
+  /** The name of the group in events and errors. */
+  key: string
   inFlight = 0
   readonly queue: Call[] = []
   readonly #deps: GroupDeps
@@ -48,8 +51,9 @@ export class CallGroup {
   #until = 0
   #cancel = () => {}
 
-  constructor(key: string, deps: GroupDeps) {
-    this.key = key
+  constructor(id: string, deps: GroupDeps) {
+    this.id = id
+    this.key = id
     this.#deps = deps
   }
 

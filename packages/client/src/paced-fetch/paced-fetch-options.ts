@@ -29,7 +29,11 @@ export interface PacedFetchOptions {
   readonly retries?: number | undefined
   /** The share of calls that may be retries, once ten were. @default 0.1 */
   readonly retryRatio?: number | undefined
-  /** The name of a `BroadcastChannel` by which tabs share what they learn. @default none */
+  /**
+   * The name of a `BroadcastChannel` by which tabs share what they learn. Keys are shared as
+   * digests, which browsers compute in secure contexts only; elsewhere nothing is shared.
+   * @default none
+   */
   readonly channel?: string | undefined
   readonly clock?: PaceClock | undefined
   /** A number from 0 to 1. @default Math.random */

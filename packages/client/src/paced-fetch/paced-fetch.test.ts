@@ -257,6 +257,80 @@ describe('createPacedFetch', () => {
     expect(sentAt).toHaveLength(3)
   })
 
+  test('keeps apart credentials whose short hashes or joined texts are equal', async () => {
+    const { paced, sentAt, run } = setUp([limit(0, 10), {}])
+    void paced(URL_, { headers: { 'X-Api-Key': 'Aa' } })
+    await run(10)
+    void paced(URL_, { headers: { 'X-Api-Key': 'BB' } })
+    void paced(URL_, { headers: { 'Api-Key': 'Aa' } })
+    await run(100)
+    expect(sentAt).toHaveLength(3)
+  })
+
+  test('shows no credentials in events and errors', async () => {
+    const { paced, run } = setUp([limit(0, 10)], { maxQueue: 0 })
+    const keys: string[] = []
+    paced.on('answered', ({ key }) => keys.push(key))
+    const init = { headers: { Authorization: 'Bearer secret' } }
+    const error = await paced(URL_, init).catch((reason: unknown) => reason)
+    await run(10)
+    expect(String(error)).not.toContain('secret')
+    expect(keys.join('')).not.toContain('secret')
+  })
+
+  describe('with a channel between tabs', () => {
+    test('goes on alone after it was closed', async () => {
+      const { paced, sentAt, run } = setUp([limit(90, 10)], { channel: 'closed' })
+      paced.close()
+      const response = paced(URL_)
+      await vi.waitFor(async () => {
+        await run(60_000)
+        expect(sentAt).toHaveLength(1)
+      })
+      expect((await response).status).toBe(200)
+      expect(sentAt).toHaveLength(1)
+    })
+
+    test('learns from other tabs, and ignores messages that are malformed', async () => {
+      const init = { headers: { Authorization: 'Bearer secret' } }
+      const channel = new BroadcastChannel('tabs')
+      const messages: unknown[] = []
+      channel.onmessage = (event) => messages.push((event as MessageEvent).data)
+      const first = setUp([limit(0, 10)], { channel: 'tabs' })
+      const second = setUp([{}], { channel: 'tabs' })
+      void first.paced(URL_, init)
+      await vi.waitFor(async () => {
+        await first.run(100)
+        expect(messages).toHaveLength(1)
+      })
+      expect(JSON.stringify(messages)).not.toContain('secret')
+      const good = messages[0] as { readonly policies: readonly object[] }
+      const policies = [
+        null,
+        {},
+        ...[{ remaining: Number.NaN }, { resetMs: -1 }, { windowMs: '9' }, { kind: 'new' }].map(
+          (bad) => ({ ...good.policies[0], ...bad }),
+        ),
+      ].map((policy) => ({ ...good, policies: [policy] }))
+      const others = [null, 7, {}, { policies: null }, { route: 7 }, { key: 7 }]
+      for (const bad of [...policies, ...others.map((other) => other && { ...good, ...other })]) {
+        channel.postMessage(bad)
+      }
+      void second.paced(URL_)
+      await vi.waitFor(async () => {
+        await second.run(100)
+        expect(second.sentAt).toHaveLength(1)
+      })
+      const held = second.paced(URL_, init)
+      await vi.waitFor(() => expect(second.paced.stats().waiting).toBe(1))
+      await second.run(9000)
+      expect(second.sentAt).toHaveLength(1)
+      await second.run(20_000)
+      expect((await held).status).toBe(200)
+      for (const one of [first.paced, second.paced, channel]) one.close()
+    })
+  })
+
   test('never sends earlier than the server allowed, whatever it answers', async () => {
     const reply = fc.record({
       status: fc.constantFrom(200, 200, 429, 503),

@@ -20,7 +20,7 @@ type FetchFunction = (input: PacedInput, init?: RequestInit) => Promise<Response
 /** Relative URLs are resolved against the page, in browsers. */
 type Page = { readonly location?: { readonly href: string } }
 
-/** The message that tabs send to each other after an answer. */
+/** The message that tabs send to each other after an answer; `key` is a digest. */
 interface SharedAnswer {
   readonly key: string
   readonly route: string
@@ -45,17 +45,45 @@ const GITHUB_WAIT_MS = 60_000
 /** The retries that are possible before any call succeeded. */
 const RETRY_BUDGET_MAX = 10
 
-/** A short text for the credentials, because other tabs must not read them in a key. */
+/** A short text for the credentials, because events and errors must not show them. */
 function hashOf(text: string): string {
   let hash = 0
   for (const character of text) hash = (Math.imul(hash, 31) + (character.codePointAt(0) ?? 0)) | 0
-  return text && `#${hash >>> 0}`
+  return `#${hash >>> 0}`
 }
 
 const CREDENTIALS: readonly string[] = ['authorization', 'x-api-key', 'api-key']
 
-const keyOf = ({ url, headers }: { url: URL; headers: Headers }) =>
-  url.origin + hashOf(CREDENTIALS.map((name) => headers.get(name) ?? '').join(''))
+const credentialsOf = (headers: Headers) => CREDENTIALS.map((name) => headers.get(name)).join('\n')
+
+/** A text that is the same in all tabs, and from which none can read the credentials. */
+async function digestOf(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))
+  return new Uint8Array(digest).join()
+}
+
+const isAmount = (value: unknown) =>
+  value === undefined || (typeof value === 'number' && value >= 0 && value < Infinity)
+
+function isPolicy(data: unknown): data is RateLimitPolicy {
+  const { name, remaining, limit, windowMs, resetMs, kind } = (data ?? {}) as RateLimitPolicy
+  return (
+    typeof name === 'string' &&
+    remaining !== undefined &&
+    [remaining, limit, windowMs, resetMs].every(isAmount) &&
+    (kind === undefined || kind === 'bucket')
+  )
+}
+
+/** Another tab may run another version, and other programs may use the channel. */
+function isShared(data: unknown): data is SharedAnswer {
+  const { key, route, policies } = (data ?? {}) as SharedAnswer
+  return (
+    [key, route].every((text) => typeof text === 'string') &&
+    Array.isArray(policies) &&
+    policies.every(isPolicy)
+  )
+}
 
 /** The first two segments of the path, which is how APIs divide their limits. */
 const routeOf = ({ pathname }: URL) => pathname.split('/', 3).join('/')
@@ -66,11 +94,12 @@ class Fetcher {
   readonly counts = { sent: 0, answered: 0, refused: 0, retried: 0, dropped: 0 }
   readonly groups = new Map<string, CallGroup>()
   readonly listeners = new Map<string, Set<(event: never) => void>>()
-  readonly channel: InstanceType<typeof BroadcastChannel> | undefined
+  channel: InstanceType<typeof BroadcastChannel> | undefined
   readonly #fetch: FetchFunction
   readonly #options: PacedFetchOptions
   readonly #clock
   readonly #random
+  readonly #digests = new Map<string, Promise<string>>()
   #retryBudget = RETRY_BUDGET_MAX
 
   constructor(fetch: FetchFunction, options: PacedFetchOptions) {
@@ -78,12 +107,14 @@ class Fetcher {
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#random = options.random ?? Math.random
-    if (!options.channel) return
+    // Pages without TLS have no digests, and share nothing.
+    if (!options.channel || !('subtle' in crypto)) return
     this.channel = new BroadcastChannel(options.channel)
     this.channel.addEventListener('message', (event) => {
-      const { key, route, policies, isRefusal } = (event as unknown as { data: SharedAnswer }).data
-      const group = this.groupOf(key)
-      group.noteAnswer(route, policies, isRefusal)
+      const { data } = event as unknown as { data: unknown }
+      if (!isShared(data)) return
+      const group = this.groupOf(data.key)
+      group.noteAnswer(data.route, data.policies, data.isRefusal === true)
       group.pump()
     })
   }
@@ -96,7 +127,7 @@ class Fetcher {
     const canRetry =
       (init.body ? !isStream(init.body) : !request?.body) &&
       (IDEMPOTENT.test(init.method ?? request?.method ?? 'GET') || headers.has('idempotency-key'))
-    const group = this.groupOf((this.#options.key ?? keyOf)({ url, headers }))
+    const group = await this.findGroup(url, headers)
     const time = this.limitTime(
       init.signal ?? request?.signal,
       pace.deadlineMs ?? this.#options.deadlineMs,
@@ -153,6 +184,20 @@ class Fetcher {
     return { ...this.counts, waiting, inFlight }
   }
 
+  /** Credentials that differ never share a pace: they are compared whole, or by a digest. */
+  private async findGroup(url: URL, headers: Headers): Promise<CallGroup> {
+    const given = this.#options.key?.({ url, headers })
+    const credentials = credentialsOf(headers)
+    const text = given ?? `${url.origin}\n${credentials}`
+    // The digest is kept, also because calls would overtake each other while it is computed.
+    const digests = this.#digests
+    const group = this.groupOf(
+      this.channel ? await (digests.get(text) ?? setBounded(digests, text, digestOf(text))) : text,
+    )
+    group.key = given ?? url.origin + (credentials.trim() && hashOf(credentials))
+    return group
+  }
+
   private groupOf(key: string): CallGroup {
     const { maxQueue = 1000, maxInFlight = 64 } = this.#options
     const emit: Fetcher['emit'] = (name, event) => this.emit(name, event)
@@ -181,7 +226,7 @@ class Fetcher {
       const isVague = isRefusal && !isOut && headers.has('x-github-request-id')
       counts.answered++
       if (isRefusal) counts.refused++
-      const shared: SharedAnswer = { key, route, policies, isRefusal }
+      const shared: SharedAnswer = { key: group.id, route, policies, isRefusal }
       group.noteAnswer(route, policies, isRefusal, sent)
       channel?.postMessage(shared)
       this.emit('answered', { key, status, reading })
@@ -270,6 +315,9 @@ export function createPacedFetch(
       return () => void set.delete(listener)
     },
     stats: () => fetcher.stats(),
-    close: () => fetcher.channel?.close(),
+    close: () => {
+      fetcher.channel?.close()
+      fetcher.channel = undefined
+    },
   })
 }

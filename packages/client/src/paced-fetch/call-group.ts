@@ -24,13 +24,26 @@ interface Call {
   readonly send: (sent: SentCall) => void
 }
 
-/** The oldest entries beyond this number are forgotten, so that memory is bounded. */
+/** The entries that were set least lately are forgotten beyond this number: memory is bounded. */
 const ENTRIES_MAX = 500
+/** The retries that are possible before any call succeeded. */
+const RETRIES_MAX = 10
 
-export function setBounded<Value>(map: Map<string, Value>, key: string, value: Value): Value {
+/** Sets an entry as the latest one. Entries in use are kept, and looked at again later. */
+export function setBounded<Value>(
+  map: Map<string, Value>,
+  key: string,
+  value: Value,
+  isUsed: (value: Value) => boolean = () => false,
+): Value {
   map.delete(key)
   map.set(key, value)
-  if (map.size > ENTRIES_MAX) map.delete(map.keys().next().value ?? '')
+  // Two for one, so that a map that had to grow shrinks again.
+  for (let i = 0; i < 2 && map.size > ENTRIES_MAX; i++) {
+    const [oldest, entry] = map.entries().next().value ?? [key, value]
+    map.delete(oldest)
+    if (isUsed(entry)) map.set(oldest, entry)
+  }
   return value
 }
 
@@ -40,6 +53,8 @@ export class CallGroup {
   /** The name of the group in events and errors. */
   key: string
   inFlight = 0
+  /** The number of retries that calls of the group may make now. */
+  retries = RETRIES_MAX
   readonly queue: Call[] = []
   readonly #deps: GroupDeps
   readonly #paces = new Map<string, Pace>()
@@ -70,6 +85,8 @@ export class CallGroup {
       }
       const leave = () => {
         queue.splice(queue.indexOf(call), 1)
+        // The timer may have been for this call alone.
+        this.pump()
         reject(signal?.reason)
       }
       const send = (sent: SentCall) => {
@@ -83,6 +100,16 @@ export class CallGroup {
       this.pump()
       if (queue.includes(call)) emit('queued', { key, waiting: queue.length })
     })
+  }
+
+  /** Calls wait, or are in flight. */
+  get isUsed(): boolean {
+    return this.inFlight + this.queue.length > 0
+  }
+
+  /** Allows a part of a retry more, for a call that needed none. */
+  earnRetry(ratio: number): void {
+    this.retries = Math.min(RETRIES_MAX, this.retries + ratio)
   }
 
   /** Ends a call, with or without an answer. */
@@ -101,7 +128,7 @@ export class CallGroup {
   ): void {
     const paces = this.#paces
     for (const policy of policies) {
-      const pace = paces.get(policy.name) ?? setBounded(paces, policy.name, createPace())
+      const pace = setBounded(paces, policy.name, paces.get(policy.name) ?? createPace())
       noteAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace))
     }
     if (policies[0]) {

@@ -27,7 +27,7 @@ export interface PacedFetchOptions {
   readonly deadlineMs?: number | undefined
   /** How often one call is retried at most. @default 3 */
   readonly retries?: number | undefined
-  /** The share of calls that may be retries, once ten were. @default 0.1 */
+  /** The share of calls of one key that may be retries, once ten were. @default 0.1 */
   readonly retryRatio?: number | undefined
   /**
    * The name of a `BroadcastChannel` by which tabs share what they learn. Keys are shared as

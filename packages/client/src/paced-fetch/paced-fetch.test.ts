@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import { propertyRuns } from '../../../../tools/property-runs.js'
@@ -40,6 +41,9 @@ const limit = (left: number, seconds: number) => ({
   headers: { 'RateLimit-Policy': '"a";q=100;w=10', RateLimit: `"a";r=${left};t=${seconds}` },
 })
 const refusal = { status: 429, headers: { 'Retry-After': '2' } }
+
+/** For what digests and channels do, whose time is not virtual. */
+const eventually = (check: () => void | Promise<void>) => vi.waitFor(check, { timeout: 30_000 })
 
 interface PacingCase {
   readonly comment: string
@@ -120,12 +124,40 @@ describe('createPacedFetch', () => {
     expect((await retried).status).toBe(200)
   })
 
-  test('does not retry a body that is a stream', async () => {
-    const { paced, run } = setUp([refusal, {}])
-    const response = paced(URL_, { method: 'PUT', body: new Blob(['a']).stream() })
+  test.each([
+    ['a stream', () => new Blob(['a']).stream()],
+    ['a stream of Node', () => Readable.from(['a'])],
+    [
+      'made by a generator',
+      async function* body() {
+        yield 'a'
+      },
+    ],
+  ])('does not retry a body that is %s, because it can be read once', async (_, body) => {
+    const { paced, run, sentAt } = setUp([refusal, {}])
+    const init = { method: 'PUT', body: body() as unknown as ReadableStream, duplex: 'half' }
+    const response = paced(URL_, init)
     await run(5000)
     expect((await response).status).toBe(429)
+    expect(sentAt).toHaveLength(1)
   })
+
+  test.each([undefined, 1000])(
+    'takes a Request as its second argument like fetch, with a deadline of %s',
+    async (deadlineMs) => {
+      const sent: Request[] = []
+      const paced = createPacedFetch(
+        async (input, init) => {
+          sent.push(new Request(input, init))
+          return new Response()
+        },
+        { deadlineMs },
+      )
+      await paced(URL_, new Request('https://a.example.com', { method: 'POST', body: 'a' }))
+      expect(sent[0]).toMatchObject({ url: URL_, method: 'POST' })
+      expect(await sent[0]?.text()).toBe('a')
+    },
+  )
 
   test('retries a call that failed, and gives up with its error', async () => {
     const { paced, sentAt, run } = setUp([{ error: new TypeError('network') }])
@@ -141,6 +173,45 @@ describe('createPacedFetch', () => {
     await run(3_600_000)
     expect((await response).status).toBe(503)
     expect(sentAt).toHaveLength(11)
+  })
+
+  test('fills its budget of retries again by every answer that needs none', async () => {
+    const lost = Array.from({ length: 11 }, () => ({ status: 503 }))
+    const found = Array.from({ length: 20 }, () => ({ status: 404 }))
+    const { paced, sentAt, run } = setUp([...lost, ...found, { status: 503 }, {}], { retries: 10 })
+    void paced(URL_)
+    await run(3_600_000)
+    expect(sentAt).toHaveLength(11)
+    for (let i = 0; i < 20; i++) void paced(URL_)
+    await run(3_700_000)
+    const response = paced(URL_)
+    await run(3_800_000)
+    expect((await response).status).toBe(200)
+  })
+
+  test('has a budget of retries for each key, so that a lost server costs others none', async () => {
+    const { paced, sentAt, run } = setUp([{ status: 503 }], { retries: 10 })
+    void paced(URL_)
+    await run(3_600_000)
+    void paced('https://other.example.com/')
+    await run(7_200_000)
+    expect(sentAt).toHaveLength(22)
+  })
+
+  test('forgets the keys that were used least lately, and none that has calls', async () => {
+    const { paced, sentAt, run } = setUp([limit(0, 10), {}])
+    void paced(URL_)
+    await run(10)
+    const held = paced(URL_)
+    for (let i = 0; i < 1200; i++) void paced(`https://${i}.example.com/`)
+    await run(1000)
+    expect(sentAt).toHaveLength(1201)
+    void paced(URL_)
+    await run(2000)
+    expect(sentAt).toHaveLength(1201)
+    expect(paced.stats().waiting).toBe(2)
+    await run(1_000_000)
+    expect((await held).status).toBe(200)
   })
 
   test('refuses calls beyond its queue at once', async () => {
@@ -160,6 +231,33 @@ describe('createPacedFetch', () => {
     await run(600)
     expect(await late).toMatchObject({ code: 'deadline', message: 'No response within 500 ms.' })
     expect(paced.stats().waiting).toBe(0)
+  })
+
+  test('ends a call in flight at its deadline, also if fetch ignores the signal', async () => {
+    const clock = createVirtualClock(START)
+    const paced = createPacedFetch(() => new Promise(() => {}), { clock })
+    const late = paced(URL_, { pace: { deadlineMs: 500 } }).catch((error: unknown) => error)
+    await clock.runTo(START + 600)
+    expect(paced.stats()).toMatchObject({ inFlight: 0, dropped: 1 })
+    expect(await late).toMatchObject({ code: 'deadline' })
+  })
+
+  test('leaves no timer behind when the only waiting call is aborted', async () => {
+    const { paced, run, clock } = setUp([limit(0, 10)])
+    void paced(URL_)
+    await run(10)
+    const timers = new Set<() => void>()
+    vi.spyOn(clock, 'after').mockImplementation((_, callback) => {
+      timers.add(callback)
+      return () => void timers.delete(callback)
+    })
+    const controller = new AbortController()
+    const call = paced(URL_, { signal: controller.signal }).catch((error: unknown) => error)
+    await run(20)
+    expect(timers.size).toBe(1)
+    controller.abort()
+    await call
+    expect(timers.size).toBe(0)
   })
 
   test('returns a refusal at once if the deadline is before the retry', async () => {
@@ -278,15 +376,17 @@ describe('createPacedFetch', () => {
     expect(keys.join('')).not.toContain('secret')
   })
 
-  describe('with a channel between tabs', () => {
+  describe('with a channel between tabs', { timeout: 60_000 }, () => {
     test('goes on alone after it was closed', async () => {
       const { paced, sentAt, run } = setUp([limit(90, 10)], { channel: 'closed' })
+      let ms = 0
       paced.close()
       const response = paced(URL_)
-      await vi.waitFor(async () => {
-        await run(60_000)
+      await eventually(async () => {
+        await run((ms += 100))
         expect(sentAt).toHaveLength(1)
       })
+      await run(60_000)
       expect((await response).status).toBe(200)
       expect(sentAt).toHaveLength(1)
     })
@@ -298,9 +398,10 @@ describe('createPacedFetch', () => {
       channel.onmessage = (event) => messages.push((event as MessageEvent).data)
       const first = setUp([limit(0, 10)], { channel: 'tabs' })
       const second = setUp([{}], { channel: 'tabs' })
+      let ms = 0
       void first.paced(URL_, init)
-      await vi.waitFor(async () => {
-        await first.run(100)
+      await eventually(async () => {
+        await first.run((ms += 10))
         expect(messages).toHaveLength(1)
       })
       expect(JSON.stringify(messages)).not.toContain('secret')
@@ -317,12 +418,12 @@ describe('createPacedFetch', () => {
         channel.postMessage(bad)
       }
       void second.paced(URL_)
-      await vi.waitFor(async () => {
-        await second.run(100)
+      await eventually(async () => {
+        await second.run(0)
         expect(second.sentAt).toHaveLength(1)
       })
       const held = second.paced(URL_, init)
-      await vi.waitFor(() => expect(second.paced.stats().waiting).toBe(1))
+      await eventually(() => expect(second.paced.stats().waiting).toBe(1))
       await second.run(9000)
       expect(second.sentAt).toHaveLength(1)
       await second.run(20_000)

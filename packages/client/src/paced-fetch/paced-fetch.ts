@@ -42,8 +42,6 @@ const BACKOFF_MS = 1000
 const BACKOFF_MS_MAX = 30_000
 /** GitHub asks for a minute after a refusal without a time. */
 const GITHUB_WAIT_MS = 60_000
-/** The retries that are possible before any call succeeded. */
-const RETRY_BUDGET_MAX = 10
 
 /** A short text for the credentials, because events and errors must not show them. */
 function hashOf(text: string): string {
@@ -88,7 +86,25 @@ function isShared(data: unknown): data is SharedAnswer {
 /** The first two segments of the path, which is how APIs divide their limits. */
 const routeOf = ({ pathname }: URL) => pathname.split('/', 3).join('/')
 
-const isStream = (body: object | string) => typeof body === 'object' && 'getReader' in body
+/** Whether a body can be read only once. Node also accepts its own streams and generators. */
+const isStream = (body: object | string) =>
+  typeof body === 'object' && ('getReader' in body || Symbol.asyncIterator in body)
+
+/** The second argument of fetch with another signal. It may be a Request, which has no own fields. */
+const withSignal = (init: RequestInit, signal: AbortSignal | null): RequestInit =>
+  init instanceof Request ? new Request(init, { signal }) : { ...init, signal }
+
+/** Ends the wait for an answer with the signal, also if fetch does not look at it. */
+function untilAborted(answer: Promise<Response>, signal: Signal): Promise<Response> {
+  if (!signal) return answer
+  return new Promise((resolve, reject) => {
+    const leave = () => reject(signal.reason)
+    if (signal.aborted) leave()
+    signal.addEventListener('abort', leave, { once: true })
+    const stop = () => signal.removeEventListener('abort', leave)
+    answer.finally(stop).then(resolve, reject)
+  })
+}
 
 class Fetcher {
   readonly counts = { sent: 0, answered: 0, refused: 0, retried: 0, dropped: 0 }
@@ -100,7 +116,6 @@ class Fetcher {
   readonly #clock
   readonly #random
   readonly #digests = new Map<string, Promise<string>>()
-  #retryBudget = RETRY_BUDGET_MAX
 
   constructor(fetch: FetchFunction, options: PacedFetchOptions) {
     this.#fetch = fetch
@@ -119,7 +134,8 @@ class Fetcher {
     })
   }
 
-  async call(input: PacedInput, { pace = {}, ...init }: PacedInit): Promise<Response> {
+  async call(input: PacedInput, init: PacedInit): Promise<Response> {
+    const { pace = {} } = init
     const isRequest = typeof input === 'object' && 'headers' in input
     const request = isRequest ? input : undefined
     const url = new URL(isRequest ? input.url : input, (globalThis as Page).location?.href)
@@ -127,11 +143,14 @@ class Fetcher {
     const canRetry =
       (init.body ? !isStream(init.body) : !request?.body) &&
       (IDEMPOTENT.test(init.method ?? request?.method ?? 'GET') || headers.has('idempotency-key'))
-    const group = await this.findGroup(url, headers)
-    const time = this.limitTime(
-      init.signal ?? request?.signal,
-      pace.deadlineMs ?? this.#options.deadlineMs,
-    )
+    const credentials = credentialsOf(headers)
+    const key = this.#options.key?.({ url, headers })
+    // Credentials that differ never share a pace: they are compared whole, or by a digest.
+    const id = key ?? `${url.origin}\n${credentials}`
+    const group = this.groupOf(this.channel ? await this.digest(id) : id)
+    group.key = key ?? url.origin + (credentials.trim() && hashOf(credentials))
+    const given = init.signal ?? request?.signal
+    const time = this.limitTime(given, pace.deadlineMs ?? this.#options.deadlineMs)
     const { signal } = time
     try {
       for (let attempt = 0; ; attempt++) {
@@ -139,14 +158,18 @@ class Fetcher {
         const sent = await group.turn(route, pace.priority ?? 0, signal)
         // Called as a function, because the fetch of browsers refuses to be a method of others.
         const fetch = this.#fetch
-        const send = () => fetch(input, signal ? { ...init, signal } : init)
+        const send = () =>
+          untilAborted(
+            fetch(input, signal === given ? init : withSignal(init, signal ?? null)),
+            signal,
+          )
         const answer = await this.send(group, route, send, sent)
         const isLast = !canRetry || attempt >= (this.#options.retries ?? 3)
         const waitMs = this.settle(group, answer, attempt)
         group.pump()
         const { response, error } = answer
         if (signal?.aborted) throw signal.reason
-        if (waitMs === undefined || isLast || !this.mayRetry(waitMs, time.endsAt)) {
+        if (waitMs === undefined || isLast || !this.mayRetry(group, waitMs, time.endsAt)) {
           if (response) return response
           throw error
         }
@@ -184,25 +207,18 @@ class Fetcher {
     return { ...this.counts, waiting, inFlight }
   }
 
-  /** Credentials that differ never share a pace: they are compared whole, or by a digest. */
-  private async findGroup(url: URL, headers: Headers): Promise<CallGroup> {
-    const given = this.#options.key?.({ url, headers })
-    const credentials = credentialsOf(headers)
-    const text = given ?? `${url.origin}\n${credentials}`
-    // The digest is kept, also because calls would overtake each other while it is computed.
+  /** Other tabs see a digest. It is kept, because calls would overtake each other meanwhile. */
+  private digest(text: string): Promise<string> {
     const digests = this.#digests
-    const group = this.groupOf(
-      this.channel ? await (digests.get(text) ?? setBounded(digests, text, digestOf(text))) : text,
-    )
-    group.key = given ?? url.origin + (credentials.trim() && hashOf(credentials))
-    return group
+    return setBounded(digests, text, digests.get(text) ?? digestOf(text))
   }
 
   private groupOf(key: string): CallGroup {
     const { maxQueue = 1000, maxInFlight = 64 } = this.#options
     const emit: Fetcher['emit'] = (name, event) => this.emit(name, event)
     const deps = { clock: this.#clock, random: this.#random, maxQueue, maxInFlight, emit }
-    return this.groups.get(key) ?? setBounded(this.groups, key, new CallGroup(key, deps))
+    const group = this.groups.get(key) ?? new CallGroup(key, deps)
+    return setBounded(this.groups, key, group, ({ isUsed }) => isUsed)
   }
 
   /** Sends once, and learns from the answer. */
@@ -241,13 +257,10 @@ class Fetcher {
   /** Holds calls back as the server asks. Returns the wait before a retry; undefined: none. */
   private settle(group: CallGroup, answer: Answer, attempt: number): number | undefined {
     const { response, policies, isRefusal, waitMs } = answer
-    if (response?.ok) {
-      this.#retryBudget = Math.min(
-        RETRY_BUDGET_MAX,
-        this.#retryBudget + (this.#options.retryRatio ?? 0.1),
-      )
+    if (response && !isRefusal && !RETRIED_STATUSES.includes(response.status)) {
+      group.earnRetry(this.#options.retryRatio ?? 0.1)
+      return undefined
     }
-    if (response && !isRefusal && !RETRIED_STATUSES.includes(response.status)) return undefined
     // Full jitter, or callers that were refused together would come back together.
     const jitterMs = this.#random() * Math.min(BACKOFF_MS_MAX, BACKOFF_MS * 2 ** attempt)
     const totalMs = waitMs + jitterMs
@@ -262,9 +275,9 @@ class Fetcher {
   }
 
   /** Takes a retry from the budget, if it can be made in time. */
-  private mayRetry(waitMs: number, endsAt: number): boolean {
-    if (this.#retryBudget < 1 || this.#clock.now() + waitMs > endsAt) return false
-    this.#retryBudget--
+  private mayRetry(group: CallGroup, waitMs: number, endsAt: number): boolean {
+    if (group.retries < 1 || this.#clock.now() + waitMs > endsAt) return false
+    group.retries--
     return true
   }
 

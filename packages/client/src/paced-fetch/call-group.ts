@@ -125,11 +125,12 @@ export class CallGroup {
     policies: readonly RateLimitPolicy[],
     isRefusal: boolean,
     sent?: SentCall,
+    retryAfterMs?: number,
   ): void {
     const paces = this.#paces
     for (const policy of policies) {
       const pace = setBounded(paces, policy.name, paces.get(policy.name) ?? createPace())
-      noteAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace))
+      noteAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace), retryAfterMs)
     }
     if (policies[0]) {
       this.#names = policies.map(({ name }) => name)

@@ -108,18 +108,23 @@ export function noteSend(pace: Pace, now: number, random: number): Sent {
   return { number: ++pace.sent, sentAt: now, left, at, answered }
 }
 
-/** Learns from an answer; without `call` it is the answer to another client. */
+/**
+ * Learns from an answer; without `call` it is the answer to another client. `retryAfterMs` is the
+ * time for which a refusal asks to wait.
+ */
 export function noteAnswer(
   pace: Pace,
   policy: RateLimitPolicy,
   now: number,
   isRefusal: boolean,
   call: Sent = { number: pace.answered, sentAt: now, left: 0, at: -1, answered: 0 },
+  retryAfterMs?: number,
 ): void {
   const { remaining, resetMs } = policy
   // The server decided in the order in which calls were sent, or nearly.
   if (call.number < pace.answered) return
   pace.limit = policy.limit ?? Math.max(pace.limit, remaining)
+  pace.kind = policy.kind ?? pace.kind
   pace.windowMs = windowOf(pace, policy)
   if (pace.at < 0) pace.used = Math.max(1, Math.min(USED_AT_FIRST, pace.limit * SHARE_AT_FIRST))
   if (isRefusal) {
@@ -136,16 +141,22 @@ export function noteAnswer(
   pace.at = now
   pace.answered = call.number
   if (remaining < 1 && (isRefusal || pace.kind === 'window')) {
-    const waitMs = resetMs ?? (pace.windowMs || UNKNOWN_WAIT_MS)
-    pace.until = Math.max(pace.until, now + waitMs)
+    pace.until = Math.max(pace.until, now + waitOf(pace, policy, retryAfterMs))
   }
+}
+
+/** The wait where nothing is left. Of a bucket the reset may be the time until it is full. */
+function waitOf({ kind, limit, windowMs }: Pace, policy: RateLimitPolicy, retryAfterMs?: number) {
+  if (kind === 'bucket' && retryAfterMs !== undefined) return retryAfterMs
+  if (policy.kind && limit) return windowMs / limit
+  return policy.resetMs ?? (windowMs || UNKNOWN_WAIT_MS)
 }
 
 /** The window; of a bucket the time in which it fills, known from how long the rest takes. */
 function windowOf({ windowMs, limit, kind }: Pace, policy: RateLimitPolicy): number {
   const { resetMs = 0, remaining } = policy
   const part = (limit - remaining) / limit
-  if ((policy.kind ?? kind) !== 'bucket' || !(part > 0)) {
+  if (kind !== 'bucket' || !(part > 0)) {
     return policy.windowMs ?? Math.max(windowMs, policy.kind ? 0 : resetMs)
   }
   // The burst of a bucket may exceed what it regains in its window.
@@ -190,8 +201,8 @@ function findKind(pace: Pace, policy: RateLimitPolicy, now: number, sentAt: numb
     pace.edge = latest
   }
   pace.evidence = Math.min(EVIDENCE_MAX, pace.evidence)
-  if (policy.kind) pace.kind = policy.kind
-  else if (policy.windowMs && resetMs > policy.windowMs && pace.kind === 'window') {
+  if (policy.kind) return
+  if (policy.windowMs && resetMs > policy.windowMs && pace.kind === 'window') {
     // Only what was counted in the window before can take longer than one.
     pace.kind = 'sliding'
   } else if (pace.kind !== 'sliding') pace.kind = pace.evidence > 1 ? 'bucket' : 'window'

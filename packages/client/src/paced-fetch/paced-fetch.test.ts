@@ -432,6 +432,23 @@ describe('createPacedFetch', () => {
     })
   })
 
+  test('reads instants by the date of the system, although its own time stood still in sleep', async () => {
+    const hourMs = 3_600_000
+    const reset = String((START + 8 * hourMs) / 1000 + 5)
+    const headers = { 'X-RateLimit-Limit': '60', 'X-RateLimit-Remaining': '0' }
+    const { paced, sentAt, run, clock } = setUp([
+      { headers: { ...headers, 'X-RateLimit-Reset': reset } },
+    ])
+    clock.date = () => clock.now() + 8 * hourMs
+    void paced(URL_)
+    await run(10)
+    void paced(URL_)
+    await run(4000)
+    expect(sentAt).toHaveLength(1)
+    await run(11_000)
+    expect(sentAt).toHaveLength(2)
+  })
+
   test('never sends earlier than the server allowed, whatever it answers', async () => {
     const reply = fc.record({
       status: fc.constantFrom(200, 200, 429, 503),
@@ -454,11 +471,12 @@ describe('createPacedFetch', () => {
         for (let i = 0; i < replies.length; i++) void paced(URL_)
         await run(1e9)
         if (sentAt.length !== replies.length) throw new Error(`sent ${sentAt.length} calls`)
-        for (const [i, { status, retryAfter = 0, left, reset }] of replies.entries()) {
-          const waitS = Math.max(
-            status === 200 ? 0 : retryAfter,
-            left === 0 && (status === 429 || i === 0) ? reset : 0,
-          )
+        for (const [i, given] of replies.entries()) {
+          const { status, retryAfter = 0, left, reset } = given
+          const hasRetryAfter = reply.retryAfter !== undefined
+          // In a bucket the reset is the time until it is full, and Retry-After goes before it.
+          const isReset = left === 0 && ((status === 429 && !hasRetryAfter) || i === 0)
+          const waitS = Math.max(status === 200 ? 0 : retryAfter, isReset ? reset : 0)
           const earliest = (sentAt[i] ?? 0) + 10 + waitS * 1000
           if ((sentAt[i + 1] ?? Infinity) < earliest) throw new Error(`call ${i + 1} is early`)
         }

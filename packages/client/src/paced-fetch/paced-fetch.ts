@@ -234,7 +234,8 @@ class Fetcher {
     try {
       const response = await send()
       const { status, headers } = response
-      const reading = readRateLimit(headers, this.#clock.now())
+      const clock = this.#clock
+      const reading = readRateLimit(headers, clock.date?.() ?? clock.now())
       const { policies, retryAfterMs } = reading
       const isOut = policies[0]?.remaining === 0
       // GitHub also refuses with 403, which without these signs means something else.
@@ -243,7 +244,7 @@ class Fetcher {
       counts.answered++
       if (isRefusal) counts.refused++
       const shared: SharedAnswer = { key: group.id, route, policies, isRefusal }
-      group.noteAnswer(route, policies, isRefusal, sent)
+      group.noteAnswer(route, policies, isRefusal, sent, isRefusal ? retryAfterMs : undefined)
       channel?.postMessage(shared)
       this.emit('answered', { key, status, reading })
       return { ...shared, response, waitMs: retryAfterMs ?? (isVague ? GITHUB_WAIT_MS : 0) }

@@ -41,6 +41,8 @@ const FIELD_LENGTH_MAX = 4096
 /** Larger numbers are instants: in seconds since 1970, or in milliseconds from the second one. */
 const EPOCH_S_MIN = 1e9
 const EPOCH_MS_MIN = 1e11
+/** Longer times are mistakes, such as a date in another unit, and would hold calls for ever. */
+const TIME_MS_MAX = 366 * 86_400_000
 /** Shopify empties a full bucket in 20 s on every plan: 40 at 2 a second up to 400 at 20. */
 const SHOPIFY_WINDOW_MS = 20_000
 
@@ -66,11 +68,14 @@ function numberOf(text: string | undefined): number | undefined {
   return text && /^\d{1,15}(?:\.\d{1,9})?$/.test(text) ? Number(text) : undefined
 }
 
+const plausible = (ms: number | undefined) =>
+  ms !== undefined && ms <= TIME_MS_MAX ? Math.max(0, ms) : undefined
+
 /** Seconds, an instant as a number, a duration as Go writes it, or a date. */
 function timeOf(text: string, nowMs: number): number | undefined {
   let ms = numberOf(text)
   if (ms !== undefined) {
-    if (ms < EPOCH_S_MIN) return ms * 1000
+    if (ms < EPOCH_S_MIN) return plausible(ms * 1000)
     ms = (ms < EPOCH_MS_MIN ? ms * 1000 : ms) - nowMs
   } else if (GO_DURATION.test(text)) {
     ms = 0
@@ -80,7 +85,7 @@ function timeOf(text: string, nowMs: number): number | undefined {
   } else if (DATE.test(text)) {
     ms = Date.parse(/(?:GMT|UTC|Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text} GMT`) - nowMs
   }
-  return ms === undefined || Number.isNaN(ms) ? undefined : Math.max(0, ms)
+  return plausible(ms)
 }
 
 interface Item {
@@ -111,7 +116,8 @@ const numberFrom = (item: Item | undefined, ...keys: readonly string[]) => {
   return undefined
 }
 
-const inMs = (seconds: number | undefined) => (seconds === undefined ? seconds : seconds * 1000)
+const inMs = (seconds: number | undefined) =>
+  seconds === undefined ? seconds : plausible(seconds * 1000)
 
 /** `RateLimit: "name";r=50;t=30` with `RateLimit-Policy: "name";q=100;w=60`: drafts 8 to 11. */
 const structured: Reader = (field) => {
@@ -224,6 +230,6 @@ export function readRateLimit(headers: HeaderSource, nowMs: number): RateLimitRe
     if (policies[0]) break
   }
   policies.sort((a, b) => shareLeft(a) - shareLeft(b))
-  const retryAfterMs = numberOf(field('retry-after-ms')) ?? time(field('retry-after'))
+  const retryAfterMs = plausible(numberOf(field('retry-after-ms'))) ?? time(field('retry-after'))
   return { policies, retryAfterMs }
 }

@@ -1,4 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { propertyRuns } from '../../../../tools/property-runs.js'
 import { createPacedFetch } from './paced-fetch.js'
 import type { PacedFetch } from './paced-fetch-options.js'
 import { createRandom, createVirtualClock, type VirtualClock } from './virtual-clock.test-helper.js'
@@ -113,6 +115,29 @@ describe('ten clients that share a limit and want three times as much', () => {
     await clock.runTo(START + SECONDS * 1000)
     expect(server.allowed / ((max * SECONDS) / windowS)).toBeGreaterThan(0.95)
     expect(server.refused / (server.allowed + server.refused)).toBeLessThan(0.01)
+  })
+})
+
+describe('a client that is alone', () => {
+  test('is never refused by a token bucket, with several calls in flight', async () => {
+    const limits = fc.record({
+      max: fc.integer({ min: 1, max: 100 }),
+      windowS: fc.integer({ min: 1, max: 10 }),
+      calls: fc.integer({ min: 2, max: 250 }),
+      seed: fc.nat(),
+    })
+    await fc.assert(
+      fc.asyncProperty(limits, async ({ max, windowS, calls, seed }) => {
+        const clock = createVirtualClock(START)
+        const policy = `"a";q=${max};w=${windowS}`
+        const server = createServer(clock, tokenBucket(max, windowS * 1000), policy)
+        const paced = createPacedFetch(server.send, { clock, random: createRandom(seed) })
+        for (let i = 0; i < calls; i++) paced('https://api.example.com/').catch(() => {})
+        await clock.runTo(START + 40 * calls * windowS * 1000)
+        expect(server).toMatchObject({ allowed: calls, refused: 0 })
+      }),
+      { numRuns: propertyRuns(50) },
+    )
   })
 })
 

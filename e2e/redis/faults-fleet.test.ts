@@ -11,6 +11,9 @@ import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 import { KINDS } from './fault-nodes.test-helper.js'
 import { startSwitchableProxy } from './switchable-proxy.test-helper.js'
 
+/** Every move of a slot is written to the disk of each primary, which may be slow. */
+const MOVE_MS_MAX = 600_000
+
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 const started: { stop(): Promise<void> }[] = []
@@ -174,7 +177,7 @@ describe('a Cluster', () => {
     expect(moved).toBe(1000)
     process.stdout.write(`  in ${Math.round(figures.faultUntilMs - figures.faultFromMs)} ms\n`)
     expect(figures.nodes.events.errors.get('MOVED')).toBeGreaterThan(0)
-  })
+  }, MOVE_MS_MAX)
 
   test('receives one script per counter while slots are half moved', async () => {
     const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))

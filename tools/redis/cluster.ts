@@ -39,6 +39,8 @@ export interface RedisCluster {
   stop(): Promise<void>
 }
 
+const SLOTS_AT_ONCE = 10
+
 /** Resolves once every node reports the cluster as ok and every replica has its data. */
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
   const { primaries = 3, replicas = 3, startNode } = options
@@ -204,7 +206,11 @@ function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
         .flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at))
         .slice(0, count)
       const primaries = (await selves()).map(({ node }) => node)
-      for (const slot of slots) await (await startSlotMove(slot, from, to, primaries)).finish()
+      const move = async (slot: number) => (await startSlotMove(slot, from, to, primaries)).finish()
+      // A primary writes its configuration to disk once for all changes that arrive together.
+      for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
+        await Promise.all(slots.slice(at, at + SLOTS_AT_ONCE).map(move))
+      }
       return slots
     },
     startSlotMove: async (slot, to) =>

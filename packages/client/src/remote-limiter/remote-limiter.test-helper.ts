@@ -42,6 +42,11 @@ export class VirtualServer {
   #endOfTurn: (() => void)[] = []
   #afterRead: (() => void)[] = []
 
+  /** How many timers run. */
+  get timers(): number {
+    return this.#timers.length
+  }
+
   limiter(options: Partial<RemoteLimiterOptions> = {}): RemoteLimiter {
     const log = (message: string) => void this.logged.push(message)
     return createRemoteLimiter(

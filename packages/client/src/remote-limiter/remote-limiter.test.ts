@@ -139,6 +139,35 @@ describe('the deadline', () => {
     expect(found).toMatchObject([{ source: 'store' }])
   })
 
+  test('begins when the turn of the calls ends, for a program that computes for longer', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter({ deadlineMs: 50, posture: 'closed' })
+    const found = collect([limiter.check(user('u1'))])
+    await server.advance(60)
+    await server.endTurn()
+    await server.advance(49)
+    expect([server.requests.length, found]).toEqual([1, [undefined]])
+    await server.last().answer()
+    expect(found).toMatchObject([{ source: 'store' }])
+  })
+
+  test('leaves no timer behind if the answer comes before the turn of the call ends', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter()
+    for (let i = 0; i < 16; i++) {
+      collect([limiter.check(user('u1'))])
+      await server.endTurn()
+    }
+    // The answer of another call frees a request, in which this one leaves before its turn ends.
+    const found = collect([limiter.check(user('u2'))])
+    await server.requests[0]?.answer()
+    await server.last().answer()
+    expect(found).toMatchObject([{ source: 'store' }])
+    for (const request of server.requests.slice(1, 16)) await request.answer()
+    await server.endTurn()
+    expect(server.timers).toBe(0)
+  })
+
   test('also holds for calls that wait for a request to return', async () => {
     const server = new VirtualServer()
     const limiter = server.limiter({ deadlineMs: 50 })

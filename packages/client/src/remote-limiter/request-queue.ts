@@ -53,7 +53,8 @@ const SWEEP_EVERY_MS = 100
 /** The calls of one turn, which have one deadline. */
 interface Turn {
   readonly items: Item[]
-  readonly sinceMs: number
+  /** When the first was made; later, when the turn ended. */
+  sinceMs: number
   stop: () => void
   open: number
 }
@@ -124,10 +125,14 @@ export class RequestQueue {
     const { nowMs, after, endOfTurn, deadlineMs, afterRead } = this.#deps
     const turn: Turn = { items: [], sinceMs: nowMs(), stop: () => {}, open: 0 }
     this.#turn = turn
-    // A busy process may find its timer due while the answer waits in the socket: it is read first.
-    turn.stop = after(deadlineMs, () => afterRead(() => this.expire(turn)))
     endOfTurn(() => {
       if (this.#turn === turn) this.#turn = undefined
+      // The deadline begins here, not with the call: nothing can be sent while the program computes,
+      // and calls of a turn that takes longer than the deadline would never reach the server.
+      turn.sinceMs = nowMs()
+      // A busy process may find its timer due while the answer waits in the socket: it is read first.
+      turn.stop = after(deadlineMs, () => afterRead(() => this.expire(turn)))
+      if (turn.open === 0) turn.stop()
       this.flush()
     })
     return turn
@@ -177,7 +182,7 @@ export class RequestQueue {
    */
   private takeList(): readonly Item[] {
     const sinceMs = this.#deps.nowMs() - this.#deps.deadlineMs
-    const isDue = ({ turn }: Item) => turn.sinceMs <= sinceMs
+    const isDue = ({ turn }: Item) => turn !== this.#turn && turn.sinceMs <= sinceMs
     const operation = this.#queue.find((item) => !isDue(item))?.operation
     const taken: Item[] = []
     const left: Item[] = []

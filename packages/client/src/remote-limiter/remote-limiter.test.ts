@@ -424,6 +424,29 @@ describe('close', () => {
   })
 })
 
+describe('a late answer', () => {
+  test('leaves no timer behind that keeps the process alive', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter({ deadlineMs: 50 })
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    await server.advance(50)
+    expect(server.timers).toBe(1)
+    await server.last().answer()
+    expect(server.timers).toBe(0)
+  })
+
+  test('that close no longer waits for leaves no timer behind either', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter({ deadlineMs: 50 })
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    await server.advance(50)
+    await limiter.close()
+    expect([server.timers, server.last().isAborted()]).toEqual([0, true])
+  })
+})
+
 describe('a runtime that drops a request with its timers', () => {
   test('does not use up the bounds for good', async () => {
     const server = new VirtualServer()

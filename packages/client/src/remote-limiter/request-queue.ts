@@ -71,6 +71,8 @@ interface Request {
   readonly sentMs: number
   readonly controller: AbortController
   open: number
+  /** Stops the timer of a late one. */
+  stop: () => void
 }
 
 export class RequestQueue {
@@ -118,7 +120,7 @@ export class RequestQueue {
   /** Resolves when nothing waits any more, within the deadline; then stops what is late. */
   async close(): Promise<void> {
     if (this.#pending > 0) await new Promise<void>((resolve) => this.#onIdle.push(resolve))
-    for (const { controller } of this.#late) controller.abort()
+    for (const request of this.#late) this.giveUp(request)
   }
 
   private beginTurn(): Turn {
@@ -154,12 +156,17 @@ export class RequestQueue {
     if (!this.#inFlight.delete(request)) return
     this.#deps.onResult(undefined)
     this.#late.add(request)
-    this.#deps.after(LATE_MS, () => request.controller.abort())
+    request.stop = this.#deps.after(LATE_MS, () => this.giveUp(request))
     for (const oldest of this.#late) {
       if (this.#late.size <= LATE_MAX) break
-      this.#late.delete(oldest)
-      oldest.controller.abort()
+      this.giveUp(oldest)
     }
+  }
+
+  private giveUp(request: Request): void {
+    this.#late.delete(request)
+    request.stop()
+    request.controller.abort()
   }
 
   private flush(): void {
@@ -169,7 +176,7 @@ export class RequestQueue {
       if (items.length === 0) return
       const controller = new AbortController()
       const sentMs = this.#deps.nowMs()
-      const request: Request = { items, sentMs, controller, open: items.length }
+      const request: Request = { items, sentMs, controller, open: items.length, stop: () => {} }
       for (const item of items) item.request = request
       this.#inFlight.add(request)
       void this.send(request)
@@ -210,6 +217,7 @@ export class RequestQueue {
     const result = await this.#deps.send(operation, texts, controller.signal)
     const isLate = !this.#inFlight.delete(request)
     this.#late.delete(request)
+    request.stop()
     if (!isLate) this.#deps.onResult(result)
     if ('items' in result) {
       items.forEach((item, index) => {

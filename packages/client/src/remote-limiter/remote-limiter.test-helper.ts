@@ -1,4 +1,5 @@
 /** A remote limiter in virtual time, with a server whose answers a test gives by hand. */
+import type { RemoteDecision } from './decision-types.js'
 import {
   createRemoteLimiter,
   type RemoteLimiter,
@@ -31,6 +32,21 @@ export const DECISION = {
   delayMs: 0,
   shadow: [],
   source: 'store',
+}
+
+export const user = (name: string) => ({ attributes: { user: name } })
+export const POSTURE = { reason: 'posture', source: 'posture' }
+
+/** Makes calls in one turn, and keeps their results in order. */
+export function collect(promises: readonly Promise<RemoteDecision>[]) {
+  const found: (RemoteDecision | Error | undefined)[] = promises.map(() => undefined)
+  promises.forEach((promise, index) => {
+    promise.then(
+      (decision) => (found[index] = decision),
+      (error: Error) => (found[index] = error),
+    )
+  })
+  return found
 }
 
 export class VirtualServer {

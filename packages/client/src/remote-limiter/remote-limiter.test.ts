@@ -1,23 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { RemoteDecision } from './decision-types.js'
 import type { RemoteState } from './remote-options.js'
-import { DECISION, VirtualServer } from './remote-limiter.test-helper.js'
+import { collect, DECISION, POSTURE, user, VirtualServer } from './remote-limiter.test-helper.js'
 import { remoteLimiter } from './remote-limiter.js'
-
-const user = (name: string) => ({ attributes: { user: name } })
-const POSTURE = { reason: 'posture', source: 'posture' }
-
-/** Makes calls in one turn, and keeps their results in order. */
-function collect(promises: readonly Promise<RemoteDecision>[]) {
-  const found: (RemoteDecision | Error | undefined)[] = promises.map(() => undefined)
-  promises.forEach((promise, index) => {
-    promise.then(
-      (decision) => (found[index] = decision),
-      (error: Error) => (found[index] = error),
-    )
-  })
-  return found
-}
 
 /** Fails until the breaker is open. */
 async function openBreaker(server: VirtualServer, limiter: ReturnType<VirtualServer['limiter']>) {
@@ -322,53 +307,6 @@ describe('an item', () => {
     await expect(check).rejects.toMatchObject({ code, status: 400 })
     await server.endTurn()
     expect(server.requests).toEqual([])
-  })
-})
-
-describe('a fallback', () => {
-  const decided = (fields: object) => ({
-    ...DECISION,
-    policies: () => [],
-    policyField: () => '',
-    leftField: () => '',
-    eachRule: () => {},
-    ...fields,
-  })
-
-  test('decides while the server does not answer, and gets its receipts back', async () => {
-    const server = new VirtualServer()
-    const refunded: string[] = []
-    const limiter = server.limiter({
-      fallback: {
-        check: () => Promise.resolve(decided({ receipt: '1~own' }) as never),
-        refund: (receipt) => Promise.resolve(void refunded.push(receipt)),
-      },
-    })
-    const found = collect([limiter.check(user('u1'), { receipt: true })])
-    await server.endTurn()
-    await server.last().fail('ECONNREFUSED')
-    expect(found).toMatchObject([{ allowed: true, reason: 'within', source: 'posture' }])
-    const [decision] = found as RemoteDecision[]
-    await limiter.refund(decision?.receipt ?? '')
-    expect(refunded).toEqual(['1~own'])
-  })
-
-  test('is given back what it counted if the server counted the call after all', async () => {
-    const server = new VirtualServer()
-    const refunded: string[] = []
-    const limiter = server.limiter({
-      deadlineMs: 50,
-      fallback: {
-        check: () => Promise.resolve(decided({ receipt: '1~own' }) as never),
-        refund: (receipt) => Promise.resolve(void refunded.push(receipt)),
-      },
-    })
-    const found = collect([limiter.check(user('u1'))])
-    await server.endTurn()
-    await server.advance(50)
-    await server.last().answer(() => ({ ...DECISION, receipt: '1~server' }))
-    expect(refunded).toEqual(['1~own'])
-    expect(found[0]).not.toHaveProperty('receipt')
   })
 })
 

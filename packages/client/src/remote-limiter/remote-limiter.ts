@@ -5,18 +5,9 @@
 import { isRecord } from '../read-problem.js'
 import { callText, type ItemText, receiptText } from './call-text.js'
 import { type Operation, type RequestResult, sendRequest } from './decision-request.js'
-import type {
-  DecisionLike,
-  RemoteCall,
-  RemoteCheckOptions,
-  RemoteDecision,
-} from './decision-types.js'
-import {
-  fallbackDecision,
-  postureDecision,
-  readDecision,
-  withoutReceipt,
-} from './remote-decision.js'
+import type { RemoteCall, RemoteCheckOptions, RemoteDecision } from './decision-types.js'
+import { FallbackDecider } from './fallback-decider.js'
+import { postureDecision, readDecision, withoutReceipt } from './remote-decision.js'
 import { RemoteLimiterError } from './remote-limiter-error.js'
 import {
   readOptions,
@@ -82,14 +73,12 @@ export interface RemoteLimiterDeps extends QueueTimers {
   readonly random: () => number
 }
 
-/** Receipts of the fallback begin with it; those of a server never do. */
-const FALLBACK_RECEIPT = 'fallback~'
-
 class ServerLimiter implements RemoteLimiter {
   readonly #settings: RemoteSettings
   readonly #breaker: ServerBreaker
   readonly #state: ServerState
   readonly #queue: RequestQueue
+  readonly #fallback: FallbackDecider
   /** Whether what a late answer took may have to be given back. */
   readonly #needsReceipts: boolean
   #isClosed = false
@@ -101,6 +90,7 @@ class ServerLimiter implements RemoteLimiter {
     this.#settings = settings
     this.#breaker = new ServerBreaker(deps.nowMs, deps.random)
     this.#state = new ServerState(settings)
+    this.#fallback = new FallbackDecider({ ...settings, after: deps.after })
     this.#needsReceipts = settings.fallback !== undefined || settings.posture === 'closed'
     this.#queue = new RequestQueue({
       ...deps,
@@ -143,18 +133,14 @@ class ServerLimiter implements RemoteLimiter {
 
   async peek(call: RemoteCall): Promise<RemoteDecision> {
     return this.requestDecision('peek', callText(call, { policies: true }), async () => {
-      const { fallback, posture } = this.#settings
-      const decided = await fallback?.peek?.(call)
-      const decision =
-        decided === undefined ? postureDecision(posture) : fallbackDecision(decided, undefined)
+      const decided = await this.#fallback.peek(call)
+      const decision = decided ?? postureDecision(this.#settings.posture)
       return { decision, onLateAnswer: () => {} }
     })
   }
 
   async refund(receipt: string): Promise<void> {
-    if (typeof receipt === 'string' && receipt.startsWith(FALLBACK_RECEIPT)) {
-      return this.#settings.fallback?.refund?.(receipt.slice(FALLBACK_RECEIPT.length))
-    }
+    if (this.#fallback.isOwn(receipt)) return this.#fallback.refund(receipt)
     const item = receiptText(receipt)
     await new Promise<void>((resolve, reject) => {
       const isSent = this.enqueue({
@@ -183,13 +169,11 @@ class ServerLimiter implements RemoteLimiter {
     fallBack: () => Promise<Fallback>,
   ): Promise<RemoteDecision> {
     return new Promise((resolve, reject) => {
-      let late: Fallback | undefined
+      let made: Promise<Fallback> | undefined
       const resolveByPosture = () => {
         this.#byPosture += 1
-        fallBack().then((made) => {
-          late = made
-          resolve(made.decision)
-        }, reject)
+        made = fallBack()
+        made.then(({ decision }) => resolve(decision), reject)
       }
       const isSent = this.enqueue({
         operation,
@@ -207,7 +191,10 @@ class ServerLimiter implements RemoteLimiter {
           else resolveByPosture()
         },
         onFailure: resolveByPosture,
-        onLateAnswer: (value) => late?.onLateAnswer(readDecision(value)),
+        // The fallback may still decide while the answer comes.
+        onLateAnswer: (value) => {
+          made?.then((fallback) => fallback.onLateAnswer(readDecision(value)), ignore)
+        },
       })
       if (!isSent) resolveByPosture()
     })
@@ -226,30 +213,21 @@ class ServerLimiter implements RemoteLimiter {
     options: RemoteCheckOptions,
     isWanted: (decision: RemoteDecision) => boolean,
   ): Promise<Fallback> {
-    const { fallback, posture } = this.#settings
-    if (fallback === undefined) {
-      const decision = postureDecision(posture)
-      return { decision, onLateAnswer: (late) => this.reconcile(decision, late, undefined) }
+    const decided = await this.#fallback.check(call, options)
+    const whole = decided ?? postureDecision(this.#settings.posture)
+    return {
+      decision: isWanted(whole) ? whole : withoutReceipt(whole),
+      onLateAnswer: (late) => this.reconcile(whole, late),
     }
-    const decided = await fallback.check(call, { ...options, receipt: true })
-    const marked = decided.receipt && FALLBACK_RECEIPT + decided.receipt
-    const whole = fallbackDecision(decided, marked)
-    const decision = isWanted(whole) ? whole : withoutReceipt(whole)
-    return { decision, onLateAnswer: (late) => this.reconcile(decision, late, decided) }
   }
 
   /** The server charged a call that was decided without it: it is counted once, or not at all. */
-  private reconcile(
-    decision: RemoteDecision,
-    late: RemoteDecision | undefined,
-    decided: DecisionLike | undefined,
-  ): void {
+  private reconcile(decision: RemoteDecision, late: RemoteDecision | undefined): void {
     if (late === undefined || !late.allowed) return
-    const ignore = () => {}
-    if (!decision.allowed) {
-      if (late.receipt !== undefined && !this.#isClosed) this.refund(late.receipt).catch(ignore)
-    } else if (decided?.receipt !== undefined) {
-      Promise.resolve(this.#settings.fallback?.refund?.(decided.receipt)).catch(ignore)
+    if (decision.allowed) {
+      if (decision.receipt !== undefined) this.#fallback.refund(decision.receipt).catch(ignore)
+    } else if (late.receipt !== undefined && !this.#isClosed) {
+      this.refund(late.receipt).catch(ignore)
     }
   }
 
@@ -270,6 +248,8 @@ class ServerLimiter implements RemoteLimiter {
     if (this.#breaker.isOpen) this.#state.set({ state: failure, detail })
   }
 }
+
+const ignore = () => {}
 
 /** A decision without the server, and what to do when the server answers after all. */
 interface Fallback {

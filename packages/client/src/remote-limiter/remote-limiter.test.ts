@@ -193,6 +193,20 @@ describe('the deadline', () => {
   })
 })
 
+test('a late answer of a refused call is given back also while the server is not asked', async () => {
+  const server = new VirtualServer()
+  const limiter = server.limiter({ deadlineMs: 50, posture: 'closed' })
+  for (let i = 0; i < 5; i++) {
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    await server.advance(50)
+  }
+  expect(limiter.stats.state.state).toBe('unreachable')
+  await server.last().answer(() => ({ ...DECISION, receipt: '1~late' }))
+  await server.endTurn()
+  expect(server.last()).toMatchObject({ path: '/v1/refund', items: [{ receipt: '1~late' }] })
+})
+
 describe('a server that fails', () => {
   test('is asked no more after five failures, for a second', async () => {
     const server = new VirtualServer()

@@ -141,20 +141,7 @@ class ServerLimiter implements RemoteLimiter {
 
   async refund(receipt: string): Promise<void> {
     if (this.#fallback.isOwn(receipt)) return this.#fallback.refund(receipt)
-    const item = receiptText(receipt)
-    await new Promise<void>((resolve, reject) => {
-      const isSent = this.enqueue({
-        operation: 'refund',
-        ...item,
-        onAnswer: (value) => {
-          if (isRecord(value) && value['refunded'] === true) resolve()
-          else reject(problemOf(value))
-        },
-        onFailure: (detail) => reject(notConfirmed(detail)),
-        onLateAnswer: () => {},
-      })
-      if (!isSent) reject(notConfirmed('not sent, because the server does not answer'))
-    })
+    return this.requestRefund(receipt, (item) => this.enqueue(item))
   }
 
   async close(): Promise<void> {
@@ -200,6 +187,26 @@ class ServerLimiter implements RemoteLimiter {
     })
   }
 
+  private async requestRefund(
+    receipt: string,
+    enqueue: (item: PendingItem) => boolean,
+  ): Promise<void> {
+    const item = receiptText(receipt)
+    await new Promise<void>((resolve, reject) => {
+      const isSent = enqueue({
+        operation: 'refund',
+        ...item,
+        onAnswer: (value) => {
+          if (isRecord(value) && value['refunded'] === true) resolve()
+          else reject(problemOf(value))
+        },
+        onFailure: (detail) => reject(notConfirmed(detail)),
+        onLateAnswer: () => {},
+      })
+      if (!isSent) reject(notConfirmed('not sent, because the server does not answer'))
+    })
+  }
+
   /** Returns false if the server is not asked at present. */
   private enqueue(item: PendingItem): boolean {
     if (this.#isClosed) {
@@ -227,7 +234,8 @@ class ServerLimiter implements RemoteLimiter {
     if (decision.allowed) {
       if (decision.receipt !== undefined) this.#fallback.refund(decision.receipt).catch(ignore)
     } else if (late.receipt !== undefined && !this.#isClosed) {
-      this.refund(late.receipt).catch(ignore)
+      // Also while the breaker is open: the server has just answered.
+      this.requestRefund(late.receipt, (item) => this.#queue.add(item)).catch(ignore)
     }
   }
 

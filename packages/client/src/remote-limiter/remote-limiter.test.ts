@@ -96,6 +96,7 @@ describe('calls of one turn', () => {
     await server.endTurn()
     expect(found[2]).toMatchObject({ allowed: true, ...POSTURE })
     expect(server.last().items).toHaveLength(2)
+    expect(limiter.stats.lastFailure).toBe('2 calls wait already')
   })
 })
 
@@ -217,6 +218,19 @@ describe('a server that fails', () => {
     await server.endTurn()
     expect(server.requests).toHaveLength(5)
     expect(limiter.stats.state).toEqual({ state: 'unreachable', detail: 'ECONNREFUSED' })
+    expect(limiter.stats.lastFailure).toBe('not asked, because of an earlier failure: ECONNREFUSED')
+  })
+
+  test('for another reason than before shows the later one', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter()
+    await openBreaker(server, limiter)
+    server.nowMs += 1100
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    await server.last().respond(503, { detail: 'Shutting down.' })
+    expect(limiter.stats.state.detail).toBe('status 503: Shutting down.')
+    expect(server.logged).toHaveLength(1)
   })
 
   test('is probed by one call of a turn, whose answer ends the pause', async () => {
@@ -306,6 +320,25 @@ describe('an item', () => {
     await server.endTurn()
     await server.last().answer(() => ({ status: 503, error: 'RULES_ABSENT', detail: 'none' }))
     expect(found).toMatchObject([POSTURE])
+  })
+
+  test('that the server cannot decide, and no other of its list, is a change of state', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter()
+    const absent = { status: 503, error: 'RULES_ABSENT', detail: 'There are no rules yet.' }
+    for (const answer of [absent, absent, DECISION]) {
+      collect([limiter.check(user('u1'))])
+      await server.endTurn()
+      await server.last().answer(() => answer)
+    }
+    expect(server.logged).toEqual([
+      'sluice: remote limiter: http://127.0.0.1:8081 does not answer: RULES_ABSENT: There are no rules yet.; decided by posture open',
+      'sluice: remote limiter: http://127.0.0.1:8081 answers again',
+    ])
+    expect(limiter.stats).toMatchObject({
+      byPosture: 2,
+      lastFailure: 'RULES_ABSENT: There are no rules yet.',
+    })
   })
 
   test.each([

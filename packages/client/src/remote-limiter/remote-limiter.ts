@@ -31,6 +31,8 @@ export interface RemoteLimiterStats {
   readonly decided: number
   /** Decisions by the posture or the fallback. */
   readonly byPosture: number
+  /** Why the server did not make the last of those; empty if there was none. */
+  readonly lastFailure: string
 }
 
 export interface RemoteLimiter {
@@ -85,6 +87,7 @@ class ServerLimiter implements RemoteLimiter {
   #requests = 0
   #decided = 0
   #byPosture = 0
+  #lastFailure = ''
 
   constructor(settings: RemoteSettings, deps: RemoteLimiterDeps) {
     this.#settings = settings
@@ -110,6 +113,7 @@ class ServerLimiter implements RemoteLimiter {
       requests: this.#requests,
       decided: this.#decided,
       byPosture: this.#byPosture,
+      lastFailure: this.#lastFailure,
     }
   }
 
@@ -157,8 +161,9 @@ class ServerLimiter implements RemoteLimiter {
   ): Promise<RemoteDecision> {
     return new Promise((resolve, reject) => {
       let made: Promise<Fallback> | undefined
-      const resolveByPosture = () => {
+      const resolveByPosture = (why: string) => {
         this.#byPosture += 1
+        this.#lastFailure = why
         made = fallBack()
         made.then(({ decision }) => resolve(decision), reject)
       }
@@ -175,7 +180,7 @@ class ServerLimiter implements RemoteLimiter {
           const problem = problemOf(value)
           // What is wrong with the call is its own; a server that cannot decide did not answer.
           if (problem.status >= 400 && problem.status < 500) reject(problem)
-          else resolveByPosture()
+          else resolveByPosture(textOf(problem))
         },
         onFailure: resolveByPosture,
         // The fallback may still decide while the answer comes.
@@ -183,7 +188,7 @@ class ServerLimiter implements RemoteLimiter {
           made?.then((fallback) => fallback.onLateAnswer(readDecision(value)), ignore)
         },
       })
-      if (!isSent) resolveByPosture()
+      if (!isSent) resolveByPosture(this.notSentText())
     })
   }
 
@@ -203,7 +208,7 @@ class ServerLimiter implements RemoteLimiter {
         onFailure: (detail) => reject(notConfirmed(detail)),
         onLateAnswer: () => {},
       })
-      if (!isSent) reject(notConfirmed('not sent, because the server does not answer'))
+      if (!isSent) reject(notConfirmed(`not sent: ${this.notSentText()}`))
     })
   }
 
@@ -213,6 +218,13 @@ class ServerLimiter implements RemoteLimiter {
       throw new RemoteLimiterError('LIMITER_CLOSED', 503, 'The limiter was closed.')
     }
     return this.#breaker.admit() !== undefined && this.#queue.add(item)
+  }
+
+  private notSentText(): string {
+    const { detail } = this.#state.current
+    return this.#breaker.isOpen
+      ? `not asked, because of an earlier failure: ${detail}`
+      : `${this.#queue.pending} calls wait already`
   }
 
   private async fallBack(
@@ -242,7 +254,11 @@ class ServerLimiter implements RemoteLimiter {
   private onResult(result: RequestResult | undefined): void {
     if (result !== undefined && 'items' in result) {
       this.#breaker.succeed()
-      this.#state.set({ state: 'answering', detail: '' })
+      const [item] = result.items
+      // A server without rules answers, and decides nothing.
+      if (result.items.every(isServerProblem))
+        this.#state.set({ state: 'unreachable', detail: textOf(problemOf(item)) })
+      else this.#state.set({ state: 'answering', detail: '' })
       return
     }
     const { deadlineMs } = this.#settings
@@ -272,6 +288,15 @@ function problemOf(value: unknown): RemoteLimiterError {
     typeof status === 'number' ? status : 502,
     typeof detail === 'string' ? detail : 'The server sent something else than a decision.',
   )
+}
+
+/** Whether the server said of an item that it cannot decide at present. */
+function isServerProblem(value: unknown): boolean {
+  return isRecord(value) && typeof value['status'] === 'number' && value['status'] >= 500
+}
+
+function textOf({ code, message }: RemoteLimiterError): string {
+  return `${code}: ${message}`
 }
 
 function notConfirmed(detail: string): RemoteLimiterError {

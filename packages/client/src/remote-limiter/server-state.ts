@@ -16,8 +16,10 @@ export class ServerState {
   }
 
   set(state: RemoteState): void {
-    if (state.state === this.#current.state) return
+    const isChange = state.state !== this.#current.state
+    // The detail is the latest one also while the state stays: a cause may follow another.
     this.#current = state
+    if (!isChange) return
     const { base, logger, onState, posture, fallback } = this.#deps
     guard(() => onState(state))
     const subject = `sluice: remote limiter: ${base}`

@@ -1,4 +1,5 @@
 /** Requests and failures, against scripted servers. e2e/decision-client.test.ts has a real one. */
+import { getEventListeners } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import {
   createDecisionClient,
@@ -157,6 +158,29 @@ describe('a decision API that does not answer', () => {
 })
 
 describe('a signal', () => {
+  test('ends all requests that it was given to, by one listener', async () => {
+    const controller = new AbortController()
+    const { signal } = controller
+    const client = createDecisionClient({ url: 'http://127.0.0.1:1', fetch: silence })
+    const failures = Array.from({ length: 20 }, () => failureOf(client.check(call, { signal })))
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1)
+    controller.abort('shutdown')
+    expect(new Set(await Promise.all(failures))).toEqual(new Set(['shutdown']))
+  })
+
+  test('that outlives a request keeps nothing of it', async () => {
+    const signals: (AbortSignal | null | undefined)[] = []
+    const fetch: Fetch = (_url, { signal }) => {
+      signals.push(signal)
+      return Promise.resolve(new Response('{"allowed":true}'))
+    }
+    const controller = new AbortController()
+    const client = createDecisionClient({ url: 'http://127.0.0.1:1', fetch })
+    await client.check(call, { signal: controller.signal })
+    controller.abort()
+    expect(signals.map((signal) => signal?.aborted)).toEqual([false])
+  })
+
   test('ends a request, whose promise is rejected with the reason of the signal', async () => {
     const client = createDecisionClient({ url: 'http://127.0.0.1', fetch: silence })
     const controller = new AbortController()
@@ -181,3 +205,15 @@ test('the address of a decision client is checked before a token is sent there',
   )
   expect(() => createDecisionClient({ url: 'http://10.0.0.1', token: 't0' })).toThrow(InputError)
 })
+
+test.each([Number.NaN, -1, Number.POSITIVE_INFINITY])(
+  'a time limit of %s ms is refused with its name',
+  async (timeoutMs) => {
+    const client = createDecisionClient({ url: 'http://127.0.0.1:1', timeoutMs, fetch: silence })
+    const error = await failureOf(client.check(call))
+    expect(error).toBeInstanceOf(InputError)
+    expect(error).toMatchObject({
+      message: `timeoutMs: found ${timeoutMs}; accepted: 0 to 2147483647`,
+    })
+  },
+)

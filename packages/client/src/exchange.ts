@@ -1,5 +1,5 @@
 /** Sends one request and reads its whole response, with bounds on its time and size. */
-import { type ApiName, UnreachableError } from './errors.js'
+import { type ApiName, InputError, UnreachableError } from './errors.js'
 
 /** A whole set has up to 16 Mi characters as text, and as JSON may take a few times that. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -33,9 +33,9 @@ export async function exchange(
   request: ExchangeRequest,
   send: Fetch = fetchBySystem,
 ): Promise<Exchanged> {
-  const { method, headers, body, timeoutMs, signal } = request
+  const { method, headers, body, signal } = request
   signal?.throwIfAborted()
-  const timeout = AbortSignal.timeout(timeoutMs)
+  const limit = limitTime(request)
   let response: Response | undefined
   try {
     response = await send(request.url, {
@@ -43,14 +43,60 @@ export async function exchange(
       headers,
       // The token is not sent to the target of a redirect.
       redirect: 'manual',
-      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+      signal: limit.signal,
       ...(body === undefined ? {} : { body }),
     })
     return { response, text: await readText(response) }
   } catch (error) {
     signal?.throwIfAborted()
     throw unreachable(error, request, response !== undefined)
+  } finally {
+    limit.stop()
   }
+}
+
+/** A longer timer would fire at once. */
+const TIMEOUT_MS_MAX = 2 ** 31 - 1
+
+/**
+ * The signal that ends a request: at its time limit, or with the given one. `AbortSignal.any` with
+ * `AbortSignal.timeout` would be shorter, but on Node 20 every request leaves something with a
+ * given signal that lives on, and a timeout may be collected as garbage before it is reached.
+ */
+function limitTime({ timeoutMs, signal }: ExchangeRequest) {
+  if (!(timeoutMs >= 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
+    throw new InputError(`timeoutMs: found ${timeoutMs}; accepted: 0 to ${TIMEOUT_MS_MAX}`)
+  }
+  const controller = new AbortController()
+  const timer = setTimeout(() => {
+    controller.abort(new DOMException('The request reached its time limit', 'TimeoutError'))
+  }, timeoutMs)
+  const leave = signal && onAbort(signal, () => controller.abort(signal.reason))
+  return {
+    signal: controller.signal,
+    stop: () => {
+      clearTimeout(timer)
+      leave?.()
+    },
+  }
+}
+
+const abortListeners = new WeakMap<AbortSignal, Set<() => void>>()
+
+/**
+ * Runs a function when a signal aborts; returns a function that removes it. All requests with one
+ * signal share one listener, because Node warns of more than ten.
+ */
+function onAbort(signal: AbortSignal, run: () => void): () => void {
+  const listeners = abortListeners.get(signal) ?? new Set()
+  if (!abortListeners.has(signal)) {
+    abortListeners.set(signal, listeners)
+    signal.addEventListener('abort', () => {
+      for (const listener of listeners) listener()
+    })
+  }
+  listeners.add(run)
+  return () => void listeners.delete(run)
 }
 
 /** Says that a response exceeds the maximum size. */

@@ -30,6 +30,11 @@ export function readAddress(
   if (parsed.search !== '' || parsed.hash !== '') {
     throw new InputError(`url: found ${quote(url)}; accepted: a URL without query and fragment`)
   }
+  if (token !== undefined && typeof token !== 'string') {
+    throw new InputError(
+      `token: found ${token === null ? 'null' : typeof token}; accepted: text, or undefined for none`,
+    )
+  }
   if (token !== undefined && !TOKEN.test(token)) {
     // The error does not show the value: a misspelled token is still a secret.
     throw new InputError(
@@ -48,8 +53,9 @@ function isLoopback({ hostname }: URL): boolean {
   return LOOPBACK.test(hostname)
 }
 
-function quote(text: string): string {
-  return JSON.stringify(text.slice(0, SHOWN_MAX))
+/** Of what is no text, such as a variable that is not set, the value itself. */
+function quote(text: unknown): string {
+  return typeof text === 'string' ? JSON.stringify(text.slice(0, SHOWN_MAX)) : String(text)
 }
 
 /** Encodes any text as one segment of a path. */

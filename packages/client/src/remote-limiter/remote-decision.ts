@@ -14,6 +14,7 @@ const NO_POLICIES: readonly RemotePolicy[] = []
 export function readDecision(value: unknown): RemoteDecision | undefined {
   if (!isRecord(value) || !isDecision(value)) return undefined
   const { policies, ...fields } = value
+  for (const name of METHODS) if (Object.hasOwn(fields, name)) Reflect.deleteProperty(fields, name)
   return new FieldsDecision(fields, Array.isArray(policies) ? policies.filter(isPolicy) : [])
 }
 
@@ -147,3 +148,6 @@ class FieldsDecision implements RemoteDecision {
     for (const [rule, posture] of Object.entries(this.postures ?? {})) visit(rule, posture)
   }
 }
+
+/** A field of one of these names, which a later server may send, would replace the method. */
+const METHODS = Object.getOwnPropertyNames(FieldsDecision.prototype)

@@ -341,6 +341,13 @@ describe('an item', () => {
     })
   })
 
+  test('is sent without a receipt option that the server would refuse its list for', async () => {
+    const server = new VirtualServer()
+    collect([server.limiter().check(user('u1'), { receipt: null as never })])
+    await server.endTurn()
+    expect(server.last().items).toEqual([{ attributes: { user: 'u1' }, policies: true }])
+  })
+
   test.each([
     [{ attributes: null }, 'CALL_INVALID'],
     [{ attributes: { user: {} } }, 'CALL_INVALID'],
@@ -467,10 +474,21 @@ describe('a decision', () => {
   })
 })
 
+test('a field that later servers add does not replace a method of a decision', async () => {
+  const server = new VirtualServer()
+  const found = collect([server.limiter().check(user('u1'))])
+  await server.endTurn()
+  await server.last().answer(() => ({ ...DECISION, tags: ['new'], bound: {}, staleMs: 5 }))
+  const [decision] = found as RemoteDecision[]
+  expect([decision?.tags(), decision?.bound(), decision?.staleMs]).toEqual([[], undefined, 5])
+})
+
 describe('options', () => {
   const url = 'http://127.0.0.1:8081'
   test.each([
     [{ url: 'x' }, 'url: found "x"'],
+    [{ url: undefined }, 'url: found undefined; accepted: http://'],
+    [{ url, token: null }, 'token: found null; accepted: text'],
     [{ url: 'http://sluice.example.com', token: 'secret' }, 'where anybody on the way could read'],
     [{ url, deadlineMs: 0 }, 'deadlineMs: found 0; accepted: 1 to 60000'],
     [{ url, posture: 'local' }, "posture: found local; accepted: 'open' or 'closed'"],

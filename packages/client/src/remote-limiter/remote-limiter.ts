@@ -122,7 +122,8 @@ class ServerLimiter implements RemoteLimiter {
     const asked = this.#needsReceipts || receipt
     const item = callText(call, {
       policies: true,
-      ...(asked !== false && { receipt: asked }),
+      // Any other value would refuse the whole list.
+      ...((asked === true || asked === 'if-delayed') && { receipt: asked }),
       ...(canWait === false && { canWait }),
     })
     const isWanted = ({ delayMs }: RemoteDecision) =>

@@ -41,20 +41,38 @@ export async function sendRequest(request: DecisionRequest): Promise<RequestResu
     // Read whole in any case, or the connection could not be used again.
     const value = jsonOf((await readText(response)) ?? '')
     if (!response.ok) return failureOf(response, value)
-    if (Array.isArray(value) && value.length === texts.length) return { items: value }
+    if (Array.isArray(value) && value.length === texts.length && value.some(isAnswer))
+      return { items: value }
     return { failure: 'unexpected', detail: 'the answer is not one of the decision API' }
   } catch (error) {
     return { failure: 'unreachable', detail: reasonOf(error) }
   }
 }
 
+/** Whether an item is one of the decision API; a server that echoes the list sends others. */
+function isAnswer(item: unknown): boolean {
+  return (
+    isRecord(item) && ['allowed', 'refunded', 'status'].some((name) => Object.hasOwn(item, name))
+  )
+}
+
 function failureOf({ status, type }: Response, value: unknown): RequestResult {
   const detail = isRecord(value) ? value['detail'] : undefined
-  const said = `status ${status}${typeof detail === 'string' ? `: ${detail.slice(0, 200)}` : ''}`
+  const said = `status ${status}${typeof detail === 'string' ? `: ${oneLine(detail)}` : ''}`
   if (status === 401 || status === 403) return { failure: 'unauthorized', detail: said }
-  if (status >= 500 || status === 429) return { failure: 'unreachable', detail: said }
+  if (status >= 500 || PASSING.includes(status)) return { failure: 'unreachable', detail: said }
   const isRedirect = type === 'opaqueredirect' || (status >= 300 && status < 400)
   return { failure: 'unexpected', detail: isRedirect ? 'a redirect, which is not followed' : said }
+}
+
+/** A proxy may close an idle connection with 408, and limit its clients with 429. */
+const PASSING: readonly number[] = [408, 429]
+
+const SHOWN_MAX = 200
+
+/** Text of a server, without characters that could forge a line of a log. */
+export function oneLine(text: string): string {
+  return text.slice(0, SHOWN_MAX).replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
 }
 
 /** Node reports the reason in `cause`. */

@@ -274,6 +274,9 @@ describe('a server that fails', () => {
     [401, { detail: 'Send the token.' }, 'unauthorized', 'status 401: Send the token.'],
     [404, 'no such page', 'unexpected', 'status 404'],
     [200, { hello: 1 }, 'unexpected', 'the answer is not one of the decision API'],
+    [200, [null], 'unexpected', 'the answer is not one of the decision API'],
+    [200, [{ attributes: {} }], 'unexpected', 'the answer is not one of the decision API'],
+    [404, { detail: 'one\nsluice: two' }, 'unexpected', 'status 404: one sluice: two'],
   ])('with status %d and %j is reported at once', async (status, body, state, detail) => {
     const server = new VirtualServer()
     const states: RemoteState[] = []
@@ -286,6 +289,17 @@ describe('a server that fails', () => {
     expect(server.requests).toHaveLength(1)
     expect(states).toEqual([{ state, detail }])
     expect(server.logged).toHaveLength(1)
+  })
+
+  test.each([408, 429, 500, 503])('with status %d once is asked again', async (status) => {
+    const server = new VirtualServer()
+    const limiter = server.limiter()
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    await server.last().respond(status, {})
+    collect([limiter.check(user('u1'))])
+    await server.endTurn()
+    expect(server.requests).toHaveLength(2)
   })
 
   test('costs no decision if its listener or logger throws', async () => {

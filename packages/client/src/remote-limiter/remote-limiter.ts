@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../read-problem.js'
 import { callText, type ItemText, receiptText } from './call-text.js'
-import { type Operation, type RequestResult, sendRequest } from './decision-request.js'
+import { oneLine, type Operation, type RequestResult, sendRequest } from './decision-request.js'
 import type { RemoteCall, RemoteCheckOptions, RemoteDecision } from './decision-types.js'
 import { FallbackDecider } from './fallback-decider.js'
 import { postureDecision, readDecision, withoutReceipt } from './remote-decision.js'
@@ -297,7 +297,7 @@ function isServerProblem(value: unknown): boolean {
 }
 
 function textOf({ code, message }: RemoteLimiterError): string {
-  return `${code}: ${message}`
+  return oneLine(`${code}: ${message}`)
 }
 
 function notConfirmed(detail: string): RemoteLimiterError {

@@ -44,7 +44,7 @@ beforeAll(async () => {
   writeFileSync(join(terminal.cwd, 'rules.yaml'), walkRules())
   const applied = await sluice('rules apply -f rules.yaml --yes')
   expect(applied, applied.err).toMatchObject({ code: 0 })
-}, 120_000)
+})
 
 afterAll(async () => {
   await stopAll()

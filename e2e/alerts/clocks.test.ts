@@ -32,7 +32,7 @@ beforeAll(async () => {
     config: { redis: { url: redis.url } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
   })
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()

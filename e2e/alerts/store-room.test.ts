@@ -30,7 +30,7 @@ beforeAll(async () => {
     config: { redis: { url: redis.url, allowEviction: true, deadline: '2s' } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['100/hour'] }],
   })
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()

@@ -35,7 +35,7 @@ let postgres: PostgresServer
 beforeAll(async () => {
   postgres = await startPostgres()
   await writeSet(written)
-}, 120_000)
+})
 afterAll(async () => {
   await stopAll()
   await postgres.stop()

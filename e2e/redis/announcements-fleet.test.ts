@@ -134,7 +134,7 @@ describe('on one Redis', () => {
     for (const call of calls) await admits(nodeA, call)
     // The refunds are answered in a few batches, and the announcements of each are sent together.
     expect((await published()) - before).toBeLessThanOrEqual(calls.length / 10)
-  }, 60_000)
+  })
 
   test('messages of other publishers are harmless', async () => {
     const [nodeA, nodeB] = await openPair(server.url)
@@ -156,7 +156,7 @@ describe('on one Redis', () => {
     await admits(nodeA, probe)
     await expectRemembered(nodeA, ann)
     expect(nodeA.problems.filter((text) => !/maxmemory/.test(text))).toEqual([])
-  }, 60_000)
+  })
 
   test('a node subscribes again after its connections were cut', async () => {
     const [nodeA, nodeB] = await openPair(server.url)
@@ -166,7 +166,7 @@ describe('on one Redis', () => {
       await nodeB.limiter.refund(ann)
       return (await nodeA.limiter.check(ann)).allowed
     })
-  }, 60_000)
+  })
 
   test('without the right to publish a refusal is remembered for a second, which is reported once', async () => {
     prefixes += 1
@@ -187,14 +187,14 @@ describe('on one Redis', () => {
     nodeA.nowMs += 1000
     expect(await nodeA.limiter.check(ann)).toMatchObject({ allowed: true, source: 'store' })
     expect(said()).toHaveLength(1)
-  }, 60_000)
+  })
 })
 
 describe('on a Cluster', () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster({ primaries: 3, replicas: 0 })
-  }, 60_000)
+  })
   afterAll(() => cluster?.stop())
 
   test('a refund and a reset end remembered refusals of other nodes', async () => {
@@ -207,14 +207,14 @@ describe('on a Cluster', () => {
       await nodeB.limiter.reset(call)
       await admits(nodeA, call)
     }
-  }, 60_000)
+  })
 })
 
 describe('behind Sentinel', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
     set = await startSentinel()
-  }, 60_000)
+  })
   afterAll(() => set?.stop())
 
   test('nodes subscribe at the new primary after a failover', async () => {
@@ -237,5 +237,5 @@ describe('behind Sentinel', () => {
       }
       return false
     })
-  }, 120_000)
+  })
 })

@@ -49,7 +49,7 @@ beforeAll(async () => {
     { name: 'one Redis', url: redis.url, servers: [redis] },
     { name: 'a Cluster', url: cluster.url, servers: cluster.nodes },
   ]
-}, 60_000)
+})
 afterAll(async () => {
   await cluster.stop()
   await redis.stop()

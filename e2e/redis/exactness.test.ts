@@ -48,7 +48,7 @@ describe.each(places)('$name', (kind) => {
 
   beforeAll(async () => {
     place = await kind.open()
-  }, 60_000)
+  })
   afterAll(() => place.stop())
 
   test(`${NODES} processes, ${DECISIONS} decisions, exactly ${LIMIT} admitted`, async () => {

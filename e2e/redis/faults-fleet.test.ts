@@ -159,25 +159,29 @@ describe('a Cluster', () => {
     expect(unexcused).toBeLessThanOrEqual(elsewhere / 100)
   })
 
-  test('loses and doubles nothing while 1,000 slots move', async () => {
-    const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))
-    const [from, to] = await cluster.primaries()
-    if (from === undefined || to === undefined) throw new Error('No primaries')
-    let moved = 0
-    const figures = await runFault({
-      name: 'Cluster, 1,000 slots moved',
-      urls: [cluster.url],
-      well: await cluster.primaries(),
-      servers: () => cluster.primaries(),
-      degrades: false,
-      fault: async () => {
-        moved = (await cluster.moveSlots(1000, from, to)).length
-      },
-    })
-    expect(moved).toBe(1000)
-    process.stdout.write(`  in ${Math.round(figures.faultUntilMs - figures.faultFromMs)} ms\n`)
-    expect(figures.nodes.events.errors.get('MOVED')).toBeGreaterThan(0)
-  }, MOVE_MS_MAX)
+  test(
+    'loses and doubles nothing while 1,000 slots move',
+    async () => {
+      const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))
+      const [from, to] = await cluster.primaries()
+      if (from === undefined || to === undefined) throw new Error('No primaries')
+      let moved = 0
+      const figures = await runFault({
+        name: 'Cluster, 1,000 slots moved',
+        urls: [cluster.url],
+        well: await cluster.primaries(),
+        servers: () => cluster.primaries(),
+        degrades: false,
+        fault: async () => {
+          moved = (await cluster.moveSlots(1000, from, to)).length
+        },
+      })
+      expect(moved).toBe(1000)
+      process.stdout.write(`  in ${Math.round(figures.faultUntilMs - figures.faultFromMs)} ms\n`)
+      expect(figures.nodes.events.errors.get('MOVED')).toBeGreaterThan(0)
+    },
+    MOVE_MS_MAX,
+  )
 
   test('receives one script per counter while slots are half moved', async () => {
     const cluster = await keep(startCluster({ primaries: 3, replicas: 0 }))

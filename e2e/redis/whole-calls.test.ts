@@ -57,7 +57,7 @@ describe.each(places)('$name', (kind) => {
     const store = redisStore({ url: place.url, deadlineMs: 10_000, denyCacheMs: 0 })
     limiter = createLimiter({ rules, store })
     await limiter.ready()
-  }, 60_000)
+  })
   afterAll(async () => {
     await limiter.close()
     await place.stop()

@@ -20,7 +20,7 @@ let url: string
 beforeEach(async () => {
   postgres = await startPostgres()
   url = await postgres.createDatabase()
-}, 60_000)
+})
 afterEach(async () => {
   await stopAll()
   await postgres.stop()
@@ -67,7 +67,7 @@ describe('a node that ran before', () => {
     await expect.poll(() => node.metric('sluice_rules_age_seconds'), POLL).toBe(0)
     await node.client.patchRule('live', { limits: limitOf(5) })
     await liveOnAll([node], 5, 10_000)
-  }, 120_000)
+  })
 })
 
 describe('a node that never ran', () => {
@@ -104,5 +104,5 @@ describe('a node that never ran', () => {
     expect(await node.ready()).toEqual({ code: 200, reasons: [] })
     expect(await node.peekLimit()).toBe(4)
     expect((await fetch(`${node.gateway}/`)).status).toBe(200)
-  }, 120_000)
+  })
 })

@@ -33,7 +33,7 @@ beforeAll(async () => {
   await nodes[0]?.client.createRule(liveRule(1))
   await liveOnAll(nodes, 1, 10_000)
   await waitForNews(nodes, 'push')
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()
@@ -96,5 +96,5 @@ describe('10,000 changes in ten seconds', () => {
       expect(count).toBeGreaterThan(0)
       expect(count).toBeLessThanOrEqual(allMs / READ_EVERY_MS + READS_MORE)
     }
-  }, 120_000)
+  })
 })

@@ -23,7 +23,7 @@ let first: Node
 
 beforeAll(async () => {
   postgres = await startPostgres()
-}, 60_000)
+})
 afterAll(() => postgres.stop())
 
 /** Two rules, each for its own users. */
@@ -41,7 +41,7 @@ beforeEach(async () => {
   await first.client.createRule(ruleOf('live', 'u1', 1))
   await first.client.createRule(ruleOf('bad', 'u2', 2))
   await expect.poll(() => badLimits(), POLL).toEqual([2, 2])
-}, 60_000)
+})
 afterEach(() => stopAll())
 
 const badLimits = (of = nodes) => Promise.all(of.map(({ api }) => peekLimit(api, 'u2')))

@@ -24,7 +24,7 @@ let postgres: PostgresServer
 
 beforeAll(async () => {
   postgres = await startPostgres()
-}, 60_000)
+})
 afterAll(() => postgres.stop())
 afterEach(() => stopAll())
 
@@ -105,7 +105,7 @@ describe('behind a pooler in transaction mode', () => {
       await stopAll()
       await bouncer.stop()
     }
-  }, 120_000)
+  })
 })
 
 const SWALLOWED =

@@ -30,7 +30,7 @@ let url: string
 
 beforeAll(async () => {
   postgres = await startPostgres()
-}, 60_000)
+})
 afterAll(() => postgres.stop())
 beforeEach(async () => {
   url = await postgres.createDatabase()
@@ -67,7 +67,7 @@ describe('when the listeners of all nodes are killed', () => {
     console.log(`listeners killed: live on all after ${waits.map(seconds).join(', ')}`)
     expect(waits).toHaveLength(TRIALS)
     expect(Math.max(...waits)).toBeLessThanOrEqual(KILLED_MS_MAX)
-  }, 120_000)
+  })
 })
 
 describe('a node whose connections to Postgres receive nothing', () => {
@@ -88,7 +88,7 @@ describe('a node whose connections to Postgres receive nothing', () => {
     const use = () =>
       Promise.all(Array.from({ length: 5 * POOLED }, () => node.client.listVersions()))
     await expect.poll(() => use().then(() => proxy.connections()), POLL).toBe(POOLED + 1)
-  }, 60_000)
+  })
   afterEach(() => proxy.stop())
 
   test('activates a change within 30 s if new connections work', async () => {
@@ -103,7 +103,7 @@ describe('a node whose connections to Postgres receive nothing', () => {
     await waitForNews([node], 'push')
     await writer.client.patchRule('live', { limits: limitOf(3) })
     await liveOnAll([node], 3, DEAF_MS_MAX)
-  }, 90_000)
+  })
 
   test('activates a change within 30 s if new connections receive nothing for five seconds either', async () => {
     proxy.blackhole()
@@ -117,5 +117,5 @@ describe('a node whose connections to Postgres receive nothing', () => {
     console.log(`a network deaf for 5 s: live after ${seconds(tookMs)}`)
     expect(tookMs).toBeLessThanOrEqual(DEAF_MS_MAX)
     await waitForNews([node], 'push')
-  }, 90_000)
+  })
 })

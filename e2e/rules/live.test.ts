@@ -23,7 +23,7 @@ beforeAll(async () => {
   const url = await postgres.createDatabase()
   nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: url })
   await nodes[0]?.client.createRule(liveRule(1))
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()

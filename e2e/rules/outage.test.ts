@@ -28,7 +28,7 @@ beforeAll(async () => {
   await nodes[0]?.client.createRule(liveRule(MAX))
   await liveOnAll(nodes, MAX, 10_000)
   await waitForNews(nodes, 'push')
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()

@@ -27,7 +27,7 @@ beforeAll(async () => {
   url = await postgres.createDatabase()
   nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: url })
   first = nodes[0] as Node
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()
@@ -99,5 +99,5 @@ describe('a rule store restored from a backup', () => {
     await liveOnAll(nodes, 8, 10_000)
     const { versions } = await first.client.listVersions({ limit: 2 })
     expect(versions.map((one) => one.version)).toEqual([adopted.version + 1, adopted.version])
-  }, 120_000)
+  })
 })

@@ -13,7 +13,7 @@ let nodes: readonly Node[]
 beforeAll(async () => {
   postgres = await startPostgres()
   nodes = await startNodes(2, { SLUICE_DATABASE_URL: await postgres.createDatabase() })
-}, 60_000)
+})
 
 afterAll(async () => {
   await stopAll()
@@ -51,7 +51,7 @@ describe('two writers on two nodes', () => {
       expect(read).toMatchObject({ version, limits: limitOf(2 * round + winner) })
     }
     console.log(`${ROUNDS} rounds, won by ${wins.join(' and ')}`)
-  }, 120_000)
+  })
 
   test('both win, one after the other, if they name no version', async () => {
     const written = await Promise.all(
@@ -69,5 +69,5 @@ describe('two writers on two nodes', () => {
     await expect
       .poll(() => rules(nodes[1] as Node), { timeout: 20_000 })
       .toEqual(await rules(nodes[0] as Node))
-  }, 60_000)
+  })
 })

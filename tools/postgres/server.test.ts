@@ -7,7 +7,7 @@ import { type PostgresServer, startPostgres } from './server.js'
 let server: PostgresServer
 beforeAll(async () => {
   server = await startPostgres()
-}, 60_000)
+})
 afterAll(() => server.stop())
 
 describe('a Postgres test server', () => {

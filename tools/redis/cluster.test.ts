@@ -5,7 +5,7 @@ describe('a test cluster', () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster()
-  }, 60_000)
+  })
   afterAll(async () => {
     await cluster.stop()
     expect(cluster.nodes.every((node) => !node.isRunning)).toBe(true)

@@ -1,7 +1,7 @@
 /** A real Redis Cluster: primaries with replicas, failovers, slots that move with their keys. */
 import { freePort } from '../ports.mjs'
 import type { RedisOptions, RedisServer } from './server.mjs'
-import { startSlotMove, type SlotMove } from './slot-move.js'
+import { moveSlots, startSlotMove, type SlotMove } from './slot-move.js'
 import { startAll, stopAll, waitForData } from './start-all.js'
 import { waitFor } from './wait-for.js'
 
@@ -38,8 +38,6 @@ export interface RedisCluster {
   startSlotMove(slot: number, to: RedisServer): Promise<SlotMove>
   stop(): Promise<void>
 }
-
-const SLOTS_AT_ONCE = 10
 
 /** Resolves once every node reports the cluster as ok and every replica has its data. */
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
@@ -206,11 +204,7 @@ function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
         .flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at))
         .slice(0, count)
       const primaries = (await selves()).map(({ node }) => node)
-      const move = async (slot: number) => (await startSlotMove(slot, from, to, primaries)).finish()
-      // A primary writes its configuration to disk once for all changes that arrive together.
-      for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
-        await Promise.all(slots.slice(at, at + SLOTS_AT_ONCE).map(move))
-      }
+      await moveSlots(slots, from, to, primaries)
       return slots
     },
     startSlotMove: async (slot, to) =>

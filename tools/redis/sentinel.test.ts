@@ -5,7 +5,7 @@ describe('a Sentinel test set', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
     set = await startSentinel({ replicas: 2 })
-  }, 60_000)
+  })
   afterAll(async () => {
     await set.stop()
     expect([...set.nodes, ...set.sentinels].every((server) => !server.isRunning)).toBe(true)

@@ -3,6 +3,7 @@ import type { RedisServer } from './server.mjs'
 
 const KEYS_AT_ONCE = 100
 const MIGRATE_MS_MAX = 5000
+const SLOTS_AT_ONCE = 10
 
 export interface SlotMove {
   readonly slot: number
@@ -53,5 +54,18 @@ export async function startSlotMove(
       const others = primaries.filter((node) => node !== from && node !== to)
       for (const node of [to, from, ...others]) await setSlot(node, 'NODE', toId ?? '')
     },
+  }
+}
+
+/** Moves slots, some at a time: a primary writes changes that arrive together to its disk once. */
+export async function moveSlots(
+  slots: readonly number[],
+  from: RedisServer,
+  to: RedisServer,
+  primaries: readonly RedisServer[],
+): Promise<void> {
+  const move = async (slot: number) => (await startSlotMove(slot, from, to, primaries)).finish()
+  for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
+    await Promise.all(slots.slice(at, at + SLOTS_AT_ONCE).map(move))
   }
 }

@@ -135,8 +135,11 @@ describe('createPacedFetch', () => {
     ],
   ])('does not retry a body that is %s, because it can be read once', async (_, body) => {
     const { paced, run, sentAt } = setUp([refusal, {}])
-    const init = { method: 'PUT', body: body() as unknown as ReadableStream, duplex: 'half' }
-    const response = paced(URL_, init)
+    const response = paced(URL_, {
+      method: 'PUT',
+      body: body() as unknown as ReadableStream,
+      duplex: 'half',
+    })
     await run(5000)
     expect((await response).status).toBe(429)
     expect(sentAt).toHaveLength(1)
@@ -414,7 +417,12 @@ describe('createPacedFetch', () => {
         ),
       ].map((policy) => ({ ...good, policies: [policy] }))
       const others = [null, 7, {}, { policies: null }, { route: 7 }, { key: 7 }]
-      for (const bad of [...policies, ...others.map((other) => other && { ...good, ...other })]) {
+      for (const bad of [
+        ...policies,
+        ...others.map((other) =>
+          typeof other === 'object' && other ? { ...good, ...other } : other,
+        ),
+      ]) {
         channel.postMessage(bad)
       }
       void second.paced(URL_)
@@ -473,7 +481,7 @@ describe('createPacedFetch', () => {
         if (sentAt.length !== replies.length) throw new Error(`sent ${sentAt.length} calls`)
         for (const [i, given] of replies.entries()) {
           const { status, retryAfter = 0, left, reset } = given
-          const hasRetryAfter = reply.retryAfter !== undefined
+          const hasRetryAfter = given.retryAfter !== undefined
           // In a bucket the reset is the time until it is full, and Retry-After goes before it.
           const isReset = left === 0 && ((status === 429 && !hasRetryAfter) || i === 0)
           const waitS = Math.max(status === 200 ? 0 : retryAfter, isReset ? reset : 0)

@@ -90,7 +90,7 @@ const routeOf = ({ pathname }: URL) => pathname.split('/', 3).join('/')
 const isStream = (body: object | string) =>
   typeof body === 'object' && ('getReader' in body || Symbol.asyncIterator in body)
 
-/** The second argument of fetch with another signal. It may be a Request, which has no own fields. */
+/** Sets the signal of the second argument of fetch, which may be a Request without own fields. */
 const withSignal = (init: RequestInit, signal: AbortSignal | null): RequestInit =>
   init instanceof Request ? new Request(init, { signal }) : { ...init, signal }
 

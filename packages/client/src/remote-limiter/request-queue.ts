@@ -129,10 +129,11 @@ export class RequestQueue {
     this.#turn = turn
     endOfTurn(() => {
       if (this.#turn === turn) this.#turn = undefined
-      // The deadline begins here, not with the call: nothing can be sent while the program computes,
-      // and calls of a turn that takes longer than the deadline would never reach the server.
+      // The deadline begins here, not with the call: nothing can be sent while the program
+      // computes, and calls of a turn longer than the deadline would never reach the server.
       turn.sinceMs = nowMs()
-      // A busy process may find its timer due while the answer waits in the socket: it is read first.
+      // A busy process may find its timer due while the answer waits in the socket: that is read
+      // first.
       turn.stop = after(deadlineMs, () => afterRead(() => this.expire(turn)))
       if (turn.open === 0) turn.stop()
       this.flush()

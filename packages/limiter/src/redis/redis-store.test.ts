@@ -51,7 +51,7 @@ describe.each(kinds)('$name', (kind) => {
 
   beforeAll(async () => {
     server = await kind.start()
-  }, 60_000)
+  })
   afterAll(() => server.stop())
 
   const cases = storeConformance(async () => {

@@ -18,7 +18,7 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
 
   beforeAll(async () => {
     cluster = await startCluster()
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await cluster?.stop()

@@ -9,7 +9,7 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
 
   beforeAll(async () => {
     set = await startSentinel()
-  }, 60_000)
+  })
 
   afterAll(async () => {
     await set?.stop()

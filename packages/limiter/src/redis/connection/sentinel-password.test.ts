@@ -17,7 +17,7 @@ describe('sentinels with their own password', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
     set = await startSentinel({ ...SMALL, password: NODES, sentinelPassword: OWN })
-  }, 60_000)
+  })
   afterAll(() => set?.stop())
 
   test.each(REDIS_CLIENTS)('accept it, and nodes accept theirs, by %s', async (client) => {
@@ -51,7 +51,7 @@ test('sentinels with the password of the nodes need no parameter', async () => {
   } finally {
     await set.stop()
   }
-}, 60_000)
+})
 
 test('sentinels without a password accept a user that only the nodes know', async () => {
   const set = await startSentinel(SMALL)
@@ -63,7 +63,7 @@ test('sentinels without a password accept a user that only the nodes know', asyn
   } finally {
     await set.stop()
   }
-}, 60_000)
+})
 
 describe('ioredis', () => {
   test('reports its installed version; a missing package has none', () => {

@@ -13,7 +13,7 @@ const window = (id: string, by: string) => ({
 let cluster: RedisCluster
 beforeAll(async () => {
   cluster = await startCluster({ primaries: 3, replicas: 0 })
-}, 60_000)
+})
 afterAll(() => cluster.stop())
 
 /** 5 ms apart, so fewer than while a refusal is remembered. */
@@ -39,7 +39,7 @@ test('a refusal caused by units that are then given back is remembered by no nod
   }
   expect(await Promise.all(passed)).not.toContain(false)
   await limiter.close()
-}, 60_000)
+})
 
 /** Much earlier than a remembered refusal would allow; a stall of the machine does not count. */
 async function passesSoon(again: () => Promise<{ readonly allowed: boolean }>): Promise<boolean> {

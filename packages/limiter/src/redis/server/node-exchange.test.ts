@@ -166,7 +166,7 @@ describe('a board on a Cluster', () => {
 
   beforeAll(async () => {
     cluster = await startCluster({ primaries: 3, replicas: 0 })
-  }, 60_000)
+  })
   afterAll(() => cluster?.stop())
 
   test('has one place for all nodes, wherever the home slot lies', async () => {
@@ -181,5 +181,5 @@ describe('a board on a Cluster', () => {
     } finally {
       await Promise.all(stores.map((store) => store.close()))
     }
-  }, 60_000)
+  })
 })

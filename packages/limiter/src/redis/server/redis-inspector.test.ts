@@ -176,7 +176,7 @@ describe('on a Cluster', () => {
   let cluster: RedisCluster
   beforeAll(async () => {
     cluster = await startCluster({ primaries: 3, replicas: 0 })
-  }, 60_000)
+  })
   afterAll(() => cluster.stop())
 
   test('the node is the one that has the slot', async () => {

@@ -6,7 +6,7 @@ import { HOME_SLOT } from './hash-secret.js'
 let cluster: RedisCluster
 beforeAll(async () => {
   cluster = await startCluster({ primaries: 3, replicas: 0 })
-}, 60_000)
+})
 afterAll(() => cluster.stop())
 
 test('a start that waits for the home slot continues when a node takes it', async () => {
@@ -26,7 +26,7 @@ test('a start that waits for the home slot continues when a node takes it', asyn
   } finally {
     await store.close()
   }
-}, 60_000)
+})
 
 test('a missing right to CLUSTER SLOTS rejects ready, and a fix is noticed', async () => {
   const primaries = await cluster.primaries()
@@ -50,7 +50,7 @@ test('a missing right to CLUSTER SLOTS rejects ready, and a fix is noticed', asy
   } finally {
     await store.close()
   }
-}, 60_000)
+})
 
 test('a store knows its time and uncertainty, and each of its nodes has its own place', async () => {
   const open = () => redisStore({ url: cluster.url, prefix: 'places', clockToleranceMs: 250 })
@@ -74,4 +74,4 @@ test('a store knows its time and uncertainty, and each of its nodes has its own 
   } finally {
     await Promise.all(stores.map((store) => store.close()))
   }
-}, 60_000)
+})

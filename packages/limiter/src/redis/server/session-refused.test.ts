@@ -51,7 +51,7 @@ describe('a wrong password', () => {
     expect(store.stats().state).toBe('ready')
     expect(problems.at(-1)).toBe('Redis accepts this node again')
     await limiter.close()
-  }, 60_000)
+  })
 
   test('of a running node is reported for its connection until that is made again', async () => {
     await setUser(...STORE_ACL.split(' '))
@@ -66,7 +66,7 @@ describe('a wrong password', () => {
     await setUser(...STORE_ACL.split(' '))
     await waitFor('the cure', async () => store.stats().nodes[0]?.isAnswering === true)
     expect(refusal()).toBeUndefined()
-  }, 60_000)
+  })
 
   test('has the same effect if the URL has none and Redis requires one', async () => {
     await server.call('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`)
@@ -75,7 +75,7 @@ describe('a wrong password', () => {
     const bare = await startRedis()
     await server.stop()
     server = bare
-  }, 60_000)
+  })
 })
 
 describe('a missing right', () => {
@@ -108,7 +108,7 @@ describe('a missing right', () => {
       async () => problems.at(-1)?.includes('accepts the heartbeats') === true,
     )
     expect(problems.filter((text) => text.includes('heartbeats'))).toHaveLength(2)
-  }, 60_000)
+  })
 
   test('to publish and subscribe is reported once, and everything else works', async () => {
     await setUser(...STORE_ACL.split(' '), '-publish', '-subscribe', 'resetchannels')
@@ -121,7 +121,7 @@ describe('a missing right', () => {
     await waitFor('a report', async () => problems.some(isSaid))
     await limiter.close()
     expect(problems.filter(isSaid)).toHaveLength(1)
-  }, 60_000)
+  })
 })
 
 test('a replica at the start rejects ready, and is used once it is the primary', async () => {
@@ -140,4 +140,4 @@ test('a replica at the start rejects ready, and is used once it is the primary',
   } finally {
     await primary.stop()
   }
-}, 60_000)
+})

@@ -47,7 +47,7 @@ describe('a node that starts on a Redis that was just flushed', () => {
       await late.close()
     }
     expect(first.stats().state).toBe('ready')
-  }, 60_000)
+  })
 
   test('takes the secret of running nodes although it kept another one', async () => {
     const first = open()
@@ -57,7 +57,7 @@ describe('a node that starts on a Redis that was just flushed', () => {
     const late = open({ lastSecret: new Uint8Array(16).fill(2) })
     expect(await secretOf(late)).toBe(await secretOf(first))
     expect(first.stats().state).toBe('ready')
-  }, 60_000)
+  })
 
   test('takes the secret of running nodes if all of them reconnect to a Redis that lost it', async () => {
     const first = open()
@@ -76,7 +76,7 @@ describe('a node that starts on a Redis that was just flushed', () => {
       await late.close()
     }
     await waitFor('the first', async () => first.stats().state === 'ready')
-  }, 60_000)
+  })
 
   test('waits for running nodes even if it may not announce anything', async () => {
     await server.call('ACL', 'SETUSER', 'default', '-publish', '-subscribe')
@@ -85,7 +85,7 @@ describe('a node that starts on a Redis that was just flushed', () => {
     await server.call('FLUSHALL')
     const late = open()
     expect(await secretOf(late)).toBe(await secretOf(first))
-  }, 60_000)
+  })
 })
 
 test('a node that finds another secret stops counting until its own is back', async () => {
@@ -107,4 +107,4 @@ test('a node that finds another secret stops counting until its own is back', as
   await set(secret)
   await waitFor('the end', async () => store.stats().state === 'ready')
   await store.reset(key)
-}, 60_000)
+})

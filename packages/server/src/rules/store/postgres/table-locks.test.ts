@@ -88,7 +88,7 @@ test('commits that wait behind one that waits for a lock fail with that reason',
     await release()
   }
   expect((await commit(store, [rule('e')], { base: 2 })).version).toBe(3)
-}, 30_000)
+})
 
 test.each([
   ['a table', 'alter table sluice.state rename to s', 'alter table sluice.s rename to state'],

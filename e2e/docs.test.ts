@@ -22,7 +22,7 @@ import { PROBLEMS } from '../packages/core/src/rules/diagnostics.js'
 import { WARNING_CODES } from '../packages/limiter/src/middleware/warning-log.js'
 import { VARIABLES } from '../packages/server/src/config/environment.js'
 import { parseConfig } from '../packages/server/src/config/parse-config.js'
-import { freePort } from './ports.mjs'
+import { freePort } from '../tools/ports.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RUN_MS_MAX = 120_000

@@ -30,7 +30,11 @@ export class AlertReceiver {
   readonly #problems: string[] = []
   #server: Server | undefined
 
+  /** Begins anew, as for a test that is repeated. */
   async open(): Promise<string> {
+    await this.close()
+    this.posted.length = 0
+    this.#problems.length = 0
     const server = createServer((incoming, response) => {
       void this.receive(incoming).then((status) => response.writeHead(status).end())
     })
@@ -57,7 +61,7 @@ export class AlertReceiver {
   async waitForState(
     id: string,
     state: PostedAlert['state'],
-    withinMs = 40_000,
+    withinMs = 120_000,
   ): Promise<AlertView> {
     return vi.waitFor(
       () => {

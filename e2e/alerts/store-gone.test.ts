@@ -8,7 +8,7 @@ const redis = shareRedis()
 const receiver = useReceiver()
 
 test('a killed Redis raises an alert without a single call, and the alert resolves when Redis is back', {
-  timeout: 90_000,
+  timeout: 240_000,
 }, async () => {
   const { client } = await startAlertingServer({
     url: await receiver.open(),

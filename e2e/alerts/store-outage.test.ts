@@ -17,7 +17,8 @@ const STEADY = { user: 'u1', path: '/steady' }
 /** Decided by the node itself, so that many calls are quick. */
 const CROWD = Array.from({ length: 1000 }, () => ({ user: 'u2', path: '/crowd' }))
 const STEADY_EVERY_MS = 50
-const SOON = { timeout: 20_000, interval: 50 }
+/** A busy machine may take long; what is awaited comes or does not. */
+const SOON = { timeout: 60_000, interval: 50 }
 
 const RULES = [
   {
@@ -93,16 +94,19 @@ test('a store that stops answering, comes back and stops again raises one alert,
 
   // Ten thousand normal decisions outweigh one fallback.
   const stop = repeatEvery(0, () => check(server.api, CROWD))
-  await receiver.waitForState('breaker-open', 'resolved', 60_000)
+  await receiver.waitForState('breaker-open', 'resolved')
   await stop()
   receiver.expectFiredOnce('breaker-open')
   // The findings of rules and availability were part of this alert.
   const pages = receiver.posted.filter(({ alert }) => alert.severity === 'page')
   expect(pages.map(({ alert }) => alert.alert)).toEqual(['breaker-open', 'breaker-open'])
   await vi.waitFor(async () => expect((await client.alerts()).active).toEqual([]), SOON)
-  const past = await operator.sluice('alerts')
-  expect(past.code).toBe(0)
-  expect(past.out).toContain('breaker-open')
+  // On a busy machine another alert may come and go meanwhile.
+  await vi.waitFor(async () => {
+    const { code, out } = await operator.sluice('alerts')
+    expect(code, out).toBe(0)
+    expect(out).toContain('breaker-open')
+  }, SOON)
   await followed.stop()
   const breaker = followed.events.filter(({ alert }) => alert === 'breaker-open')
   expect(breaker.map(({ resolvedAt }) => resolvedAt === null)).toEqual([true, false])
@@ -116,7 +120,6 @@ test('a store that stops answering, comes back and stops again raises one alert,
   await server.expectLogged('alert over', 'breaker-open', Array(WORKERS).fill(line))
 })
 
-/** Makes calls while the action runs. */
 async function expectShown({ operator, client }: AlertingServer): Promise<void> {
   await vi.waitFor(async () => {
     const { active } = await client.alerts()

@@ -1,6 +1,6 @@
 /** All calls that share limits: their queue, and the pace of each limit. */
 import type { PaceClock } from './clock.js'
-import { createPace, dueAt, noteAnswer, noteSend, type Pace, type Sent } from './pace.js'
+import { createPace, dueAt, recordAnswer, recordSend, type Pace, type CountedCall } from './pace.js'
 import { PacedFetchError, type PaceEvents } from './paced-fetch-options.js'
 import type { RateLimitPolicy } from './read-rate-limit.js'
 
@@ -15,7 +15,7 @@ export interface GroupDeps {
 }
 
 /** A call that was sent, as the pace of each of its limits counts it. */
-export type SentCall = ReadonlyMap<Pace, Sent>
+export type SentCall = ReadonlyMap<Pace, CountedCall>
 
 interface Call {
   readonly route: string
@@ -113,14 +113,14 @@ export class CallGroup {
   }
 
   /** Ends a call, with or without an answer. */
-  noteEnd(): void {
+  recordEnd(): void {
     // After a call that failed, too, others need not wait for the first answer.
     this.#names ??= []
     this.inFlight--
   }
 
   /** Takes what an answer says into the paces of its limits. */
-  noteAnswer(
+  recordAnswer(
     route: string,
     policies: readonly RateLimitPolicy[],
     isRefusal: boolean,
@@ -130,7 +130,7 @@ export class CallGroup {
     const paces = this.#paces
     for (const policy of policies) {
       const pace = setBounded(paces, policy.name, paces.get(policy.name) ?? createPace())
-      noteAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace), retryAfterMs)
+      recordAnswer(pace, policy, this.#deps.clock.now(), isRefusal, sent?.get(pace), retryAfterMs)
     }
     if (policies[0]) {
       this.#names = policies.map(({ name }) => name)
@@ -169,7 +169,7 @@ export class CallGroup {
       queue.splice(i, 1)
       this.inFlight++
       const paces = this.pacesOf(call.route)
-      call.send(new Map(paces.map((pace) => [pace, noteSend(pace, now, random())])))
+      call.send(new Map(paces.map((pace) => [pace, recordSend(pace, now, random())])))
       // Last, because a listener may make calls, which must find this one counted.
       emit('sent', { key, waitedMs: now - call.queuedAt })
     }

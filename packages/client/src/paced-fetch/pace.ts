@@ -38,7 +38,7 @@ export interface Pace {
 }
 
 /** A call that was sent, and the latest answer then: what changed since is known exactly. */
-export interface Sent {
+export interface CountedCall {
   readonly number: number
   readonly sentAt: number
   readonly left: number
@@ -101,7 +101,7 @@ export function createPace(): Pace {
   }
 }
 
-export function noteSend(pace: Pace, now: number, random: number): Sent {
+export function recordSend(pace: Pace, now: number, random: number): CountedCall {
   const { left, at, answered } = pace
   pace.random = random
   pace.sentAt = now
@@ -112,12 +112,12 @@ export function noteSend(pace: Pace, now: number, random: number): Sent {
  * Learns from an answer; without `call` it is the answer to another client. `retryAfterMs` is the
  * time for which a refusal asks to wait.
  */
-export function noteAnswer(
+export function recordAnswer(
   pace: Pace,
   policy: RateLimitPolicy,
   now: number,
   isRefusal: boolean,
-  call: Sent = { number: pace.answered, sentAt: now, left: 0, at: -1, answered: 0 },
+  call: CountedCall = { number: pace.answered, sentAt: now, left: 0, at: -1, answered: 0 },
   retryAfterMs?: number,
 ): void {
   const { remaining, resetMs } = policy
@@ -165,7 +165,7 @@ function windowOf({ windowMs, limit, kind }: Pace, policy: RateLimitPolicy): num
 }
 
 /** Learns from the difference to an earlier answer how much is used, and whether a window began. */
-function compare(pace: Pace, remaining: number, now: number, call: Sent): void {
+function compare(pace: Pace, remaining: number, now: number, call: CountedCall): void {
   const { limit, windowMs, kind } = pace
   const own = call.number - call.answered
   const elapsed = now - call.at

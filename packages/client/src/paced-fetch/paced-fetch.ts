@@ -129,7 +129,7 @@ class Fetcher {
       const { data } = event as unknown as { data: unknown }
       if (!isShared(data)) return
       const group = this.groupOf(data.key)
-      group.noteAnswer(data.route, data.policies, data.isRefusal === true)
+      group.recordAnswer(data.route, data.policies, data.isRefusal === true)
       group.pump()
     })
   }
@@ -244,14 +244,14 @@ class Fetcher {
       counts.answered++
       if (isRefusal) counts.refused++
       const shared: SharedAnswer = { key: group.id, route, policies, isRefusal }
-      group.noteAnswer(route, policies, isRefusal, sent, isRefusal ? retryAfterMs : undefined)
+      group.recordAnswer(route, policies, isRefusal, sent, isRefusal ? retryAfterMs : undefined)
       channel?.postMessage(shared)
       this.emit('answered', { key, status, reading })
       return { ...shared, response, waitMs: retryAfterMs ?? (isVague ? GITHUB_WAIT_MS : 0) }
     } catch (error) {
       return { key, route, policies: [], isRefusal: false, waitMs: 0, error }
     } finally {
-      group.noteEnd()
+      group.recordEnd()
     }
   }
 

@@ -99,6 +99,7 @@ export const decisionReason = z.enum([
   'within',
   'over',
   'blocked',
+  'shed',
   'cost_exceeds_limit',
   'unmatched',
   'posture',
@@ -158,6 +159,9 @@ export const decisionView = z
       description: 'The shadow rules, and `<id>:candidate`, that would have refused.',
     }),
     source: decisionSource,
+    priority: z.string().optional().meta({
+      description: 'Only if the rule set has priorities: that of the call.',
+    }),
     staleMs: z.int().min(0).optional().meta({
       description:
         'Age of the state that the decision used, in milliseconds; absent if the store decided.',
@@ -185,6 +189,10 @@ export const limitExplanation = z
       description: "Only for a fixed window that begins with the caller's first call.",
     }),
     limit: z.int(),
+    ceiling: z.int().optional().meta({
+      description:
+        'Only for a priority below others with headroom: how much of the limit it may use.',
+    }),
     windowMs: z.int(),
     candidate: z.boolean(),
     amount: z.int().meta({ description: 'The units that the call would take.' }),

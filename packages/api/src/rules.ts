@@ -40,6 +40,9 @@ export const ruleSetInput = z
     z.looseObject({
       routes: anyList.optional(),
       strictPaths: z.boolean().optional(),
+      priorities: anyList.optional(),
+      classify: anyList.optional(),
+      shed: z.unknown().optional(),
       rules: z.array(ruleInput),
     }),
     z.array(ruleInput),
@@ -56,6 +59,9 @@ export const rulesPage = z
     }),
     routes: anyList,
     strictPaths: z.boolean(),
+    priorities: anyList.optional(),
+    classify: anyList.optional(),
+    shed: z.unknown().optional(),
     rules: z.array(ruleView),
     next: z
       .string()

@@ -46,6 +46,8 @@ export {
   type Reason,
   type RuleOutcome,
   type Source,
+  shedDecision,
+  shedRetryMs,
   UNMATCHED,
 } from './decision/decision.js'
 export { passes } from './decision/outcomes.js'
@@ -130,11 +132,14 @@ export {
   type NamedCaller,
 } from './matching/caller-limits.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
+export { ceilingLimit, partUnderCeiling, wholeLimit } from './matching/ceilings.js'
+export type { Priority } from './matching/classify.js'
 export { canonicalValue, type CanonicalOptions } from './matching/compile-limits.js'
-export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
+export type { CompiledLimit, CompiledRule, CompiledShed, Snapshot } from './matching/compiled.js'
 export { explainMatches, type MatchExplanation } from './matching/explain-matches.js'
 export {
   type NormalizedCall,
+  normalizeCall,
   readNormalized,
 } from './matching/call-view.js'
 export {

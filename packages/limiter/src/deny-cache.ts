@@ -14,7 +14,6 @@
 import {
   algorithmOf,
   layoutOf,
-  combine,
   isBlock,
   type CounterKey,
   type Decision,
@@ -23,6 +22,7 @@ import {
   type Plan,
   type PlannedTake,
 } from '@sluice/core'
+import { combineSpread } from './shed/combine-spread.js'
 import type { Answer } from './store.js'
 
 const WAYS = 8
@@ -115,7 +115,7 @@ export class DenyCache {
     if (refusing === undefined) return undefined
     const { matched } = plan
     const refused = { matched, groups: [refusing], shadows: NO_SHADOWS }
-    return combine(refused, [outcomes], 'deny-cache', { staleMs: Math.round(staleMs) })
+    return combineSpread(refused, [outcomes], 'deny-cache', { staleMs: Math.round(staleMs) })
   }
 
   /** Remembers the limits that refused a call. */

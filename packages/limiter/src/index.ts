@@ -46,6 +46,8 @@ export {
   memoryStore,
 } from './memory/memory-store.js'
 export type { ResetOptions } from './refund.js'
+export { EstimateRatios, estimateTokens, type TokenEstimate } from './reservation/estimate.js'
+export type { Load, ShedCounts, SheddingStats } from './shed/load-shedding.js'
 export { RulesError, type RulesInput } from './rule-set.js'
 export type {
   Answer,

@@ -10,6 +10,7 @@ import {
   sipKey,
 } from '@sluice/core'
 import type { LimiterOptions } from './limiter-types.js'
+import type { Load } from './shed/load-shedding.js'
 import type { Store } from './store.js'
 
 const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as const
@@ -82,6 +83,11 @@ export function readPrefix(prefix: number): number {
 
 export function readLocalCounters(counters = LOCAL_COUNTERS_DEFAULT): number {
   return readCount('localCounters', counters, 1, LOCAL_COUNTERS_MAX)
+}
+
+export function readLoad(load: Load): Load {
+  if (typeof load === 'function') return load
+  throw invalidOption('load', load, 'a function that returns how busy the process is; 1 is full')
 }
 
 function readCount(option: string, value: number, least: number, most: number): number {

@@ -6,6 +6,7 @@ import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
 import type { Scheduler } from './periodic.js'
 import type { RulesInput } from './rule-set.js'
+import type { Load, SheddingStats } from './shed/load-shedding.js'
 import type { Store } from './store.js'
 
 /**
@@ -39,6 +40,12 @@ export interface LimiterOptions {
   readonly ipv6Prefix?: number | undefined
   /** Most counters kept in this process while a remote store does not answer. @default 100_000 */
   readonly localCounters?: number | undefined
+  /**
+   * How busy this process was since the last call of the function, once a second; 1 is full. Needed
+   * by `shed` of the rules, which then sheds calls of low priorities. See `loopLoad` for Node.
+   * @default none: `shed` has no effect
+   */
+  readonly load?: Load | undefined
   /** For tests: milliseconds of a clock that never steps. @default the system's */
   readonly monotonicMs?: (() => number) | undefined
   /** For tests: runs delayed calls. @default timers of the system */
@@ -164,6 +171,8 @@ export interface Limiter {
   readonly warnings: readonly Problem[]
   /** Statistics of decisions without the store; undefined for a store in this process. */
   readonly stats: LimiterStats | undefined
+  /** What `shed` of the rules does; undefined without `load`. */
+  readonly shedding: SheddingStats | undefined
   /** Returns leases, reports local usage and closes the store. Every later call fails. */
   close(): Promise<void>
 }

@@ -12,6 +12,8 @@ import {
   IPV6_PREFIX_DEFAULT,
   type MatchedRule,
   matchRules,
+  type NormalizedCall,
+  normalizeCall,
   type Outcome,
   type OverrideChange,
   type ParsedRules,
@@ -41,6 +43,7 @@ import {
 import { SecretWait } from './secret-wait.js'
 import {
   ACCEPTED_CHECK,
+  readLoad,
   readLocalCounters,
   readDependency,
   readPrefix,
@@ -72,6 +75,8 @@ import {
   type ResetOptions,
 } from './refund.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
+import { combineSpread } from './shed/combine-spread.js'
+import { LoadShedding, type SheddingStats } from './shed/load-shedding.js'
 import type { Groups, PeekOptions, Store, SyncStore } from './store.js'
 
 /**
@@ -107,6 +112,8 @@ class StoreLimiter implements Limiter {
   #snapshot: Snapshot
   /** Starts at random, so that limiters that share a secret make different receipts. */
   #serial: number | undefined
+  /** Undefined if nobody knows how busy the process is. */
+  readonly #shedding: LoadShedding | undefined
   #hasRules: boolean
   #closed = false
   /** Whether it was closed, or has no rules or no secret yet: one check for every call. */
@@ -128,6 +135,7 @@ class StoreLimiter implements Limiter {
     this.#snapshot = snapshot
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
+    this.#shedding = this.openShedding(options)
     if (this.#sync !== undefined) return
     this.#decider = new RemoteDecider({
       store: this.#store,
@@ -163,6 +171,10 @@ class StoreLimiter implements Limiter {
     return this.#decider?.stats
   }
 
+  get shedding(): SheddingStats | undefined {
+    return this.#shedding?.stats
+  }
+
   ready(): Promise<void> {
     return this.#secretWait?.ready ?? Promise.resolve()
   }
@@ -182,7 +194,7 @@ class StoreLimiter implements Limiter {
       throw new SluiceError('STORE_NOT_SYNC', 'checkSync: this store answers later; use check')
     }
     const plan = this.plan(call, options)
-    if (plan === undefined) return UNMATCHED
+    if (plan.groups === undefined) return plan
     return this.compose(plan, this.#sync.take(plan.groups), options)
   }
 
@@ -190,7 +202,7 @@ class StoreLimiter implements Limiter {
     const decider = this.#decider
     if (decider === undefined) return this.checkSync(call, options)
     const plan = this.plan(call, options)
-    if (plan === undefined) return UNMATCHED
+    if (plan.groups === undefined) return plan
     const key = this.#secretWait
     // A call that takes from no counter needs no counter names.
     const isNamed = key === undefined || key.isKnown || isEmpty(plan.groups)
@@ -213,12 +225,13 @@ class StoreLimiter implements Limiter {
     sinceMs: number,
   ): Decision | Promise<Decision> {
     const plan = this.plan(call, options)
-    if (plan === undefined) return UNMATCHED
+    if (plan.groups === undefined) return plan
     return decider.decide(plan, this.#snapshot.needs, options, decider.nowMs() - sinceMs)
   }
 
   async peek(call: Call): Promise<Decision> {
-    if (this.plan(call) === undefined) return UNMATCHED
+    const matching = this.planMatching(call, this.viewOf(call), NO_OPTIONS)
+    if (matching.groups === undefined) return matching
     const { plan, outcomes, source, extras } = await this.peekPlan((snapshot) =>
       planCall(this.match(snapshot, call), call),
     )
@@ -316,8 +329,22 @@ class StoreLimiter implements Limiter {
     if (this.#closed) return
     this.#closed = true
     this.updateShut()
+    this.#shedding?.close()
     await this.#decider?.close()
     await this.#store.close()
+  }
+
+  private openShedding({ load, scheduler, monotonicMs }: LimiterOptions) {
+    if (load === undefined) return undefined
+    return new LoadShedding(
+      {
+        load: readLoad(load),
+        scheduler: readDependency('scheduler', scheduler ?? systemScheduler, ['after']),
+        monotonicMs: monotonicMs ?? systemMonotonicMs,
+        wallMs: () => this.#clock.now() / 1000,
+      },
+      this.#snapshot,
+    )
   }
 
   private activate(loaded: LoadedRules): readonly Problem[] {
@@ -336,6 +363,7 @@ class StoreLimiter implements Limiter {
   private replace({ parsed, snapshot }: LoadedRules): void {
     this.#parsed = parsed
     this.#snapshot = snapshot
+    this.#shedding?.useRules(snapshot)
     this.updateShut()
     this.#decider?.onRulesChanged()
   }
@@ -348,20 +376,33 @@ class StoreLimiter implements Limiter {
     return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, before }
   }
 
-  /** The takes of a call; undefined if no rule matches it. */
-  private plan(call: Call, options = NO_OPTIONS): Plan | undefined {
+  /** The takes of a call; its decision if it is shed, or no rule matches it. */
+  private plan(call: Call, options = NO_OPTIONS): Plan | Settled {
+    const view = this.viewOf(call)
+    return this.#shedding?.decide(view) ?? this.planMatching(call, view, options)
+  }
+
+  private planMatching(call: Call, view: NormalizedCall, options: CheckOptions): Plan | Settled {
     const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
-    if (this.#isShut) this.requireRules()
-    const matched = this.match(this.#snapshot, call)
+    const matched = this.match(this.#snapshot, call, view)
     // An invalid cost is an error even if no rule matches.
-    if (matched.length === 0 && isCount(call.cost ?? 1)) return undefined
+    if (matched.length === 0 && isCount(call.cost ?? 1)) {
+      const { priority } = view
+      return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
+    }
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 
-  private match(snapshot: Snapshot, call: Call): readonly MatchedRule[] {
+  private viewOf(call: Call): NormalizedCall {
+    if (this.#isShut) this.requireRules()
+    requireCall(call)
+    return normalizeCall(this.#snapshot, call.attributes)
+  }
+
+  private match(snapshot: Snapshot, call: Call, view?: NormalizedCall): readonly MatchedRule[] {
     requireCall(call)
     const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
-    return matchRules(snapshot, call, wallMs)
+    return matchRules(snapshot, call, wallMs, view)
   }
 
   private compose(
@@ -371,13 +412,13 @@ class StoreLimiter implements Limiter {
     source: Source = 'store',
     extras?: DecisionExtras,
   ): Decision {
-    const decision = receipt === true ? undefined : combine(plan, outcomes, source, extras)
+    const decision = receipt === true ? undefined : combineSpread(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
       return decision
     }
     const serial = this.#serial ?? randomSerial()
     this.#serial = serial + 1
-    return combine(plan, outcomes, source, {
+    return combineSpread(plan, outcomes, source, {
       ...extras,
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial }),
     })
@@ -450,6 +491,9 @@ class StoreLimiter implements Limiter {
     if (!this.#hasSecret) this.useSecret(randomKey())
   }
 }
+
+/** A decision that needs no counter. */
+type Settled = Decision & { readonly groups?: undefined }
 
 const NO_OPTIONS: CheckOptions = {}
 /** Names no counter: it is replaced before the first call. */

@@ -16,6 +16,7 @@ import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } fro
 import type { LimiterStats } from './limiter-types.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
+import type { SheddingStats } from './shed/load-shedding.js'
 import type { ResetOptions } from './refund.js'
 import type { RulesInput } from './rule-set.js'
 
@@ -205,6 +206,10 @@ class TracedLimiter implements Limiter {
 
   get warnings(): readonly Problem[] {
     return this.#limiter.warnings
+  }
+
+  get shedding(): SheddingStats | undefined {
+    return this.#limiter.shedding
   }
 
   get stats(): LimiterStats | undefined {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
+import { loopLoad } from '@sluice/limiter/node'
 import { monotonicMs, type WallClock, wallClock } from './lib/wall-clock.js'
 import { Closers } from './lib/closers.js'
 import type { Config } from './config/config.js'
@@ -17,6 +18,7 @@ import { createRefusalLog, type RefusalLog } from './observability/log/refusal-l
 import { createDecisionMetrics } from './observability/metrics/decision-metrics.js'
 import type { ReadableHistogram } from './observability/metrics/histogram.js'
 import { createRegistry, type Registry } from './observability/metrics/registry.js'
+import { SheddingMetrics } from './observability/metrics/shedding-metrics.js'
 import {
   type Observability,
   openObservability,
@@ -92,7 +94,9 @@ async function openEngine(
   const { secret, store } = counterStore
   const { ipv6Prefix } = config.identity
   // The rule follower adds the rules; until then the limiter decides nothing.
-  const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix })
+  const loop = loopLoad()
+  closers.add(() => loop.close())
+  const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix, load: loop.load })
   closers.add(() => Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })]))
   const keys = new RegisteredKeys()
   const node = describeNode(clock)
@@ -101,7 +105,11 @@ async function openEngine(
   closers.add(() => ruleFollower.close())
   const identifier = await openIdentifier(config, { secret, log, keys, closers })
   const logs = openLogs(config, { registry, log, clock, closers })
-  const metrics = createDecisionMetrics(registry)
+  const shedding = new SheddingMetrics(registry, {
+    stats: () => limiter.shedding,
+    loopDelayMs: () => loop.delayMs,
+  })
+  const metrics = createDecisionMetrics(registry, shedding)
   const times = decisionTimes(registry)
   const observability = await openObservability(config, {
     registry,

@@ -88,6 +88,7 @@ class FieldsDecision implements RemoteDecision {
   declare readonly delayMs: number
   declare readonly shadow: readonly string[]
   declare readonly source: RemoteDecision['source']
+  declare readonly priority?: string
   declare readonly staleMs?: number
   declare readonly receipt?: string
   declare readonly postures?: NonNullable<RemoteDecision['postures']>

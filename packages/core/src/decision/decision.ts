@@ -3,12 +3,13 @@ import type { Outcome } from '../algorithms/algorithm.js'
 import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
 import type { LimitSpec } from '../limit.js'
 import type { NormalizedCall } from '../matching/call-view.js'
+import type { CompiledLimit } from '../matching/compiled.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
 import type { RuleExplanation } from './explain-rules.js'
 import { foldBlocks, type FoldedOutcome } from './fold-blocks.js'
-import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
+import { bindingRefusal, longestDelay, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 import {
   judgedIds,
@@ -19,7 +20,14 @@ import {
   type ShadowRefusals,
 } from './shadow-refusals.js'
 
-export type Reason = 'within' | 'over' | 'blocked' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
+export type Reason =
+  | 'within'
+  | 'over'
+  | 'blocked'
+  | 'shed'
+  | 'cost_exceeds_limit'
+  | 'unmatched'
+  | 'posture'
 /** The result of one matching rule, whatever the decision was. */
 export type RuleOutcome = 'allowed' | 'refused' | 'shadow_refused'
 export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
@@ -66,6 +74,8 @@ export interface DecisionExtras {
   readonly reason?: Reason | undefined
   /** The age of the store state that the decision was made from. */
   readonly staleMs?: number | undefined
+  /** Of a shed call: when to retry. @default the least */
+  readonly shedRetryMs?: number | undefined
 }
 
 export interface Decision {
@@ -84,6 +94,8 @@ export interface Decision {
   /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
   readonly shadow: readonly string[]
   readonly source: Source
+  /** Only if the rule set has priorities: that of the call. */
+  readonly priority?: string
   /** Only if the store did not decide: the age in milliseconds of the state that was used. */
   readonly staleMs?: number
   /** On request: what the decision charged, so that it can be refunded. */
@@ -149,6 +161,15 @@ const NO_IDS: readonly string[] = []
 const NO_POLICY: readonly Policy[] = []
 const NO_EXTRAS: DecisionExtras = {}
 const LEFT_UNKNOWN = -1
+/** Callers that were shed come back within these seconds, and not all at once. */
+const SHED_RETRY_MS_MIN = 1000
+const SHED_RETRY_SECONDS = 5
+
+/** Returns when to retry a shed call, 1 to 5 s; `fraction` is a random number from 0 to 1. */
+export function shedRetryMs(fraction: number): number {
+  const seconds = Math.min(SHED_RETRY_SECONDS - 1, Math.floor(fraction * SHED_RETRY_SECONDS))
+  return SHED_RETRY_MS_MIN + seconds * 1000
+}
 
 /** The decision of a call that no rule matches. */
 export const UNMATCHED: Decision = Object.freeze({
@@ -173,6 +194,19 @@ export const UNMATCHED: Decision = Object.freeze({
   tags: () => NO_IDS,
   degraded: () => {},
 } satisfies Decision)
+
+/** The decision of a call that a busy process sheds before its rules: it charges nothing. */
+export function shedDecision(priority: string | undefined, retryAfterMs: number): Decision {
+  return {
+    ...UNMATCHED,
+    allowed: false,
+    reason: 'shed',
+    retryAfterMs,
+    source: 'local',
+    ...(priority !== undefined && { priority }),
+    eachRule: (visit) => visit('', 'refused'),
+  }
+}
 
 /** Describes a limit and the outcome of its counter. */
 export function policyOf(
@@ -204,6 +238,7 @@ class CombinedDecision implements Decision {
   readonly delayMs: number
   readonly shadow: readonly string[]
   readonly source: Source
+  declare readonly priority?: string
   declare readonly staleMs?: number
   declare readonly receipt?: string
   declare readonly explain?: readonly RuleExplanation[]
@@ -225,7 +260,7 @@ class CombinedDecision implements Decision {
     extras: DecisionExtras,
   ) {
     const allowed = passes(outcomes)
-    const binding = allowed ? tightest(takes, outcomes) : longestWait(outcomes)
+    const binding = allowed ? tightest(takes, outcomes) : bindingRefusal(takes, outcomes)
     const outcome = outcomes[binding]
     const bound = takes[binding]?.compiled
     this.allowed = allowed
@@ -236,9 +271,12 @@ class CombinedDecision implements Decision {
     this.resetAfterMs = outcome?.resetAfterMs ?? null
     this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
     this.delayMs = allowed ? longestDelay(outcomes) : 0
-    this.reason = allowed ? 'within' : refusalReason(outcome)
+    this.reason = allowed ? 'within' : refusalReason(outcome, bound)
+    if (this.reason === 'shed') this.retryAfterMs = extras.shedRetryMs ?? SHED_RETRY_MS_MIN
     this.shadow = refused.ids
     this.source = source
+    const priority = matched[0]?.view.priority
+    if (priority !== undefined) this.priority = priority.name
     if (extras !== NO_EXTRAS) {
       const { receipt, explain, postures, reason, staleMs } = extras
       if (staleMs !== undefined) this.staleMs = Math.ceil(staleMs)
@@ -257,14 +295,17 @@ class CombinedDecision implements Decision {
   policies(): readonly Policy[] {
     return this.#takes.flatMap((take, index) => {
       const outcome = this.#outcomes[index]
-      return outcome === undefined ? [] : policyOf(take, outcome)
+      return outcome === undefined || take.compiled.sheds ? [] : policyOf(take, outcome)
     })
   }
 
   policyField(): string {
     const takes = this.#takes
     let field = takes[0]?.compiled.field ?? ''
-    for (let i = 1; i < takes.length; i++) field += `, ${takes[i]?.compiled.field}`
+    for (let i = 1; i < takes.length; i++) {
+      const next = takes[i]?.compiled.field ?? ''
+      if (next !== '') field += field === '' ? next : `, ${next}`
+    }
     return field
   }
 
@@ -273,9 +314,10 @@ class CombinedDecision implements Decision {
     let field = ''
     for (let i = 0; i < takes.length; i++) {
       const outcome = this.#outcomes[i]
-      if (outcome === undefined) continue
-      if (i > 0) field += ', '
-      field += `${takes[i]?.compiled.leftField}${outcome.remaining}`
+      const head = takes[i]?.compiled.leftField ?? ''
+      if (outcome === undefined || head === '') continue
+      if (field !== '') field += ', '
+      field += `${head}${outcome.remaining}`
       const timeMs = this.allowed ? outcome.resetAfterMs : outcome.retryAfterMs
       if (timeMs === null || (!this.allowed && timeMs === 0)) continue
       field += `;t=${Math.ceil((timeMs + jitterMs) / 1000)}`
@@ -366,8 +408,12 @@ class CombinedDecision implements Decision {
   }
 }
 
-function refusalReason(outcome: FoldedOutcome | undefined): Reason {
+function refusalReason(
+  outcome: FoldedOutcome | undefined,
+  bound: CompiledLimit | undefined,
+): Reason {
   if (outcome?.retryAfterMs === null) return 'cost_exceeds_limit'
+  if (bound?.sheds === true) return 'shed'
   return outcome?.isBlocked === true ? 'blocked' : 'over'
 }
 

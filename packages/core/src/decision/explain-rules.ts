@@ -8,6 +8,7 @@ import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
 import type { LimitSpec } from '../limit.js'
 import type { MatchExplanation } from '../matching/explain-matches.js'
+import { wholeLimit } from '../matching/ceilings.js'
 import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
 import type { PostureName } from './decision.js'
@@ -20,6 +21,8 @@ export interface LimitExplanation {
   /** `call` for a fixed window that begins with the caller's first call; else absent. */
   readonly start?: LimitSpec['start']
   readonly limit: number
+  /** Only for a priority below others with headroom: how much of the limit it may use. */
+  readonly ceiling?: number
   readonly windowMs: number
   readonly candidate: boolean
   /** The units that the call would take. */
@@ -109,7 +112,7 @@ function explainBlock(outcome: PeekOutcome | undefined): LimitExplanation['block
 }
 
 function explainLimit(
-  { limit, amount }: PlannedTake,
+  { limit, amount, compiled }: PlannedTake,
   outcome: PeekOutcome,
   candidate: boolean,
   block: LimitExplanation['block'],
@@ -118,7 +121,8 @@ function explainLimit(
   return {
     name: limit.name,
     ...moduleChoiceOf(limit),
-    limit: limit.capacity,
+    limit: wholeLimit(compiled).limit.capacity,
+    ...(compiled.ceiling !== undefined && { ceiling: limit.capacity }),
     windowMs: limit.windowMs,
     candidate,
     amount,

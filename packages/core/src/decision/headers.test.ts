@@ -46,6 +46,9 @@ function decision(policies: readonly Policy[]): Decision {
       maxStranded: 0.05,
       syncEveryMs: 100,
       block: undefined,
+      sheds: false,
+      ceilings: undefined,
+      ceiling: undefined,
     }
     return {
       key: { hi: 0, lo: 0, partition: 0 },

@@ -41,6 +41,8 @@ export function rateLimitHeaders(decision: Decision, options: HeaderOptions): He
 export function flatRateLimitHeaders(decision: Decision, options: HeaderOptions): string[] {
   const policy = decision.policyField()
   const { nowMs, jitterMs: jitter = 0, standard = true, legacy = true } = options
+  // Capacity is no policy of the caller, so a shed call hears only when to come back.
+  if (decision.reason === 'shed') return refusalHeaders(decision, 0)
   // Without limits there is nothing to show, but a refusal still says when to come back.
   if (policy === '') return decision.allowed ? [] : refusalHeaders(decision, jitter)
   const reset = String(seconds(nowMs + (decision.resetAfterMs ?? 0) + jitter))
@@ -143,6 +145,7 @@ export function jitterMs(decision: Decision, fraction: number): number {
   const bound = decision
     .policies()
     .find(({ rule, limitName }) => rule === decision.rule && limitName === decision.limitName)
+  // A limit that sheds is none of the policies: its retry is random already.
   if (bound === undefined || !moduleOf(bound).resetsAtOnce) return 0
   return Math.floor(fraction * Math.min(bound.windowMs * JITTER_SHARE, JITTER_MS_MAX))
 }

@@ -35,6 +35,8 @@ export function problemObject({ title, status, detail, error }: ProblemDetails):
 export interface RefusalOptions {
   readonly nowMs: number
   readonly postureStatus: 429 | 503
+  /** The status of a shed call. @default 429 */
+  readonly shedStatus?: 429 | 503 | undefined
   readonly jitter: boolean
   /** Drawn by the caller, from 0 to 1. */
   readonly fraction: number
@@ -47,11 +49,12 @@ export interface RefusalOptions {
 /** 429 with the headers and the body of a refusal; `statusOf` may choose another status. */
 export function refusalResponse(
   decision: Decision,
-  { nowMs, postureStatus, jitter, fraction, standard, legacy }: RefusalOptions,
+  options: RefusalOptions,
   statusOf = (status: number) => status,
 ): HttpResponse {
+  const { nowMs, postureStatus, shedStatus, jitter, fraction, standard, legacy } = options
   const jittered = jitter ? jitterMs(decision, fraction) : 0
-  const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
+  const problem = problemBody(decision, { jitterMs: jittered, postureStatus, shedStatus })
   const status = statusOf(problem.status)
   const headers = flatRateLimitHeaders(decision, { nowMs, jitterMs: jittered, standard, legacy })
   return { status, headers, body: JSON.stringify({ ...problem, status }) }

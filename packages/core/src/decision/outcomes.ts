@@ -17,6 +17,23 @@ export function longestDelay(outcomes: readonly Outcome[]): number {
   return longest
 }
 
+/**
+ * Returns the index of the refusal with the longest wait; one that never ends ranks first. Limits
+ * that shed calls come last: a call that is over a limit of its caller is refused for that.
+ */
+export function bindingRefusal(
+  takes: readonly PlannedTake[],
+  outcomes: readonly Outcome[],
+): number {
+  const longest = longestWait(outcomes)
+  if (takes[longest]?.compiled.sheds !== true) return longest
+  const own = outcomes.map((outcome, i) =>
+    takes[i]?.compiled.sheds === true ? { ...outcome, retryAfterMs: 0 } : outcome,
+  )
+  const binding = longestWait(own)
+  return own[binding]?.retryAfterMs === 0 ? longest : binding
+}
+
 /** Returns the index of the refusal with the longest wait; one that never ends ranks first. */
 export function longestWait(outcomes: readonly Outcome[]): number {
   let binding = 0
@@ -30,13 +47,16 @@ export function longestWait(outcomes: readonly Outcome[]): number {
   return binding
 }
 
-/** Returns the index of the smallest share left; the first of equal ones. */
+/**
+ * Returns the index of the smallest share left; the first of equal ones. Limits that shed calls are
+ * left out: how busy a service is, is no limit of its caller.
+ */
 export function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): number {
   let binding = 0
   let smallest = Infinity
   for (let i = 0; i < outcomes.length && outcomes.length > 1; i++) {
     const share = shareLeft(takes[i], outcomes[i])
-    if (share >= smallest) continue
+    if (share >= smallest || takes[i]?.compiled.sheds === true) continue
     smallest = share
     binding = i
   }

@@ -137,8 +137,9 @@ function planTakes(
 ): PlannedTake[] {
   let takes = before
   for (let i = 0; i < limits.length; i++) {
-    const compiled = limits[i]
-    if (compiled === undefined) continue
+    const whole = limits[i]
+    if (whole === undefined) continue
+    const compiled = whole.ceilings === undefined ? whole : ofPriority(whole, match)
     const key = counterKey(match.caller, compiled)
     const limit = canWait ? compiled.limit : compiled.immediate
     // Set only if durable: few are, and every field of every take costs memory.
@@ -150,6 +151,11 @@ function planTakes(
     if (compiled.block !== undefined) takes.push(blockTake(match, compiled, compiled.block, amount))
   }
   return takes
+}
+
+/** The limit under the ceiling of the call's priority; the whole one if that is not known. */
+function ofPriority(whole: CompiledLimit, { view: { priority } }: MatchedRule): CompiledLimit {
+  return (priority && whole.ceilings?.[priority.index]) ?? whole
 }
 
 /** Follows the take of its limit: that is how the store knows which limit it is beside. */

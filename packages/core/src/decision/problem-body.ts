@@ -16,18 +16,20 @@ export interface ProblemOptions {
   readonly jitterMs?: number | undefined
   /** The status of a refusal by posture: 429, because a 5xx makes balancers eject healthy nodes. */
   readonly postureStatus?: 429 | 503 | undefined
+  /** The status of a shed call. @default 429, for the same reason */
+  readonly shedStatus?: 429 | 503 | undefined
 }
 
 const TYPES = 'https://iana.org/assignments/http-problem-types'
 
 export function problemBody(decision: Decision, options: ProblemOptions = {}): ProblemBody {
-  const byPosture = decision.reason === 'posture'
+  const isReduced = decision.reason === 'posture' || decision.reason === 'shed'
   const retryAfter = retryAfterSeconds(decision, options.jitterMs)
   const refusing = decision.policies().filter(({ retryAfterMs }) => retryAfterMs !== 0)
   return {
-    type: `${TYPES}#${byPosture ? 'temporary-reduced-capacity' : 'quota-exceeded'}`,
-    title: byPosture ? 'Temporary Reduced Capacity' : 'Quota Exceeded',
-    status: byPosture ? (options.postureStatus ?? 429) : 429,
+    type: `${TYPES}#${isReduced ? 'temporary-reduced-capacity' : 'quota-exceeded'}`,
+    title: isReduced ? 'Temporary Reduced Capacity' : 'Quota Exceeded',
+    status: statusOf(decision, options),
     detail: detailOf(decision, retryAfter),
     'violated-policies': refusing.map(({ name }) => name),
     error: 'rate_limited',
@@ -35,12 +37,22 @@ export function problemBody(decision: Decision, options: ProblemOptions = {}): P
   }
 }
 
+function statusOf(
+  { reason }: Decision,
+  { postureStatus = 429, shedStatus = 429 }: ProblemOptions,
+): number {
+  if (reason === 'posture') return postureStatus
+  return reason === 'shed' ? shedStatus : 429
+}
+
 function detailOf(decision: Decision, retryAfter: number | null): string {
   if (retryAfter === null) {
     return `This call costs more than the limit of ${decision.limit} ever holds. Waiting does not help.`
   }
   const seconds = secondsText(retryAfter)
-  if (decision.reason === 'posture') return `Capacity is reduced. Retry after ${seconds}.`
+  if (decision.reason === 'posture' || decision.reason === 'shed') {
+    return `Capacity is reduced. Retry after ${seconds}.`
+  }
   return `Too many requests. Retry after ${seconds}.`
 }
 

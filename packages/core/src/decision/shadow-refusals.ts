@@ -20,7 +20,7 @@ export interface ShadowRefusal {
   readonly limitName: string | null
   /** The longest wait of the refusing limits; null if waiting would not have helped. */
   readonly retryAfterMs: number | null
-  readonly reason: 'over' | 'blocked' | 'cost_exceeds_limit'
+  readonly reason: 'over' | 'blocked' | 'shed' | 'cost_exceeds_limit'
 }
 
 /** `posture` is set if the store did not answer and the outcome is a fallback. */
@@ -121,6 +121,7 @@ function reasonAt(
 ): ShadowRefusal['reason'] {
   if ((outcomes[at]?.retryAfterMs ?? null) === null) return 'cost_exceeds_limit'
   const take = outcomes.length === takes.length ? takes[at] : undefined
+  if (takes[0]?.compiled.sheds === true) return 'shed'
   return take !== undefined && isBlock(take.limit) ? 'blocked' : 'over'
 }
 

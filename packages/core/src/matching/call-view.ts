@@ -6,6 +6,7 @@ import { type Attributes, CANONICAL_PATH, readAttribute } from '../call.js'
 import { SluiceError, show } from '../errors.js'
 import { type Address, canonicalIp, groupAddress, parseAddress } from '../identity/address.js'
 import { canonicalPath, foldPath } from '../path.js'
+import type { Priority } from './classify.js'
 import type { Snapshot } from './compiled.js'
 
 export interface NormalizedCall {
@@ -18,6 +19,8 @@ export interface NormalizedCall {
   readonly ip: string | undefined
   /** The route of method and path, unless the call names its own. */
   readonly route: string | undefined
+  /** Undefined if the set has no priorities, or the call could not be classified. */
+  readonly priority: Priority | undefined
 }
 
 export function normalizeCall(snapshot: Snapshot, attributes: Attributes): NormalizedCall {
@@ -26,7 +29,9 @@ export function normalizeCall(snapshot: Snapshot, attributes: Attributes): Norma
   const path = needs.path ? readPath(snapshot, attributes) : undefined
   const ip = needs.ip ? readIp(attributes, snapshot.ipv6Prefix) : NO_IP
   const route = path !== undefined && needs.route ? snapshot.routeOf(method, path) : undefined
-  return new CallView(attributes, method, path, ip.address, ip.text, route)
+  const view = new CallView(attributes, method, path, ip.address, ip.text, route)
+  if (snapshot.classifier !== undefined) view.priority = snapshot.classifier.classify(view)
+  return view
 }
 
 /** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
@@ -37,6 +42,7 @@ class CallView implements NormalizedCall {
   readonly address: Address | undefined
   readonly ip: string | undefined
   readonly route: string | undefined
+  priority: Priority | undefined
 
   constructor(
     attributes: Attributes,
@@ -52,6 +58,7 @@ class CallView implements NormalizedCall {
     this.address = address
     this.ip = ip
     this.route = route
+    this.priority = undefined
   }
 }
 
@@ -69,6 +76,8 @@ export function readNormalized(call: NormalizedCall, name: string): string | und
       return call.method
     case 'route':
       return readAttribute(call.attributes, 'route') ?? call.route
+    case 'priority':
+      return call.priority?.name ?? readAttribute(call.attributes, 'priority')
     default:
       return readAttribute(call.attributes, name)
   }

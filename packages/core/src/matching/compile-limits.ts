@@ -9,6 +9,7 @@ import { foldPath } from '../path.js'
 import { leftFieldHead, policyField } from '../policy-field.js'
 import type { Coordination, Rule, Tiers } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
+import { withCeilings } from './ceilings.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
 
 /**
@@ -31,27 +32,33 @@ export interface LimitContext {
   /** The key that seeds of limits are hashed with. */
   readonly limitKey: SipKey
   readonly limits: InternPool<Limit>
+  /** Of the set, the most important first. */
+  readonly priorities: readonly string[]
 }
 
 export function compileLimits(
   specs: readonly LimitSpec[],
-  { id: rule, by, posture, durable, coordination, maxStranded, syncEveryMs }: Rule,
-  { limitKey, limits }: LimitContext,
+  source: Rule,
+  { limitKey, limits, priorities }: LimitContext,
   candidate = false,
 ): readonly CompiledLimit[] {
+  const { id: rule, by, posture, durable, coordination, maxStranded, syncEveryMs } = source
+  const { headroom } = source
+  const sheds = source.protects === 'capacity'
   return specs.map((spec) => {
     const limit = limits.intern(defineLimit(spec))
     const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
-    return {
+    const compiled: CompiledLimit = {
       rule,
       limit,
       immediate: limits.intern(withoutWaiting(limit)),
       ...limitSeed(limitKey, { rule, name: limit.name, candidate, by }),
       policy,
-      field: policyField(policy, limit.capacity, limit.windowMs),
-      leftField: leftFieldHead(policy),
+      field: sheds ? '' : policyField(policy, limit.capacity, limit.windowMs),
+      leftField: sheds ? '' : leftFieldHead(policy),
       posture,
       durable,
+      sheds,
       coordination: spec.block === undefined ? coordinationOf(limit, coordination) : 'exact',
       maxStranded,
       syncEveryMs,
@@ -60,7 +67,11 @@ export function compileLimits(
         // A limit's name has no colon, so no limit has this seed.
         ...limitSeed(limitKey, { rule, name: `${limit.name}:block`, candidate, by }),
       },
+      ceilings: undefined,
+      ceiling: undefined,
     }
+    if (headroom === undefined || priorities.length === 0) return compiled
+    return withCeilings(compiled, headroom, priorities, (each) => limits.intern(each))
   })
 }
 

@@ -6,8 +6,11 @@ import type { Limit, LimitSpec } from '../limit.js'
 import type { Rule, RuleSet } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
 import { compileLimits, compileTiers, InternPool, type LimitContext } from './compile-limits.js'
-import type { CompiledRule, Needs, Snapshot } from './compiled.js'
-import { carryOverrides } from './overrides.js'
+import { SHARE_WHOLE } from './ceilings.js'
+import type { CompiledRule, CompiledShed, Needs, Snapshot } from './compiled.js'
+import { Classifier } from './classify.js'
+import { isSameList } from './override-index.js'
+import { carryOverrides, prioritiesOf } from './overrides.js'
 import { compileRoutes, nameRoutes } from './compile-routes.js'
 import { RuleIndex } from './rule-index.js'
 import {
@@ -45,10 +48,13 @@ interface Context extends LimitContext {
  */
 export function compileRules(set: RuleSet, options: CompileOptions, before?: Snapshot): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
-  const { strictPaths } = set
+  const { strictPaths, priorities = [] } = set
   const isSameKey = before !== undefined && areKeysEqual(secret, before.secret)
   const hasSameOptions =
-    isSameKey && before.strictPaths === strictPaths && before.ipv6Prefix === ipv6Prefix
+    isSameKey &&
+    before.strictPaths === strictPaths &&
+    before.ipv6Prefix === ipv6Prefix &&
+    isSameList(prioritiesOf(before), priorities)
   const matches = set.rules.map((rule) => {
     const known = before?.byId.get(rule.id)
     return known?.rule === rule ? known : compileMatch(rule)
@@ -56,6 +62,7 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
   const context: Context = {
     limitKey: isSameKey ? before.limitKey : deriveKey(secret, 'limit'),
     limits: new InternPool<Limit>(),
+    priorities,
     ipv6Prefix,
     strictPaths,
     variety: varietyOf(matches),
@@ -66,12 +73,16 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
   const rules = set.rules.map((rule, order) => compileRule(rule, order, context))
   const active = rules.filter(({ mode }) => mode !== 'off')
   const { limitKey } = context
+  const classifier =
+    priorities.length === 0 ? undefined : new Classifier(priorities, set.classify, strictPaths)
   const base = {
     rules,
     byId: new Map(rules.map((rule) => [rule.id, rule])),
     index: new RuleIndex(active, strictPaths),
-    needs: needsOf(set, active),
-    allNeeds: needsOf(set, rules),
+    needs: needsOf(set, active, classifier),
+    allNeeds: needsOf(set, rules, classifier),
+    classifier,
+    shed: compileShed(set),
     countsMessages: active.some(({ methods }) => methods?.has(MESSAGE)),
     hasDurable: active.some(({ rule }) => rule.durable),
     strictPaths,
@@ -108,7 +119,7 @@ function compileRule(rule: Rule, order: number, context: Context): CompiledRule 
     pattern: match.pattern,
     methods: match.methods,
     rule,
-    overrideLimits: same?.overrideLimits ?? new OverrideLimits(rule, context.limitKey),
+    overrideLimits: same?.overrideLimits ?? new OverrideLimits(rule, context),
   }
 }
 
@@ -155,8 +166,23 @@ function areKeysEqual(a: SipKey, b: SipKey): boolean {
   return a.k0 === b.k0 && a.k1 === b.k1 && a.k2 === b.k2 && a.k3 === b.k3
 }
 
+function compileShed({ shed, priorities = [] }: RuleSet): CompiledShed | undefined {
+  if (shed === undefined || shed.mode === 'off') return undefined
+  return {
+    loopMs: shed.loopMs,
+    least: 1 - shed.most / SHARE_WHOLE,
+    isEnforced: shed.mode === 'enforce',
+    isKept: priorities.map((name) => shed.keep.includes(name)),
+  }
+}
+
 /** `clock` is set later, with the overrides. */
-function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
+function needsOf(
+  set: RuleSet,
+  rules: readonly CompiledRule[],
+  classifier: Classifier | undefined,
+): Needs {
+  const lines = classifier?.matches ?? []
   const uses = (attribute: string, some = rules) =>
     some.some(
       ({ rule, conditions }) =>
@@ -168,13 +194,20 @@ function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
   const usesPath = (some: readonly CompiledRule[]) =>
     some.some((rule) => rule.pattern !== undefined) || uses('path', some)
   const enforced = rules.filter(({ mode }) => mode === 'enforce')
-  const usesRoute = set.routes.length > 0 && uses('route')
+  const classifies = (attribute: string) =>
+    lines.some(({ conditions }) =>
+      conditions.some((condition) => condition.attribute === attribute),
+    )
+  const usesRoute = set.routes.length > 0 && (uses('route') || classifies('route'))
   return {
     route: usesRoute,
-    method: usesRoute || rules.some((rule) => rule.methods !== undefined) || uses('method'),
-    path: usesRoute || usesPath(rules),
+    method:
+      usesRoute ||
+      [...rules, ...lines].some(({ methods }) => methods !== undefined) ||
+      uses('method'),
+    path: usesRoute || usesPath(rules) || lines.some(({ pattern }) => pattern !== undefined),
     goodPath: (usesRoute && uses('route', enforced)) || usesPath(enforced),
-    ip: uses('ip'),
+    ip: uses('ip') || classifies('ip') || set.shed !== undefined,
     clock: false,
     deadline: enforced.some(({ rule }) => rule.deadlineMs !== undefined),
     hedge: enforced.some(({ rule }) => rule.hedge),

@@ -6,8 +6,11 @@ import type { Condition, IndexedRule } from './compiled.js'
 
 export type CompiledMatch = Pick<IndexedRule, 'pattern' | 'methods' | 'conditions'>
 
-/** The rule must have passed `parseRules`; a rule that it refuses throws here. */
-export function compileMatch({ match }: Rule): CompiledMatch {
+/**
+ * Of a rule or a line of `classify`, which must have passed `parseRules`; one that it refuses
+ * throws here.
+ */
+export function compileMatch({ match }: Pick<Rule, 'match'>): CompiledMatch {
   return {
     pattern: match.path === undefined ? undefined : readPattern(match.path),
     methods: compileMethods(match.method),

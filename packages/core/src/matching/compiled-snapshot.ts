@@ -10,6 +10,8 @@ class CompiledSnapshot implements Snapshot {
   readonly needs: Needs
   readonly allNeeds: Needs
   readonly strictPaths: boolean
+  readonly classifier: Snapshot['classifier']
+  readonly shed: Snapshot['shed']
   readonly countsMessages: boolean
   readonly hasDurable: boolean
   readonly ipv6Prefix: number
@@ -34,6 +36,8 @@ class CompiledSnapshot implements Snapshot {
       base.rules.some((_, order) => endingOf(order) > 0),
     )
     this.strictPaths = base.strictPaths
+    this.classifier = base.classifier
+    this.shed = base.shed
     this.countsMessages = base.countsMessages
     this.hasDurable = base.hasDurable
     this.ipv6Prefix = base.ipv6Prefix

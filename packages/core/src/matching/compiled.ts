@@ -7,6 +7,8 @@ import type { Limit } from '../limit.js'
 import type { PathPattern } from '../path.js'
 import type { Coordination, Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
+import type { Ceiling } from './ceilings.js'
+import type { Classifier } from './classify.js'
 import type { OverrideIndex } from './override-index.js'
 import type { OverrideLimits } from './override-limits.js'
 import type { NamedRoute } from './compile-routes.js'
@@ -26,7 +28,7 @@ export interface CompiledLimit extends Hash64 {
   readonly policy: string
   /**
    * Its text in `RateLimit-Policy`, and the start of its text in `RateLimit`; the same for every
-   * call.
+   * call. Empty if it protects capacity, which is no policy of the caller.
    */
   readonly field: string
   readonly leftField: string
@@ -36,6 +38,8 @@ export interface CompiledLimit extends Hash64 {
    */
   readonly posture: Posture
   readonly durable: boolean
+  /** From the rule: whether its refusals shed calls. */
+  readonly sheds: boolean
   /**
    * How nodes share its counters. `exact` if the limit does not support the coordination of its
    * rule, for example if it charges refusals, which only the store can do.
@@ -45,6 +49,10 @@ export interface CompiledLimit extends Hash64 {
   readonly syncEveryMs: number
   /** The block of callers that go over, with the seed of its own counters. */
   readonly block: CompiledBlock | undefined
+  /** Of a rule with headroom: the limit of each priority; undefined for one limit for all. */
+  readonly ceilings: readonly CompiledLimit[] | undefined
+  /** Of a limit of one priority: the whole limit, which has the same counters. */
+  readonly ceiling: Ceiling | undefined
 }
 
 export interface CompiledBlock extends Hash64 {
@@ -116,6 +124,16 @@ export interface Needs {
   readonly coordination: boolean
 }
 
+/** When and what a busy process sheds. */
+export interface CompiledShed {
+  readonly loopMs: number
+  /** The least share of calls that passes. */
+  readonly least: number
+  readonly isEnforced: boolean
+  /** By priority, the most important first: whether no call of it is shed. */
+  readonly isKept: readonly boolean[]
+}
+
 /** An immutable rule set, ready to match. */
 export interface Snapshot {
   readonly rules: readonly CompiledRule[]
@@ -127,6 +145,10 @@ export interface Snapshot {
   /** The same, including rules that are off, for resets and explanations. */
   readonly allNeeds: Needs
   readonly strictPaths: boolean
+  /** Gives calls their priority; undefined if the set has none. */
+  readonly classifier: Classifier | undefined
+  /** Undefined if a busy process sheds no calls. */
+  readonly shed: CompiledShed | undefined
   /** Whether a rule that is not off names the method of messages. */
   readonly countsMessages: boolean
   /** Whether a rule that is not off has counters that survive a restart. */

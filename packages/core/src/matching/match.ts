@@ -25,10 +25,14 @@ export interface MatchedRule {
 
 /**
  * Returns all matching rules in the order of the set. `wallMs` decides which overrides have ended;
- * without it none has.
+ * without it none has. `view` is the normalized call, if it is known already.
  */
-export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly MatchedRule[] {
-  const view = normalizeCall(snapshot, call.attributes)
+export function matchRules(
+  snapshot: Snapshot,
+  call: Call,
+  wallMs = 0,
+  view = normalizeCall(snapshot, call.attributes),
+): readonly MatchedRule[] {
   const found = snapshot.index.find(view)
   const isOfSocket = isMessage(call.attributes)
   let matched = NO_MATCH
@@ -72,7 +76,8 @@ export function rulesOfCaller(
   const byRoute: CompiledRule[] = []
   let limits = 0
   for (const rule of snapshot.rules) {
-    if (rule.mode !== 'enforce') continue
+    // How busy a service is, is no limit of its caller.
+    if (rule.mode !== 'enforce' || rule.rule.protects !== undefined) continue
     if (route === undefined && readsRoute(rule)) {
       byRoute.push(rule)
       continue

@@ -1,12 +1,14 @@
 /** Shares the compiled limits of a rule's overrides: many callers have few different lists. */
 import type { Limit, LimitSpec } from '../limit.js'
 import type { Rule } from '../rules/rule.js'
-import type { SipKey } from '../sip-hash.js'
-import { compileLimits, InternPool } from './compile-limits.js'
+import { compileLimits, InternPool, type LimitContext } from './compile-limits.js'
 import type { CompiledLimit } from './compiled.js'
 
 /** More different lists of one rule are not shared. */
 const LISTS_MAX = 1000
+
+/** What the limits of all overrides of a set have in common. */
+type OverrideScope = Omit<LimitContext, 'limits'>
 
 interface LimitList {
   readonly specs: readonly LimitSpec[]
@@ -16,31 +18,31 @@ interface LimitList {
 /** Part of a compiled rule, and empty until the rule has an override, which few rules have. */
 export class OverrideLimits {
   readonly #rule: Rule
-  readonly #limitKey: SipKey
+  readonly #scope: OverrideScope
   #lists: LimitLists | undefined
 
-  constructor(rule: Rule, limitKey: SipKey) {
+  constructor(rule: Rule, scope: OverrideScope) {
     this.#rule = rule
-    this.#limitKey = limitKey
+    this.#scope = scope
   }
 
   get(specs: readonly LimitSpec[]): LimitList {
-    this.#lists ??= new LimitLists(this.#rule, this.#limitKey)
+    this.#lists ??= new LimitLists(this.#rule, this.#scope)
     return this.#lists.get(specs)
   }
 }
 
 class LimitLists {
   readonly #rule: Rule
-  readonly #limitKey: SipKey
+  readonly #scope: OverrideScope
   readonly #known = new Map<string, LimitList>()
   /** The same by list object: lists from one parse are already shared. */
   readonly #bySpecs = new WeakMap<readonly LimitSpec[], LimitList>()
   #limits = new InternPool<Limit>()
 
-  constructor(rule: Rule, limitKey: SipKey) {
+  constructor(rule: Rule, scope: OverrideScope) {
     this.#rule = rule
-    this.#limitKey = limitKey
+    this.#scope = scope
   }
 
   get(specs: readonly LimitSpec[]): LimitList {
@@ -60,7 +62,8 @@ class LimitLists {
       this.#known.clear()
       this.#limits = new InternPool()
     }
-    const context = { limitKey: this.#limitKey, limits: this.#limits }
+    const { limitKey, priorities } = this.#scope
+    const context = { limitKey, priorities, limits: this.#limits }
     const list = { specs, limits: compileLimits(specs, this.#rule, context) }
     this.#known.set(text, list)
     return list

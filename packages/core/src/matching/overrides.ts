@@ -29,7 +29,7 @@ export interface ChangedCaller {
   readonly isNetwork: boolean
 }
 
-type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix'>
+type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix' | 'classifier'>
 type Indexes = readonly (OverrideIndex | undefined)[]
 
 /**
@@ -103,9 +103,17 @@ export function carryOverrides(
   })
 }
 
+/** The names of a set's priorities, the most important first. */
+export function prioritiesOf({ classifier }: Pick<Snapshot, 'classifier'>): readonly string[] {
+  return classifier?.priorities.map(({ name }) => name) ?? []
+}
+
 function hasSameScope(a: Scope, b: Scope): boolean {
   return (
-    a.limitKey === b.limitKey && a.strictPaths === b.strictPaths && a.ipv6Prefix === b.ipv6Prefix
+    a.limitKey === b.limitKey &&
+    a.strictPaths === b.strictPaths &&
+    a.ipv6Prefix === b.ipv6Prefix &&
+    isSameList(prioritiesOf(a), prioritiesOf(b))
   )
 }
 
@@ -122,8 +130,14 @@ function staysCompiled(before: Rule, after: Rule): boolean {
     before.coordination === after.coordination &&
     before.maxStranded === after.maxStranded &&
     before.syncEveryMs === after.syncEveryMs &&
+    before.protects === after.protects &&
+    hasSameHeadroom(before, after) &&
     JSON.stringify(before.posture) === JSON.stringify(after.posture)
   )
+}
+
+function hasSameHeadroom({ headroom: a }: Rule, { headroom: b }: Rule): boolean {
+  return JSON.stringify([...(a ?? [])]) === JSON.stringify([...(b ?? [])])
 }
 
 type CompiledChange = CompiledOverride | Removal

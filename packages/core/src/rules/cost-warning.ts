@@ -1,7 +1,8 @@
 /** Warns of attributes that callers can choose themselves. */
 import type { LocatedRule } from './parse-rule.js'
 import { locatedLimitsOf } from './located-limits.js'
-import { reportAt, fieldOf } from './reader.js'
+import { reportAt, fieldOf, type Located } from './reader.js'
+import type { RuleSet } from './rule.js'
 import { quote } from './tree.js'
 
 /** The known sources of call attributes. */
@@ -52,6 +53,27 @@ export function warnOfClaimedBlock({ rule, map }: LocatedRule, origins: Attribut
     found: quote(claimed),
     accepted: `by: [${[...rule.by, 'ip'].join(', ')}], or attributes that your own service verifies`,
   })
+}
+
+/**
+ * Warns of lines of `classify` that callers can meet by what they send: who chooses its priority
+ * crowds others out. To choose the last one gains nothing.
+ */
+export function warnOfClaimedPriority(
+  located: Located,
+  { classify = [], priorities = [] }: Pick<RuleSet, 'classify' | 'priorities'>,
+  origins: AttributeOrigins,
+): void {
+  for (const [i, { match, as }] of classify.entries()) {
+    if (as === priorities.at(-1)) continue
+    for (const attribute of match.where.keys()) {
+      if (!isClaimed(attribute, origins)) continue
+      reportAt({ ...located, field: `${located.field}[${i}].match.where` }, 'claimed-priority', {
+        found: quote(attribute),
+        accepted: 'an attribute that your own service verifies, and no header of the caller',
+      })
+    }
+  }
 }
 
 /** Whether a caller may set an attribute to any value. */

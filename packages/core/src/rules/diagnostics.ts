@@ -43,6 +43,8 @@ export const PROBLEMS = {
   'reserved-attribute': error((found) => `${found} has a field of its own`),
   'bad-value': error((found) => `bad value ${found}`),
   'bad-cidr': error((found) => `bad network: ${found}`),
+  'bad-priority': error((found) => `bad priority ${found}`),
+  'unknown-priority': error((found) => `unknown priority ${found}`),
   'bad-number': error((found) => `number ${found} is out of range`),
   'bad-time': error((found) => `bad time ${found}`),
   // Limits.
@@ -60,11 +62,14 @@ export const PROBLEMS = {
   'duplicate-override': error((found, why) => `${found} has an override already, ${why}`),
   'coordination-conflict': error((found, why) => `${found} does not go with coordination: ${why}`),
   'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
+  'bad-headroom': error((found) => `found ${found}`),
+  'headroom-too-large': error((found, why) => `${found} leaves too little of ${why}`),
   'share-too-large': error((found, why) => `${found} is above ${why}`),
   'never-matches': error((found) => `matches no call: ${found}`),
   'too-many-limits': error((found) => `one call could meet ${found}`),
   'more-problems': error((found) => `${found} problems`),
   // Rules that work, but probably not as intended.
+  'idle-headroom': warning(() => 'has no effect without priorities'),
   'large-log': warning((found) => `a log of ${found}`),
   'hedged-log': warning((found) => `hedge has no effect on calls that meet ${found}`),
   'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
@@ -82,6 +87,9 @@ export const PROBLEMS = {
   ),
   'free-cost': warning(
     (found) => `a caller that can set ${found} itself, as with a header, chooses its own cost`,
+  ),
+  'claimed-priority': warning(
+    (found) => `a caller that can set ${found} itself chooses its own priority`,
   ),
   'claimed-block': warning(
     (found) => `any caller that can set ${found} can have another one blocked`,

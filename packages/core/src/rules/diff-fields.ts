@@ -3,7 +3,16 @@ import { show } from '../errors.js'
 import { formatDuration } from '../text/duration.js'
 import type { LimitSpec } from '../limit.js'
 import { limitSpecText } from '../text/limit-text.js'
-import { isExclusion, type Rule, type RuleSet, type Tiers, type WhereClause } from './rule.js'
+import {
+  type Classification,
+  type Headroom,
+  isExclusion,
+  type Rule,
+  type RuleSet,
+  type ShedSpec,
+  type Tiers,
+  type WhereClause,
+} from './rule.js'
 import { quote } from './tree.js'
 
 export interface FieldChange {
@@ -60,6 +69,8 @@ const FIELDS: {
     optional('deadline', deadlineMs === undefined ? undefined : formatDuration(deadlineMs)),
   hedge: ({ hedge }) => [['hedge', String(hedge)]],
   durable: ({ durable }) => [['durable', String(durable)]],
+  headroom: ({ headroom }) => optional('headroom', headroom && headroomText(headroom)),
+  protects: ({ protects }) => optional('protects', protects),
   tag: ({ tag }) => [['tag', String(tag)]],
   candidate: ({ candidate }) =>
     candidate === undefined
@@ -80,9 +91,12 @@ export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
 }
 
 export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange[] {
-  const contents = ({ routes, strictPaths }: RuleSet): Fields => [
+  const contents = ({ routes, strictPaths, priorities, classify, shed }: RuleSet): Fields => [
     ['routes', routes],
     ['strictPaths', String(strictPaths)],
+    ...(priorities === undefined ? [] : [['priorities', priorities] as const]),
+    ...(classify === undefined ? [] : [['classify', classify.map(lineText)] as const]),
+    ...optional('shed', shed && shedText(shed)),
   ]
   return changesOf(contents(before), contents(after))
 }
@@ -165,6 +179,31 @@ function tierFields(tiers: Tiers | undefined, prefix: string): Fields {
   return [...tiers.limits].map(
     ([value, limits]) => [prefix + tierField(tiers.attribute, value), limitsText(limits)] as const,
   )
+}
+
+function headroomText(headroom: Headroom): string {
+  const shares = [...headroom].map(([name, share]) => `${fieldKey(name)}: ${share / 100}%`)
+  return `{ ${shares.join(', ')} }`
+}
+
+function shedText({ loopMs, keep, most, mode }: ShedSpec): string {
+  const loop = formatDuration(loopMs)
+  return `{ loop: ${loop}, keep: ${listText(keep)}, most: ${most / 100}%, mode: ${mode} }`
+}
+
+/** `GET /v1/* where plan is [free]: reads` */
+function lineText({ match, as }: Classification): string {
+  const { method, path, where } = match
+  const conditions = [...where].map(([name, clause]) => {
+    const [, contents] = whereField(name, clause)
+    return `${fieldKey(name)} is ${isExclusion(clause) ? 'not ' : ''}${contentsText(contents)}`
+  })
+  const parts = [
+    ...(method.length === 0 ? [] : [method.join(' or ')]),
+    ...(path === undefined ? [] : [path]),
+    ...(conditions.length === 0 ? [] : [`where ${conditions.join(' and ')}`]),
+  ]
+  return `${parts.length === 0 ? 'every call' : parts.join(' ')}: ${as}`
 }
 
 function postureText(posture: Rule['posture']): string {

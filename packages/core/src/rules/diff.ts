@@ -24,7 +24,7 @@ export interface RuleChange {
 }
 
 export interface RuleDiff {
-  /** Changes of routes and strictPaths. */
+  /** Changes of routes, strictPaths, priorities, classify and shed. */
   readonly set: RuleChange['fields']
   /** Only rules that differ, in the order of the new set; removed ones last. */
   readonly rules: readonly RuleChange[]

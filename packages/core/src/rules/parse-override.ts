@@ -4,6 +4,7 @@ import { checkShareOf } from './check-share.js'
 import type { RuleCache } from './incremental-parse.js'
 import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
+import { checkHeadroomOf } from './parse-priorities.js'
 import { checkCostOf, locateRule } from './parse-rule.js'
 import { readOverride } from './parse-variants.js'
 import { locateListedLimits } from './located-limits.js'
@@ -85,6 +86,7 @@ function checkLimits(
     const limit = limits[i]
     if (limit === undefined) continue
     checkCostOf(limit, rule.cost, located)
+    checkHeadroomOf(limit, rule.headroom, located)
     checkShareOf(limit, rule.posture, located)
   }
 }

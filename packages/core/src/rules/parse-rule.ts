@@ -5,6 +5,7 @@ import { readAttributeName, readBy } from './parse-attribute.js'
 import { readCoordination } from './parse-coordination.js'
 import { readDuration, readNonEmptyLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
+import { readHeadroom } from './parse-priorities.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
 import { locatedLimitsOf } from './located-limits.js'
 import type { ReportDiagnostic } from './diagnostics.js'
@@ -38,6 +39,7 @@ const DEADLINE_MS_MAX = 10_000
 const ACCEPTED_DEADLINE = 'a duration from 1ms to 10s'
 
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
+const PROTECTED = ['capacity'] as const
 const POSTURES = ['open', 'closed', 'local'] as const
 
 const FIELDS: readonly string[] = [
@@ -58,6 +60,8 @@ const FIELDS: readonly string[] = [
   'deadline',
   'hedge',
   'durable',
+  'headroom',
+  'protects',
   'tag',
 ]
 
@@ -97,6 +101,8 @@ export function readRule(located: Located): LocatedRule | undefined {
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
     deadlineMs: readOptional(map, 'deadline', readDeadline),
     durable: readOptional(map, 'durable', readBoolean) ?? false,
+    headroom: readOptional(map, 'headroom', readHeadroom),
+    protects: readOptional(map, 'protects', (field) => readChoice(field, PROTECTED)),
     tag: readOptional(map, 'tag', readBoolean) ?? false,
   }
   checkPresence(rule, map)

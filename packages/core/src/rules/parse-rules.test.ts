@@ -206,7 +206,7 @@ describe('the fields of a rule', () => {
 
   test('coordination, maxStranded, syncEvery', () => {
     const read = everything?.rules
-      .slice(3)
+      .slice(3, 7)
       .map(({ coordination, maxStranded, syncEveryMs }) => [coordination, maxStranded, syncEveryMs])
     expect(read).toEqual([
       ['exact', 0.05, 100],

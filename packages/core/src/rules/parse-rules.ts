@@ -2,10 +2,22 @@
 import { MatchCache } from '../matching/match-cache.js'
 import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-per-call.js'
 import { checkShares } from './check-share.js'
-import { type AttributeOrigins, warnOfClaimedBlock, warnOfFreeCost } from './cost-warning.js'
+import {
+  type AttributeOrigins,
+  warnOfClaimedBlock,
+  warnOfClaimedPriority,
+  warnOfFreeCost,
+} from './cost-warning.js'
 import { readDocument } from './document.js'
 import { LARGE_SET_MIN, type RuleCache, RULES_MAX } from './incremental-parse.js'
 import { checkCost, type LocatedRule, readRule, locateRule } from './parse-rule.js'
+import {
+  checkHeadroom,
+  checkPriorities,
+  readClassify,
+  readPriorities,
+  readShed,
+} from './parse-priorities.js'
 import { readRoutes } from './parse-routes.js'
 import {
   type Diagnostics,
@@ -64,7 +76,8 @@ export interface ParsedRules {
 
 /**
  * `source` is YAML or JSON text, or the same as objects: a list of rules, or a map of `routes`,
- * `strictPaths` and `rules`. Never throws; problems with objects have no line and column.
+ * `strictPaths`, `priorities`, `classify`, `shed` and `rules`. Never throws; problems with objects
+ * have no line and column.
  */
 export function parseRules(source: string | object, options: ParseOptions = {}): ParsedRules {
   if (typeof source === 'string') {
@@ -176,21 +189,36 @@ function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
     const rules = readRuleList({ ...root, field: 'rules' }, diagnostics)
     return finishSet({ routes: [], strictPaths: false, rules }, diagnostics)
   }
-  const map =
-    tree.root.kind === 'map' ? readMap(root, ['routes', 'strictPaths', 'rules']) : undefined
+  const map = tree.root.kind === 'map' ? readMap(root, SET_FIELDS) : undefined
   const accepted = 'a list of rules, or a map with rules; "rules: []" for none'
   if (map === undefined) return reportAt(root, 'wrong-type', { accepted })
   const strictPaths = readOptional(map, 'strictPaths', readBoolean) ?? false
   const routes = readOptional(map, 'routes', (field) => readRoutes(field, strictPaths)) ?? []
+  const priorities = readOptional(map, 'priorities', readPriorities)
+  const classify = readOptional(map, 'classify', (field) => readClassify(field, priorities ?? []))
+  const lines = fieldOf(map, 'classify')
+  if (lines !== undefined && diagnostics.compare && diagnostics.errorCount() === 0) {
+    warnOfClaimedPriority(lines, { classify, priorities }, diagnostics.origins)
+  }
+  const shed = readOptional(map, 'shed', (field) => readShed(field, priorities ?? []))
   const rules =
     readRequired(map, 'rules', {
       accepted: 'a list of rules; [] for none',
       read: (field) => readRuleList(field, diagnostics),
     }) ?? []
-  return finishSet({ routes, strictPaths, rules }, diagnostics)
+  return finishSet({ routes, strictPaths, priorities, classify, shed, rules }, diagnostics)
 }
 
-interface LocatedSet extends Pick<RuleSet, 'routes' | 'strictPaths'> {
+const SET_FIELDS: readonly string[] = [
+  'routes',
+  'strictPaths',
+  'priorities',
+  'classify',
+  'shed',
+  'rules',
+]
+
+interface LocatedSet extends Omit<RuleSet, 'rules'> {
   readonly rules: readonly LocatedRule[]
 }
 
@@ -242,6 +270,7 @@ function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRul
   const placed = readRule({ node, field, report })
   if (placed === undefined) return undefined
   if (errorCount() === before) checkCost(placed)
+  if (errorCount() === before) checkHeadroom(placed)
   if (errorCount() === before) checkShares(placed)
   if (errorCount() === before) warnOfRule(placed)
   if (cache !== undefined && errorCount() === before && node instanceof ObjectNode) {
@@ -252,16 +281,17 @@ function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRul
 }
 
 function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
-  const { routes, strictPaths } = placed
+  const { rules: located, ...fields } = placed
   const { cache, compare, warnOf, resolveRules = rulesOf } = parsing
   // A rule that could not be parsed may be the one that another seems to lack.
   if (parsing.errorCount() > 0) return undefined
-  const rules = resolveRules(placed.rules)
+  const rules = resolveRules(located)
   if (rules === undefined) return undefined
-  const set = { routes, strictPaths, rules }
+  const set = { ...fields, rules }
+  checkPriorities({ rules, located }, set.priorities ?? [], parsing.report)
   const { matches } = cache ?? { matches: new MatchCache() }
   if (compare) {
-    const selected = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
+    const selected = located.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
     warnOfSet(set, selected, matches)
     // A check of each rule alone, but not cached with it: another node may have other headers.
     for (const each of selected) {

@@ -49,6 +49,28 @@ export interface Override {
   readonly untilMs: number | undefined
 }
 
+/**
+ * What a rule keeps free for priorities: their shares of each limit, in ten-thousandths.
+ */
+export type Headroom = ReadonlyMap<string, number>
+
+/** A line of `classify`: calls that match have this priority. */
+export interface Classification {
+  readonly match: Match
+  readonly as: string
+}
+
+/** When a process lets fewer calls in because its event loop is late, and which. */
+export interface ShedSpec {
+  /** The mean delay of the event loop that is aimed at. */
+  readonly loopMs: number
+  /** Priorities of which no call is shed. */
+  readonly keep: readonly string[]
+  /** The largest share of calls that is shed, in ten-thousandths. */
+  readonly most: number
+  readonly mode: Mode
+}
+
 /** New limits that count in shadow beside the active ones. */
 export interface Candidate {
   readonly limits: readonly LimitSpec[]
@@ -82,6 +104,10 @@ export interface Rule {
   readonly hedge: boolean
   /** Whether its counters survive a restart. */
   readonly durable: boolean
+  /** The shares of its limits that only these priorities and more important ones may use. */
+  readonly headroom: Headroom | undefined
+  /** `capacity`: the rule protects a service, not callers from each other; it sheds calls. */
+  readonly protects: 'capacity' | undefined
   /** In shadow: the gateway tags the calls it would have refused with a header for the upstream. */
   readonly tag: boolean
 }
@@ -91,5 +117,11 @@ export interface RuleSet {
   readonly routes: readonly string[]
   /** Whether paths match with their case and trailing slash. */
   readonly strictPaths: boolean
+  /** The names of priorities, the most important first; absent for none. */
+  readonly priorities?: readonly string[] | undefined
+  /** What gives a call its priority: the first line that matches, else the last priority. */
+  readonly classify?: readonly Classification[] | undefined
+  /** Absent if a busy process sheds no calls. */
+  readonly shed?: ShedSpec | undefined
   readonly rules: readonly Rule[]
 }

@@ -22,7 +22,7 @@ export class Node {
   readonly scheduler = new FakeScheduler()
   readonly limiter: Limiter
 
-  constructor(rules: object[]) {
+  constructor(rules: object) {
     const { store, scheduler } = this
     const monotonicMs = () => store.clock.now() / 1000
     this.limiter = createLimiter({ rules, store, clock: store.clock, monotonicMs, scheduler })
@@ -96,7 +96,7 @@ export class Node {
   }
 }
 
-export async function nodeOf(rules: object[]): Promise<Node> {
+export async function nodeOf(rules: object): Promise<Node> {
   const node = new Node(rules)
   await node.limiter.ready()
   return node

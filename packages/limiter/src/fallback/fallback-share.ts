@@ -8,7 +8,9 @@ import {
   defineLimit,
   type Limit,
   MAX_UNITS,
+  partUnderCeiling,
   resizeLimit,
+  wholeLimit,
   withoutWaiting,
 } from '@sluice/core'
 
@@ -29,7 +31,8 @@ export class FallbackShares {
   get(compiled: CompiledLimit, factor: number, nodes: number, canWait: boolean): Limit {
     let share = this.#known.get(compiled)
     if (share === undefined || share.nodes !== nodes) {
-      const limit = fallbackShareOf(compiled.limit, factor, nodes)
+      const whole = fallbackShareOf(wholeLimit(compiled).limit, factor, nodes)
+      const limit = partUnderCeiling(whole, compiled)
       share = { nodes, limit, immediate: withoutWaiting(limit) }
       this.#known.set(compiled, share)
     }

@@ -2,6 +2,7 @@
 import type { Attributes, Call, Decision, StandardHeaders } from '@sluice/core'
 import type { CheckOptions } from '../limiter-types.js'
 import type { RulesInput } from '../rule-set.js'
+import type { Load } from '../shed/load-shedding.js'
 import type { Store } from '../store.js'
 import type { WarningCode } from './warning-log.js'
 
@@ -45,14 +46,19 @@ interface MiddlewareHeaders {
  */
 export interface MiddlewareOptions<Request, Response, Answer = void, Context = unknown> {
   /**
-   * A list of rules, `{ routes, strictPaths, rules }`, YAML text, or `{ file }`, which is followed:
-   * a bad edit is logged and the last good rules stay. Either this or `limiter`.
+   * A list of rules, a rule set such as `{ priorities, rules }`, YAML text, or `{ file }`, which is
+   * followed: a bad edit is logged and the last good rules stay. Either this or `limiter`.
    */
   readonly rules?: RulesInput | RulesFile | undefined
   /** Decides the calls; closing it is up to its owner. Either this or `rules`. */
   readonly limiter?: CallLimiter | undefined
   /** Where the counters of `rules` live. @default the memory of this process */
   readonly store?: Store | undefined
+  /**
+   * How busy this process is, for `shed` of `rules`; `loopLoad().load` of `@sluice/limiter/node`
+   * watches the event loop. @default none: `shed` has no effect
+   */
+  readonly load?: Load | undefined
   /** Adds attributes to a call, or replaces them: `user`, `plan`, `ip` … */
   readonly attributes?: ((request: Request) => Awaitable<Attributes | undefined>) | undefined
   /** How much a call takes. @default 1 */
@@ -107,6 +113,11 @@ export interface MiddlewareOptions<Request, Response, Answer = void, Context = u
    * @default 'closed'
    */
   readonly posture?: 'open' | 'closed' | undefined
+  /**
+   * The status of a shed call: of a rule with `protects: capacity`, or of `shed`. On 503 some load
+   * balancers remove the process for a while. @default 429
+   */
+  readonly shedStatus?: 429 | 503 | undefined
   /** @default console */
   readonly logger?: MiddlewareLogger | undefined
   /** `false` logs no warnings; a list silences these. @default all are logged, once per process */

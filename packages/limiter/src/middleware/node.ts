@@ -7,6 +7,8 @@ import { NodeMiddleware } from './node-middleware.js'
 import { endRefusal } from './node-exchange.js'
 import { failureResponse } from './request-limiter.js'
 
+export { type LoopLoad, loopLoad } from '../shed/loop-load.js'
+
 /** A request of `node:http`, with the decision about it. */
 export type NodeHttpRequest = IncomingMessage & { sluice?: Decision | undefined }
 

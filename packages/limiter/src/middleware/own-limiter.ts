@@ -5,6 +5,7 @@ import { readWholeFileSync } from '../fs/read-whole-file.js'
 import { createLimiter } from '../limiter.js'
 import type { Limiter } from '../limiter-types.js'
 import type { RulesInput } from '../rule-set.js'
+import type { Load } from '../shed/load-shedding.js'
 import type { Store } from '../store.js'
 import type { CallLimiter, MiddlewareLogger, RulesFile } from './middleware-options.js'
 import { findWorkers } from './workers.js'
@@ -29,6 +30,7 @@ interface LimiterSource {
   readonly limiter?: CallLimiter | undefined
   readonly store?: Store | undefined
   readonly ipv6Prefix?: number | undefined
+  readonly load?: Load | undefined
 }
 
 type Warn = (code: WarningCode, subject?: string) => void
@@ -73,11 +75,11 @@ class RulesLimiter implements OwnedLimiter {
     logger: MiddlewareLogger,
     warn: Warn,
   ) {
-    const { rules, store, ipv6Prefix } = source
+    const { rules, store, ipv6Prefix, load } = source
     const file = isRulesFile(rules) ? rules.file : undefined
     const input = isRulesFile(rules) ? readRules(rules.file) : rules
     this.#logger = logger
-    this.limiter = createLimiter({ rules: input, file, store, ipv6Prefix })
+    this.limiter = createLimiter({ rules: input, file, store, ipv6Prefix, load })
     this.counters = store ?? this.limiter
     const parsed = this.inspect(input, file)
     for (const { message } of this.limiter.warnings) logger.warn(`sluice: rules: ${message}`)

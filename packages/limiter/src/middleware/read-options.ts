@@ -18,7 +18,7 @@ export function requireMiddlewareOptions(options: AnyOptions): void {
   for (const [name, value] of Object.entries(options)) {
     if (value === null) throw invalid(name, value, 'a value; undefined for the default')
   }
-  const { rules, limiter, store, headers, posture, warnings, logger } = options
+  const { rules, limiter, store, headers, posture, shedStatus, warnings, logger } = options
   if (rules !== undefined && limiter !== undefined) {
     throw invalid('limiter', 'one beside rules', 'either of them')
   }
@@ -39,6 +39,9 @@ export function requireMiddlewareOptions(options: AnyOptions): void {
   }
   if (!['open', 'closed'].includes(posture ?? 'closed')) {
     throw invalid('posture', posture, "'open' or 'closed'")
+  }
+  if (![429, 503].includes(shedStatus ?? 429)) {
+    throw invalid('shedStatus', shedStatus, '429 or 503')
   }
   const unknown = warnings === false ? undefined : warnings?.find((code) => !isWarning(code))
   if (unknown !== undefined) throw invalid('warnings', unknown, WARNING_CODES.join(', '))

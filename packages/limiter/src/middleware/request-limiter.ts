@@ -370,6 +370,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     const response = refusalResponse(decision, {
       nowMs: this.#nowMs(),
       postureStatus: POSTURE_STATUS,
+      shedStatus: this.#options.shedStatus,
       jitter: JITTER,
       fraction: this.#random(),
       standard,

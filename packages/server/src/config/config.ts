@@ -194,7 +194,11 @@ export interface IdentityConfig {
   readonly keys: readonly KnownKey[]
   readonly jwt: JwtConfig | undefined
   /** Headers that a trusted proxy sets; from all other peers they are dropped. */
-  readonly proxyHeaders: { readonly user: string | undefined; readonly plan: string | undefined }
+  readonly proxyHeaders: {
+    readonly user: string | undefined
+    readonly plan: string | undefined
+    readonly priority: string | undefined
+  }
   /** Other attributes, each from one header. */
   readonly headers: readonly HeaderAttribute[]
 }
@@ -266,6 +270,8 @@ export interface Config {
   readonly refusals: {
     /** The status of a refusal by posture. */
     readonly postureStatus: 429 | 503
+    /** The status of a shed call, except for forward-auth, which never sends a 5xx. */
+    readonly shedStatus: 429 | 503
     readonly jitter: boolean
   }
   readonly log: {

@@ -210,7 +210,7 @@ function readRulesHistory(root: Located<MapNode>): Config['rulesHistory'] {
 function readRuntimeSettings(
   root: Located<MapNode>,
 ): Pick<Config, 'refusals' | 'log' | 'shutdown'> {
-  const refusals = readSection(root, 'refusals', ['postureStatus', 'jitter'])
+  const refusals = readSection(root, 'refusals', ['postureStatus', 'shedStatus', 'jitter'])
   const log = readSection(root, 'log', ['level', 'callers'])
   return {
     refusals: {
@@ -218,6 +218,9 @@ function readRuntimeSettings(
         readOptional(refusals, 'postureStatus', (located) =>
           readStatus(located, POSTURE_STATUSES),
         ) ?? 429,
+      shedStatus:
+        readOptional(refusals, 'shedStatus', (located) => readStatus(located, POSTURE_STATUSES)) ??
+        429,
       jitter: readOptional(refusals, 'jitter', readBoolean) ?? true,
     },
     log: {

@@ -33,6 +33,7 @@ const RESERVED: readonly string[] = [
   'method',
   'path',
   'route',
+  'priority',
   'cost',
 ]
 
@@ -61,7 +62,11 @@ export function readIdentity(root: Located<MapNode>, folder: string): ParsedIden
       apiKey,
       keys: keys ?? [],
       jwt,
-      proxyHeaders: proxyHeaders?.value ?? { user: undefined, plan: undefined },
+      proxyHeaders: proxyHeaders?.value ?? {
+        user: undefined,
+        plan: undefined,
+        priority: undefined,
+      },
       headers: attributes ?? [],
     },
     proxyHeaders: proxyHeaders?.located,
@@ -87,14 +92,15 @@ function readProxyHeaders(
   located: Located,
   headers: HeaderNames,
 ): IdentityConfig['proxyHeaders'] | undefined {
-  const map = readFields(located, ['user', 'plan'])
+  const map = readFields(located, ['user', 'plan', 'priority'])
   if (map === undefined) return undefined
   if (map.node.entries.size === 0) {
-    return reportAt(located, 'empty', { accepted: 'user, plan or both; no key for neither' })
+    return reportAt(located, 'empty', { accepted: 'user, plan or priority; no key for none' })
   }
   return {
     user: readOptional(map, 'user', (field) => headers.read(field)),
     plan: readOptional(map, 'plan', (field) => headers.read(field)),
+    priority: readOptional(map, 'priority', (field) => headers.read(field)),
   }
 }
 

@@ -18,7 +18,7 @@ export function identityConfig(changes: Partial<IdentityConfig> = {}): IdentityC
     apiKey: { header: 'x-api-key', unknown: 'anonymous' },
     keys: [],
     jwt: undefined,
-    proxyHeaders: { user: 'x-auth-user', plan: 'x-auth-plan' },
+    proxyHeaders: { user: 'x-auth-user', plan: 'x-auth-plan', priority: 'x-priority' },
     headers: [],
     ...changes,
   }

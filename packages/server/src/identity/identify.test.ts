@@ -160,6 +160,14 @@ describe('a client cannot choose its identity:', () => {
     expect(door.stats().ignoredForwarded).toBe(1)
   })
 
+  test('a priority is that of a trusted proxy, and of nobody else', () => {
+    const headers: [string, string][] = [['x-priority', 'critical']]
+    const door = createTestIdentifier({ trusted: ['10.0.0.0/8'] })
+    const { attributes } = identifyNow(door, requestFrom(headers, '10.1.2.3'))
+    expect(attributes.priority).toBe('critical')
+    expect(identifyNow(door, requestFrom(headers)).attributes).toEqual({ ip: PEER })
+  })
+
   test('user and plan of a trusted proxy are used, unless a known key sets them', () => {
     const door = createTestIdentifier({
       trusted: ['10.0.0.0/8'],

@@ -27,8 +27,8 @@ export interface IdentifiableRequest {
 
 export interface Identity {
   /**
-   * `ip`, `api_key`, `user`, `plan` and the declared headers, as far as known. A new object for
-   * each call, to which the caller of `identify` may add.
+   * `ip`, `api_key`, `user`, `plan`, `priority` and the declared headers, as far as known. A new
+   * object for each call, to which the caller of `identify` may add.
    */
   readonly attributes: Record<string, string> & { [CANONICAL_PATH]?: string }
   /** The peer is one of the trusted proxies. */
@@ -175,9 +175,10 @@ class RequestIdentifier implements Identifier {
     values: readonly HeaderValue[],
     { trusted }: ClientOrigin,
   ): void {
-    const { user, plan } = this.#slots
+    const { user, plan, priority } = this.#slots
+    const isOfProxy = (slot: number) => slot === user || slot === plan || slot === priority
     for (let slot = 0; slot < values.length; slot++) {
-      if (values[slot] !== DUPLICATED || (!trusted && (slot === user || slot === plan))) continue
+      if (values[slot] !== DUPLICATED || (!trusted && isOfProxy(slot))) continue
       return this.recordProblem(draft, 'ambiguous_header')
     }
   }
@@ -221,6 +222,8 @@ class RequestIdentifier implements Identifier {
     const plan = draft.plan ?? token?.plan ?? (trusted ? textAt(values, slots.plan) : undefined)
     if (user !== undefined) attributes.user = user
     if (plan !== undefined) attributes.plan = plan
+    const priority = trusted ? textAt(values, slots.priority) : undefined
+    if (priority !== undefined) attributes.priority = priority
     return { attributes, trusted, peer, forwardedFor, problem: draft.problem }
   }
 
@@ -250,6 +253,7 @@ interface Slots {
   readonly token: number
   readonly user: number
   readonly plan: number
+  readonly priority: number
   readonly headers: readonly HeaderSlot[]
 }
 
@@ -264,6 +268,7 @@ function assignSlots(config: IdentityConfig, readsTokens: boolean, names: string
     token: assign(readsTokens ? config.jwt?.header : undefined),
     user: assign(config.proxyHeaders.user),
     plan: assign(config.proxyHeaders.plan),
+    priority: assign(config.proxyHeaders.priority),
     headers: config.headers.map(({ attribute, header, open }) => {
       return { attribute, slot: assign(header), open }
     }),

@@ -5,7 +5,13 @@ export function callWith(
   attributes: Attributes = {},
   more: Partial<NormalizedCall> = {},
 ): NormalizedCall {
-  const plain = { method: undefined, path: undefined, address: undefined, route: undefined }
+  const plain = {
+    method: undefined,
+    path: undefined,
+    address: undefined,
+    route: undefined,
+    priority: undefined,
+  }
   const ip = attributes['ip']
   return { attributes, ...plain, ip: typeof ip === 'string' ? ip : undefined, ...more }
 }

@@ -83,6 +83,7 @@ const listOf = (value: unknown): readonly string[] =>
 export function decisionSummary(decision: AdminDecisionView): string {
   const { allowed, reason } = decision
   const rule = typeof decision.rule === 'string' ? decision.rule : undefined
+  if (reason === 'shed' && rule === undefined) return 'Shed: this node is too busy.'
   if (reason === 'unmatched' || rule === undefined) {
     return 'Allowed: no rule with a limit matches this request.'
   }
@@ -98,6 +99,9 @@ export function decisionSummary(decision: AdminDecisionView): string {
     typeof retry === 'number' ? `retry in ${waitText(retry)}` : 'and waiting does not help'
   if (reason === 'blocked') {
     return `Blocked by ${limitPath} for going over its limit: ${then}.`
+  }
+  if (reason === 'shed') {
+    return `Shed by ${limitPath} to protect capacity: ${left} for this priority, ${then}.`
   }
   const posture = reason === 'posture' ? ' on store failure' : ''
   return `Refused by ${limitPath}${posture}: ${left}, ${then}.`

@@ -12,6 +12,7 @@ import {
   findLimitProblem,
   gcd,
   type Limit,
+  partUnderCeiling,
   withoutWaiting,
 } from '@sluice/core'
 
@@ -42,12 +43,25 @@ export class DebtLimits {
     const known = this.#known.get(compiled)
     if (known?.nodes === nodes) return known
     const made =
-      algorithmOf(compiled.limit).family === 'bucket'
-        ? bucketWithDebt(compiled, nodes)
-        : windowWithDebt(compiled, nodes)
+      compiled.ceiling === undefined
+        ? withDebtOf(compiled, nodes)
+        : this.underCeiling(compiled, compiled.ceiling.whole, nodes)
     this.#known.set(compiled, made)
     return made
   }
+
+  /** A part of the whole limit decides, but what may be owed is that of the whole. */
+  private underCeiling(compiled: CompiledLimit, whole: CompiledLimit, nodes: number): DebtLimit {
+    const debtLimit = this.get(whole, nodes)
+    const limit = partUnderCeiling(debtLimit.limit, compiled)
+    return { ...debtLimit, limit, immediate: withoutWaiting(limit) }
+  }
+}
+
+function withDebtOf(compiled: CompiledLimit, nodes: number): DebtLimit {
+  return algorithmOf(compiled.limit).family === 'bucket'
+    ? bucketWithDebt(compiled, nodes)
+    : windowWithDebt(compiled, nodes)
 }
 
 function windowWithDebt({ limit, immediate }: CompiledLimit, nodes: number): DebtLimit {

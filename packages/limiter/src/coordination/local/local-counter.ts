@@ -40,6 +40,7 @@ export class LocalCounter {
   readonly key: CounterKey
   readonly everyMs: number
   readonly stats: MutableCoordinationStats
+  /** The whole limit: calls of all priorities count here. */
   compiled: CompiledLimit
   debtLimit: DebtLimit
   /** On the monotonic clock: when the current state was requested, and when a call last came. */
@@ -60,7 +61,7 @@ export class LocalCounter {
   #state: unknown
 
   constructor(
-    { key, compiled }: PlannedTake,
+    { key, compiled }: Pick<PlannedTake, 'key' | 'compiled'>,
     stats: MutableCoordinationStats,
     debtLimit: DebtLimit,
     state: unknown,
@@ -91,11 +92,6 @@ export class LocalCounter {
   canContinueAs({ limit, syncEveryMs }: CompiledLimit): boolean {
     const { format, windowUs } = this.compiled.limit
     return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
-  }
-
-  /** The limit that decides a take: the one that keeps debt. */
-  limitOf({ limit, compiled }: PlannedTake): Limit {
-    return limit === compiled.limit ? this.debtLimit.limit : this.debtLimit.immediate
   }
 
   take(limit: Limit, amount: number, now: number): Step<unknown> {

@@ -14,6 +14,7 @@ import {
   type Limit,
   type Outcome,
   type PlannedTake,
+  wholeLimit,
 } from '@sluice/core'
 import type { Answer, Give } from '../../store.js'
 import { CounterMap } from './counter-map.js'
@@ -69,7 +70,7 @@ export class LocalCounts implements NodeDecider {
     if (counter.isUnread) return undefined
     counter.usedMs = nowMs
     counter.wasUsedAgain = true
-    const limit = counter.limitOf(take)
+    const limit = this.limitOf(counter, take)
     const step = counter.take(limit, take.amount, this.#deps.placeInWindow(limit))
     return new LocalOutcome(step, ageOf(counter, nowMs), counter)
   }
@@ -87,7 +88,7 @@ export class LocalCounts implements NodeDecider {
   peek(take: PlannedTake): (NodeOutcome & { readonly state: unknown }) | undefined {
     const counter = this.find(take)
     if (counter === undefined || counter.isUnread) return undefined
-    const limit = counter.limitOf(take)
+    const limit = this.limitOf(counter, take)
     const now = this.#deps.placeInWindow(limit)
     const state = counter.stateAt(now)
     const outcome = algorithmOf(limit).peek(state, limit, take.amount, now)
@@ -113,7 +114,8 @@ export class LocalCounts implements NodeDecider {
   learn(take: PlannedTake, answer: Answer, sentMs: number): void {
     if (typeof answer === 'string' || !('state' in answer) || this.#isClosed) return
     if (sentMs < this.#changedMs) return
-    const { key, compiled, limit } = take
+    const { key, limit } = take
+    const compiled = wholeLimit(take.compiled)
     if (isOfAnotherClock(answer.at, this.#deps.placeInWindow(limit), limit)) return
     const before = this.#known.get(key)
     if (before !== undefined && !before.isUnread) {
@@ -126,7 +128,7 @@ export class LocalCounts implements NodeDecider {
     if (this.#known.size >= LOCAL_COUNTERS_MAX) return
     const stats = this.#statsByRule.get(compiled.rule)
     const debtLimit = this.#debts.get(compiled, nodesOf(this.#deps))
-    const counter = new LocalCounter(take, stats, debtLimit, answer.state, sentMs)
+    const counter = new LocalCounter({ key, compiled }, stats, debtLimit, answer.state, sentMs)
     counter.wasUsedAgain = before !== undefined
     stats.counters += 1
     this.#known.add(counter)
@@ -151,7 +153,9 @@ export class LocalCounts implements NodeDecider {
   }
 
   /** The counter of a take; if its limit has changed too much, it is reported and dropped. */
-  private find({ key, compiled }: PlannedTake): LocalCounter | undefined {
+  private find(take: PlannedTake): LocalCounter | undefined {
+    const { key } = take
+    const compiled = wholeLimit(take.compiled)
     const counter = this.#isClosed ? undefined : this.#known.get(key)
     if (counter === undefined || counter.compiled === compiled) return counter
     if (counter.canContinueAs(compiled)) {
@@ -162,6 +166,13 @@ export class LocalCounts implements NodeDecider {
     this.drop(counter)
     this.trackFinalReport(reportOnce([counter], this.#deps))
     return undefined
+  }
+
+  /** The limit that decides a take: one that keeps debt, under the ceiling of its priority. */
+  private limitOf({ debtLimit }: LocalCounter, { limit, compiled }: PlannedTake): Limit {
+    const { limit: waiting, immediate } =
+      compiled.ceiling === undefined ? debtLimit : this.#debts.get(compiled, debtLimit.nodes)
+    return limit === compiled.limit ? waiting : immediate
   }
 
   /** Whether its rounds are late and it was idle for so long that it should be dropped. */

@@ -10,8 +10,10 @@ import {
   defineLimit,
   type Limit,
   type Outcome,
+  partUnderCeiling,
   type PlannedTake,
   resizeLimit,
+  wholeLimit,
   withoutWaiting,
 } from '@sluice/core'
 import { type MemoryStore, placedStore } from '../../memory/memory-store.js'
@@ -106,7 +108,8 @@ export class SplitLimits implements NodeDecider {
     const place = Math.min(nodes - 1, Math.max(0, Math.floor(this.#deps.fleetPlace())))
     let splitLimit = this.#known.get(compiled)
     if (splitLimit === undefined || splitLimit.nodes !== nodes || splitLimit.place !== place) {
-      const own = splitLimitOf(compiled.limit, nodes, place)
+      const whole = splitLimitOf(wholeLimit(compiled).limit, nodes, place)
+      const own = whole && partUnderCeiling(whole, compiled)
       const immediate = own === undefined ? undefined : withoutWaiting(own)
       splitLimit = { nodes, place, limit: own, immediate }
       this.#known.set(compiled, splitLimit)

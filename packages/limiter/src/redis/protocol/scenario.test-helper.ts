@@ -35,6 +35,8 @@ export interface ScenarioOptions {
    * long. Otherwise everything happens often.
    */
   readonly paceUs?: number
+  /** A counter changes its limit before one op in this many. @default 15; 400 with paceUs */
+  readonly changesOneIn?: number
 }
 
 interface Receipt {
@@ -143,10 +145,10 @@ export class Scenario {
   }
 
   private op(): StoreOp {
-    const { dice, keys, paceUs } = this.#options
+    const { dice, keys, paceUs, changesOneIn = paceUs === undefined ? 15 : 400 } = this.#options
     const roll = paceUs === undefined || dice.oneIn(8) ? dice.below(100) : 0
     const counter = dice.below(keys.length)
-    if (dice.oneIn(paceUs === undefined ? 15 : 400)) this.changeLimit(counter)
+    if (dice.oneIn(changesOneIn)) this.changeLimit(counter)
     if (roll < 40) return { verb: 'take', groups: this.groups(), states: dice.oneIn(4) }
     if (roll < 56) return { verb: 'peek', groups: this.groups(), states: dice.oneIn(2) }
     if (roll < 76) return this.give(counter)

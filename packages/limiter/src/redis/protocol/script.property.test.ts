@@ -5,6 +5,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
+  ceilingLimit,
   type CounterKey,
   defineBlock,
   defineLimit,
@@ -154,11 +155,19 @@ async function compare(layout: Layout, all: readonly Played[], seed: number): Pr
   })
 }
 
+interface Variants {
+  /** The limits of one counter, made from one limit. @default three that are drawn */
+  readonly variantsOf?: (limit: Limit) => readonly Limit[]
+  readonly changesOneIn?: number
+}
+
 async function runScenarios(
   layout: Layout,
   limits: readonly Limit[],
   seed: number,
+  options: Variants = {},
 ): Promise<Record<StoreOp['verb'], number>> {
+  const { variantsOf, changesOneIn } = options
   await redis.client.flushall()
   const dice = new Dice(seed)
   const steps = { take: 0, peek: 0, give: 0, charge: 0, reset: 0 }
@@ -174,8 +183,11 @@ async function runScenarios(
           startUs: dice.oneIn(2) ? dice.below(1e9) : 1_700_000_000_000_000 + dice.below(1e9),
           keys: Array.from({ length: COUNTERS }, () => keyOf(counters++)),
           limits: Array.from({ length: COUNTERS }, () =>
-            Array.from({ length: LIMITS_EACH }, () => dice.pick(limits)),
+            variantsOf === undefined
+              ? Array.from({ length: LIMITS_EACH }, () => dice.pick(limits))
+              : variantsOf(dice.pick(limits)),
           ),
+          ...(changesOneIn === undefined ? {} : { changesOneIn }),
         },
         { clock, store: memoryStore({ clock }) },
       )
@@ -205,6 +217,15 @@ describe.each(LAYOUTS)('in the %s layout the script answers like the memory stor
       (name) => layout === 'plain' || name !== 'sliding-window-log',
     )
     await runScenarios(layout, sampled(apart, 2), 2)
+  })
+
+  test.each(MODULE_NAMES)('for priorities that share a counter of %s', async (algorithm) => {
+    const ceilings = (limit: Limit) =>
+      [[], [2000], [2000, 1250], [2000, 1250, 1]].map((reserves) => ceilingLimit(limit, reserves))
+    await runScenarios(layout, sampled([algorithm], 4), 4, {
+      variantsOf: ceilings,
+      changesOneIn: 2,
+    })
   })
 
   test('for blocks, which are charged when the take before them is refused', async () => {

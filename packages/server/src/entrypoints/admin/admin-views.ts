@@ -1,6 +1,11 @@
 /** Views of the rule store's contents in the admin API. */
 import type { CreatedKey, CreatedToken } from '../../rules/editor/editor.js'
-import type { KeyDocument, Kind, TokenDocument } from '../../rules/store/records.js'
+import {
+  type KeyDocument,
+  type Kind,
+  optionalSetFields,
+  type TokenDocument,
+} from '../../rules/store/records.js'
 import type { PastChange, PastVersion } from '../../rules/store/rule-store.js'
 import type { CatalogOverride, CatalogRule, RuleCatalog } from '../../rules/sync/rule-catalog.js'
 import type { RuleFollower } from '../../rules/sync/rule-follower.js'
@@ -75,5 +80,10 @@ export function wholeSet(catalog: RuleCatalog): object {
       ...(overrides.length > 0 && { overrides }),
     }
   })
-  return { ...(routes.length > 0 && { routes }), ...(strictPaths && { strictPaths }), rules }
+  return {
+    ...(routes.length > 0 && { routes }),
+    ...(strictPaths && { strictPaths }),
+    ...optionalSetFields(catalog.set),
+    rules,
+  }
 }

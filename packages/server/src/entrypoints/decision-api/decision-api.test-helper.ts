@@ -183,7 +183,7 @@ function testConfig(options: TestOptions): Config {
     api: { listen, tls: undefined, token, refusedStatus },
     admin: { listen, token: ADMIN_TOKEN },
     identity: identityConfig(options.identity),
-    refusals: { postureStatus: 503, jitter: options.jitter ?? false },
+    refusals: { postureStatus: 503, shedStatus: 503, jitter: options.jitter ?? false },
     log: { level: 'info', callers: 'hash' },
     alerts: ALERTS_DEFAULT,
     decisionLog: undefined,

@@ -241,3 +241,12 @@ describe('an ambiguous forwarded call', () => {
     expect((await api.send(path, orders())).status).toBe(400)
   })
 })
+
+test('a shed call never gets a 5xx, which proxies take for no answer', async () => {
+  const rules = [{ id: 'fleet', by: [], limits: ['1/hour'], protects: 'capacity' }]
+  const api = await trusting({ rules })
+  expect((await api.send(AUTH, orders())).status).toBe(200)
+  const shed = await api.send(AUTH, orders())
+  expect(shed.status).toBe(429)
+  expect(shed.headers['ratelimit']).toBeUndefined()
+})

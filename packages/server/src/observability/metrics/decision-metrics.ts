@@ -1,6 +1,7 @@
 /** Counts decisions by rule, outcome and source. No label value comes from callers. */
 import type { Decision, PostureName, RuleOutcome, Source } from '@sluice/core'
 import type { Counter, Registry, Series } from './registry.js'
+import type { SheddingMetrics } from './shedding-metrics.js'
 
 export interface DecisionMetrics {
   count(decision: Decision): void
@@ -40,7 +41,10 @@ interface RuleTotals {
 const RULE_NAMES_MAX = 20_000
 const OTHER = 'other'
 
-export function createDecisionMetrics(registry: Registry): DecisionMetrics {
+export function createDecisionMetrics(
+  registry: Registry,
+  shedding?: Pick<SheddingMetrics, 'count'>,
+): DecisionMetrics {
   return new DecisionCounters(
     registry.counter(
       'sluice_decisions_total',
@@ -52,6 +56,7 @@ export function createDecisionMetrics(registry: Registry): DecisionMetrics {
       'Decisions that a rule made by its posture because the store did not answer.',
       ['rule', 'posture'],
     ),
+    shedding,
   )
 }
 
@@ -79,14 +84,20 @@ interface RuleCounters {
 class DecisionCounters implements DecisionMetrics {
   readonly #counter: Counter
   readonly #degraded: Counter
+  readonly #shedding: Pick<SheddingMetrics, 'count'> | undefined
   readonly #rules = new Map<string, RuleCounters>()
   #source: Source = 'store'
   #place = 0
   readonly #matched = { decisions: 0, degraded: 0 }
 
-  constructor(counter: Counter, degraded: Counter) {
+  constructor(
+    counter: Counter,
+    degraded: Counter,
+    shedding: Pick<SheddingMetrics, 'count'> | undefined,
+  ) {
     this.#counter = counter
     this.#degraded = degraded
+    this.#shedding = shedding
   }
 
   count(decision: Decision): void {
@@ -96,6 +107,7 @@ class DecisionCounters implements DecisionMetrics {
     }
     if (decision.reason !== 'unmatched') this.#matched.decisions++
     decision.eachRule(this.#visit)
+    this.#shedding?.count(decision)
     if (decision.postures === undefined) return
     this.#matched.degraded++
     decision.degraded(this.#visitDegraded)

@@ -6,6 +6,7 @@ import type { RuleInput } from './rule-documents.js'
 import type { Draft } from './draft.js'
 import { EditError, invalidError } from './edit-errors.js'
 import type { SetInput } from './read-set.js'
+import { setFieldsOf } from '../store/records.js'
 import { deepEqual } from '../../lib/deep-equal.js'
 
 /** How many rules an error names. */
@@ -18,7 +19,7 @@ export function applySet(draft: Draft, input: SetInput, options: CallerOptions):
   for (const id of draft.set.order) if (!ids.has(id)) draft.removeRule(id)
   for (const rule of input.rules) draft.putRule(rule.document.id, rule)
   draft.setOrder(order)
-  draft.setPaths(input)
+  draft.setFields(input)
   putOverridesOfSet(draft, input, options)
 }
 
@@ -152,11 +153,10 @@ function hasSameOverrides(
 }
 
 function differingSetFields(draft: Draft, input: SetInput): readonly string[] {
-  const { routes, strictPaths } = draft.catalog.set
-  return [
-    ...(deepEqual(routes, input.routes) ? [] : ['routes']),
-    ...(strictPaths === input.strictPaths ? [] : ['strictPaths']),
-  ]
+  const before = new Map(Object.entries(setFieldsOf(draft.catalog.set)))
+  const after = new Map(Object.entries(setFieldsOf(input)))
+  const fields = new Set([...before.keys(), ...after.keys()])
+  return [...fields].filter((field) => !deepEqual(before.get(field), after.get(field)))
 }
 
 function notTriable(untriable: readonly UntriableRule[]): EditError {

@@ -8,6 +8,8 @@ import {
   type OverrideDocument,
   overrideKey,
   type SetDocument,
+  type SetFields,
+  setFieldsOf,
   type ShadowDocument,
 } from '../store/records.js'
 import type { RuleCatalog } from '../sync/rule-catalog.js'
@@ -33,15 +35,13 @@ export class Draft {
   readonly #orderBefore: readonly string[]
   /** Undefined: unchanged. */
   #order: Set<string> | undefined
-  #routes: readonly unknown[]
-  #strictPaths: boolean
+  #fields: SetFields
   #shadow: ShadowDocument | undefined
 
   constructor(catalog: RuleCatalog) {
     this.catalog = catalog
     this.#orderBefore = catalog.set.order
-    this.#routes = catalog.set.routes
-    this.#strictPaths = catalog.set.strictPaths
+    this.#fields = setFieldsOf(catalog.set)
     this.#shadow = catalog.set.shadow
   }
 
@@ -49,8 +49,7 @@ export class Draft {
     const order = this.#order === undefined ? this.#orderBefore : [...this.#order]
     const shadow = this.#shadow
     return {
-      routes: this.#routes,
-      strictPaths: this.#strictPaths,
+      ...this.#fields,
       order,
       ...(shadow !== undefined && { shadow }),
     }
@@ -77,7 +76,7 @@ export class Draft {
   }
 
   get strictPaths(): boolean {
-    return this.#strictPaths
+    return this.#fields.strictPaths
   }
 
   rule(id: string): RuleDocuments | undefined {
@@ -130,9 +129,8 @@ export class Draft {
     return this.#order
   }
 
-  setPaths({ routes, strictPaths }: Pick<SetDocument, 'routes' | 'strictPaths'>): void {
-    this.#routes = routes
-    this.#strictPaths = strictPaths
+  setFields(fields: SetFields): void {
+    this.#fields = setFieldsOf(fields)
   }
 
   override(rule: string, caller: string): OverrideDocument | undefined {
@@ -184,12 +182,11 @@ export class Draft {
   }
 
   isSetTouched(): boolean {
-    const { routes, strictPaths, shadow } = this.catalog.set
+    const { set } = this.catalog
     return (
       (this.#order !== undefined && !deepEqual([...this.#order], this.#orderBefore)) ||
-      !deepEqual(this.#routes, routes) ||
-      this.#strictPaths !== strictPaths ||
-      !deepEqual(this.#shadow, shadow)
+      !deepEqual(this.#fields, setFieldsOf(set)) ||
+      !deepEqual(this.#shadow, set.shadow)
     )
   }
 

@@ -2,14 +2,13 @@
 import type { ParsedRules, Problem, RuleSet } from '@sluice/core'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { isJsonMap } from '../../lib/json-map.js'
+import { optionalSetFields, type SetFields } from '../store/records.js'
 import { copySet, type RuleInput, separateRule } from './rule-documents.js'
 import type { RuleParser } from '../sync/rule-parser.js'
 import type { ParseTextOptions } from '../sync/parse-in-worker.js'
 import { LargeSet, parseSetText } from './worker-parse.js'
 
-export interface SetInput {
-  readonly routes: readonly unknown[]
-  readonly strictPaths: boolean
+export interface SetInput extends SetFields {
   readonly rules: readonly RuleInput[]
   /** The parsed set. */
   readonly parsed: RuleSet
@@ -58,11 +57,12 @@ async function warmParser(parser: RuleParser, read: SetReadResult): Promise<SetR
 
 function finish({ rules, errors, warnings }: ParsedRules, value: unknown): SetReadResult {
   if (rules === undefined) return { input: undefined, errors, warnings }
-  const list: unknown = isJsonMap(value) ? value['rules'] : value
-  const routes: unknown = isJsonMap(value) ? value['routes'] : undefined
+  const fields = isJsonMap(value) ? value : { rules: value }
+  const { routes, rules: list } = fields
   const input = {
     routes: Array.isArray(routes) ? routes : [],
     strictPaths: rules.strictPaths,
+    ...optionalSetFields(fields),
     rules: Array.isArray(list) ? list.map(separateRule) : [],
     parsed: rules,
   }

@@ -79,7 +79,7 @@ export async function rollbackAll(draft: Draft, store: RuleStore, version: numbe
   putBack(draft, past)
   if (past.set === undefined) return
   const set = past.set ?? EMPTY_SET
-  draft.setPaths(set)
+  draft.setFields(set)
   const present = new Set(draft.set.order)
   const placed = set.order.filter((id) => present.has(id))
   draft.setOrder([...placed, ...present])

@@ -1,6 +1,7 @@
 /** Edits of whole sets: apply, apply in shadow and validate. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { wholeSet } from '../../entrypoints/admin/admin-views.js'
 import {
   contentsOf,
   type EditingNode,
@@ -83,6 +84,25 @@ describe('a cost from an attribute', () => {
 })
 
 describe('apply', () => {
+  test('apply keeps priorities and the lines that classify calls, and export returns them', async () => {
+    const set = {
+      priorities: ['critical', 'reads'],
+      classify: [{ match: { method: 'GET' }, as: 'reads' }],
+    }
+    const headroom = { critical: '20%' }
+    const rules = [{ id: 'fleet', by: [], limits: ['100/second'], headroom, protects: 'capacity' }]
+    await node.editor.apply({ ...set, rules }, META, {})
+    expect(node.catalog.set).toMatchObject(set)
+    expect(wholeSet(node.catalog)).toEqual({ ...set, rules })
+    expect(node.catalog.parsedSet()).toMatchObject({ priorities: set.priorities })
+    const unknown = { ...set, priorities: ['urgent', 'reads'], rules }
+    expect((await failureOf(node.editor.apply(unknown, META, {}))).code).toBe('rules_invalid')
+    const plain = { rules: [{ id: 'fleet', by: [], limits: ['100/second'] }] }
+    const { diff } = await node.editor.apply(plain, META, {})
+    expect(diff.set.map(({ field }) => field)).toEqual(['priorities', 'classify'])
+    expect(wholeSet(node.catalog)).toEqual(plain)
+  })
+
   test('apply replaces rules, their order, routes, candidates and overrides', async () => {
     await node.editor.create({ id: 'old', limits: ['1/second'] }, META)
     const text = `

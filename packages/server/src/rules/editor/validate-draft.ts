@@ -1,6 +1,6 @@
 /** Validates a draft as a whole. Throws an error that names every problem. */
 import { type ParsedRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
-import { callerId, type Change, type OverrideDocument } from '../store/records.js'
+import { callerId, type Change, type OverrideDocument, setFieldsOf } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { CatalogRule } from '../sync/rule-catalog.js'
 import { canonicalCaller, type CallerContext, type CallerOptions } from './override-callers.js'
@@ -88,7 +88,7 @@ function parseDraft(
   warnOf: WarnOf,
   fromHeaders: ReadonlySet<string> | undefined,
 ): ParsedRules {
-  const { routes, strictPaths, order } = draft.set
+  const { order } = draft.set
   const { parser } = draft.catalog
   const stored = draft.catalog.rules()
   const touched = draft.touchedRules()
@@ -101,7 +101,7 @@ function parseDraft(
     const isUsable = touched.has(id) || parser.parseRule(rule).errors.length === 0
     if (isUsable) rules.push(parser.combine(rule))
   }
-  return parser.parseSet({ routes, strictPaths, rules }, { warnOf, fromHeaders })
+  return parser.parseSet({ ...setFieldsOf(draft.set), rules }, { warnOf, fromHeaders })
 }
 
 function findUnstorable(draft: Draft): readonly Problem[] {
@@ -114,7 +114,9 @@ function findUnstorable(draft: Draft): readonly Problem[] {
     const size = Math.max(sizeOf(rule.document), rule.candidate ? sizeOf(rule.candidate) : 0)
     if (size > RULE_SIZE_MAX) problems.push(tooLarge(id, 'rule', size, RULE_SIZE_MAX))
   }
-  if (!isStorable(draft.set.routes)) problems.push(unstorableProblem(undefined, 'routes'))
+  for (const [field, value] of Object.entries(setFieldsOf(draft.set))) {
+    if (!isStorable(value)) problems.push(unstorableProblem(undefined, field))
+  }
   const total = totalSize(draft)
   if (total > SET_SIZE_MAX) problems.push(tooLarge(undefined, 'rules', total, SET_SIZE_MAX))
   return problems

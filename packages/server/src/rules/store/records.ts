@@ -27,10 +27,32 @@ export interface ShadowDocument {
 export const SHADOW_MS_MIN = 60_000
 export const SHADOW_MS_MAX = 86_400_000
 
-/** The parts of a rule set that belong to no single rule. */
-export interface SetDocument {
+/** The fields of a rules file beside its rules, as written. */
+export interface SetFields {
   readonly routes: readonly unknown[]
   readonly strictPaths: boolean
+  /** Undefined: none. */
+  readonly priorities?: readonly unknown[]
+  readonly classify?: readonly unknown[]
+  readonly shed?: unknown
+}
+
+const OPTIONAL_FIELDS = ['priorities', 'classify', 'shed'] as const
+
+/** Returns the fields of a set that are present, and no others. */
+export function setFieldsOf(set: SetFields): SetFields {
+  const { routes, strictPaths } = set
+  return { routes, strictPaths, ...optionalSetFields(set) }
+}
+
+/** Those that a set may lack. */
+export function optionalSetFields(set: Partial<SetFields>): Partial<SetFields> {
+  const present = OPTIONAL_FIELDS.filter((name) => set[name] !== undefined)
+  return Object.fromEntries(present.map((name) => [name, set[name]]))
+}
+
+/** The parts of a rule set that belong to no single rule. */
+export interface SetDocument extends SetFields {
   /** The ids of all rules, in the order of the set. */
   readonly order: readonly string[]
   /** Undefined: none. */

@@ -36,7 +36,7 @@ export class ActiveRules {
   #byId: ReadonlyMap<string, Rule> = new Map()
   /** The documents that `#byId` was parsed from. */
   #documents: ReadonlyMap<string, WholeRule> = new Map()
-  #paths: RuleReadResult['paths'] = { routes: [], strictPaths: false }
+  #fields: RuleReadResult['fields'] = { routes: [], strictPaths: false }
   /** State of the timed shadow when the rules were read. */
   #shadowState = ''
   #refusedRules: ReadonlyMap<string, string> = new Map()
@@ -149,7 +149,7 @@ export class ActiveRules {
   /** Reparses the active rules where a shadow ended: an invalid set must not keep it going. */
   private reparseWithoutShadow(parser: RuleParser): ParsedRules | undefined {
     if (!this.isShadowStale) return undefined
-    const active = { documents: this.#documents, paths: this.#paths }
+    const active = { documents: this.#documents, fields: this.#fields }
     return this.#reader.parse(parser, active, { isShadowed: this.#isShadowed })
   }
 
@@ -159,7 +159,7 @@ export class ActiveRules {
   }
 
   private recordSet(set: RuleReadResult, rules: ReadonlyMap<string, Rule>): void {
-    const { parsed, documents, paths, refused } = set
+    const { parsed, documents, fields, refused } = set
     const { log } = this.#deps
     this.logRefused('rule invalid: previous version stays active', this.#refusedRules, refused)
     this.#refusedRules = refused
@@ -170,7 +170,7 @@ export class ActiveRules {
     }
     this.#setProblems = []
     this.#documents = documents
-    this.#paths = paths
+    this.#fields = fields
     const isNews = !this.#isReady || this.#byId.size > 0
     if (rules.size === 0 && isNews) logNoRules(log, {})
     if (this.#isReady) logWeakenings(log, compareRules(this.#byId, this.unshadowed(rules)), {})

@@ -5,8 +5,10 @@ import {
   type CandidateDocument,
   type Change,
   MAIN_ID,
+  optionalSetFields,
   type OverrideDocument,
   overrideKey,
+  type SetFields,
   type StoredRecord,
 } from '../store/records.js'
 import { deepEqual } from '../../lib/deep-equal.js'
@@ -37,9 +39,14 @@ function* changesOf(plain: unknown, { rules, strictPaths }: RuleSet): Generator<
   // The text was parsed without errors, so it has this shape.
   const isList = Array.isArray(plain)
   const written = (isList ? plain : (plain as { rules: unknown }).rules) as readonly RuleInFile[]
-  const routes = isList ? [] : ((plain as { routes?: readonly unknown[] }).routes ?? [])
+  const fields: Partial<SetFields> = isList ? {} : (plain as Partial<SetFields>)
+  const { routes = [] } = fields
   const order = rules.map(({ id }) => id)
-  yield { kind: 'set', id: MAIN_ID, body: { routes, strictPaths, order } }
+  yield {
+    kind: 'set',
+    id: MAIN_ID,
+    body: { routes, strictPaths, ...optionalSetFields(fields), order },
+  }
   for (const [index, rule] of rules.entries()) {
     const document = written[index]
     if (document !== undefined) yield* changesOfRule(document, rule)

@@ -9,6 +9,7 @@ import {
   type SetDocument,
   type StoredRecord,
   type TokenDocument,
+  setFieldsOf,
 } from '../store/records.js'
 import type { Position, RecordChunk } from '../store/rule-store.js'
 import { CatalogState } from './catalog-state.js'
@@ -128,12 +129,15 @@ class ChunkedCatalog implements WritableCatalog {
     const rules = this.rules()
     const { set: source, parser } = this
     if (this.#parsed?.rules === rules && this.#parsed.source === source) return this.#parsed.set
-    const { routes, strictPaths } = source
     const good = rules.filter((rule) => parser.parseRule(rule).errors.length === 0)
-    const valid = { routes, strictPaths, rules: good.map((rule) => parser.combine(rule)) }
+    const valid = { ...setFieldsOf(source), rules: good.map((rule) => parser.combine(rule)) }
     // Without warnings: finding them takes longest, and the caller does not report them.
     const parsed = parser.parseSet(valid, { warnOf: new Set() })
-    const set = parsed.rules ?? { routes: [], strictPaths, rules: [] }
+    const set = parsed.rules ?? {
+      routes: [],
+      strictPaths: source.strictPaths,
+      rules: [],
+    }
     this.#parsed = { rules, source, set }
     return set
   }

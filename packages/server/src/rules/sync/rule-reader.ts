@@ -3,18 +3,16 @@
  * the store was edited by hand, keeps its last good version and does not affect other rules.
  */
 import type { ParsedRules } from '@sluice/core'
+import { type SetFields, setFieldsOf } from '../store/records.js'
 import type { RuleCatalog } from './rule-catalog.js'
 import type { RuleParser, WholeRule } from './rule-parser.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
-
-/** The parts of a set that belong to no single rule and affect decisions. */
-type Paths = Pick<RuleCatalog['set'], 'routes' | 'strictPaths'>
 
 export interface RuleReadResult {
   readonly parsed: ParsedRules
   /** The documents that were parsed, by id. */
   readonly documents: ReadonlyMap<string, WholeRule>
-  readonly paths: Paths
+  readonly fields: SetFields
   /** Why rules of the catalog are invalid, by id. */
   readonly refused: ReadonlyMap<string, string>
 }
@@ -61,18 +59,17 @@ export class RuleReader {
       if (document !== undefined) documents.set(id, document)
     }
     if (slices.isDue()) await slices.pause()
-    const { routes, strictPaths } = catalog.set
     const compare = !this.#hasRead || documents.size <= COMPARED_MAX
     this.#hasRead = true
-    const paths = { routes, strictPaths }
-    const parsed = this.parse(parser, { documents, paths }, { isShadowed, compare })
-    return { parsed, documents, paths, refused }
+    const fields = setFieldsOf(catalog.set)
+    const parsed = this.parse(parser, { documents, fields }, { isShadowed, compare })
+    return { parsed, documents, fields, refused }
   }
 
   /** Parses documents that were read before, with the timed shadows of now. */
   parse(
     parser: RuleParser,
-    { documents, paths }: Pick<RuleReadResult, 'documents' | 'paths'>,
+    { documents, fields }: Pick<RuleReadResult, 'documents' | 'fields'>,
     {
       isShadowed,
       compare = false,
@@ -82,7 +79,7 @@ export class RuleReader {
       isShadowed(rule.id) && isEnforced(rule) ? this.shadowed(rule) : rule,
     )
     const { fromHeaders } = this
-    return parser.parseSet({ ...paths, rules }, { compare, fromHeaders })
+    return parser.parseSet({ ...fields, rules }, { compare, fromHeaders })
   }
 
   private shadowed(rule: WholeRule): WholeRule {

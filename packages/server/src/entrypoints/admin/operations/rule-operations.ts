@@ -1,6 +1,7 @@
 /** Operations on single rules: read, create, replace, patch, remove, promote. */
 import { show } from '@sluice/core'
 import type { RuleCatalog } from '../../../rules/sync/rule-catalog.js'
+import { setFieldsOf } from '../../../rules/store/records.js'
 import {
   type BodySpec,
   expectedOf,
@@ -39,14 +40,12 @@ const listRules = operation({
   run({ query }, { ruleFollower }) {
     const { catalog } = ruleFollower
     const shadowUntil = ruleFollower.shadowUntil() ?? null
-    const { routes, strictPaths } = catalog.set
     const rules = rulesAfter(catalog, query.after).slice(0, query.limit + 1)
     const { page, next } = pageOf(rules, query.limit, ({ document }) => document.id)
     const version = catalog.rulesVersion
     const body = {
       version,
-      routes,
-      strictPaths,
+      ...setFieldsOf(catalog.set),
       rules: page.map((rule) => viewRule(rule, ruleFollower)),
       next,
       shadowUntil,

@@ -9,6 +9,7 @@ import {
   type OverrideDocument,
   type RuleDocument,
   type SetDocument,
+  setFieldsOf,
   type StoredRecord,
 } from '../records.js'
 import { OVERRIDES_SHOWN_MAX, type YamlRule, type YamlRuleSet } from './rules-yaml-format.js'
@@ -58,11 +59,11 @@ export class RuleSetView {
 
   present(): YamlRuleSet {
     const found = this.#table.body('set', MAIN_ID) as SetDocument | null
-    const { routes, strictPaths, order } = found ?? EMPTY_SET
+    const set = found ?? EMPTY_SET
     // Rules that are missing in the order come last.
-    const ids = new Set([...order, ...[...this.#table.records('rule')].map(({ id }) => id)])
+    const ids = new Set([...set.order, ...[...this.#table.records('rule')].map(({ id }) => id)])
     const rules = [...ids].flatMap((id) => this.rule(id) ?? [])
-    return { version: this.#version, set: { routes, strictPaths }, rules }
+    return { version: this.#version, set: setFieldsOf(set), rules }
   }
 
   private rule(id: string): YamlRule | undefined {

@@ -1,7 +1,13 @@
 /** Formats the rules as YAML, with a head that says what the file is. */
 import { createHash } from 'node:crypto'
 import { writeYaml } from '@sluice/core'
-import type { CandidateDocument, OverrideDocument, RuleDocument, SetDocument } from '../records.js'
+import {
+  type CandidateDocument,
+  optionalSetFields,
+  type OverrideDocument,
+  type RuleDocument,
+  type SetFields,
+} from '../records.js'
 
 /** Overrides of one rule that are shown; if there are more, they are only counted. */
 export const OVERRIDES_SHOWN_MAX = 100
@@ -17,7 +23,7 @@ export interface YamlRule {
 export interface YamlRuleSet {
   /** The last version that changed any of it. */
   readonly version: number
-  readonly set: Omit<SetDocument, 'order'>
+  readonly set: SetFields
   readonly rules: readonly YamlRule[]
 }
 
@@ -34,6 +40,7 @@ export function* yamlPieces({ set, rules }: YamlRuleSet): Generator<string, void
   yield writeYaml({
     routes: routes.length === 0 ? undefined : routes,
     strictPaths: strictPaths ? true : undefined,
+    ...optionalSetFields(set),
   }).replace(/^\{\}\n/, '')
   if (rules.length === 0) yield 'rules: []\n'
   else yield 'rules:\n'

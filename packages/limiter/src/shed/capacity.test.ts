@@ -1,0 +1,117 @@
+/** Refusals of rules that protect capacity: what callers, headers and logs see of them. */
+import { describe, expect, test } from 'vitest'
+import { flatRateLimitHeaders, refusalResponse } from '@sluice/core'
+import { limiterOf } from '../limiter.test-helper.js'
+
+const SET = {
+  priorities: ['critical', 'reads'],
+  rules: [
+    { id: 'per-user', by: ['user'], limits: ['10/minute'] },
+    {
+      id: 'fleet',
+      by: [],
+      limits: [{ algorithm: 'fixed-window', max: 5, window: '1s' }],
+      headroom: { critical: '20%' },
+      protects: 'capacity',
+    },
+  ],
+}
+const read = (user = 'u1') => ({ attributes: { user, priority: 'reads' } })
+const OPTIONS = { nowMs: 0, postureStatus: 429, jitter: true, fraction: 0.99 } as const
+
+describe('a rule with protects: capacity', () => {
+  test('sheds what is above the ceiling, and charges no other rule for it', () => {
+    const { limiter } = limiterOf(SET)
+    for (let i = 0; i < 4; i++) {
+      expect(limiter.checkSync(read())).toMatchObject({ allowed: true, priority: 'reads' })
+    }
+    const shed = limiter.checkSync(read())
+    expect(shed).toMatchObject({
+      allowed: false,
+      reason: 'shed',
+      rule: 'fleet',
+      limit: 4,
+      remaining: 0,
+      priority: 'reads',
+    })
+    const critical = limiter.checkSync({ attributes: { user: 'u1', priority: 'critical' } })
+    expect(critical).toMatchObject({ allowed: true, priority: 'critical' })
+    expect(critical.policies()).toMatchObject([{ rule: 'per-user', remaining: 5 }])
+  })
+
+  test('is no policy of an admitted caller: headers and the binding limit are those of others', () => {
+    const { limiter } = limiterOf(SET)
+    const decision = limiter.checkSync(read())
+    expect(decision).toMatchObject({ rule: 'per-user', limit: 10, remaining: 9 })
+    expect(flatRateLimitHeaders(decision, { nowMs: 0 })).toEqual([
+      'RateLimit-Policy',
+      '"per-user";q=10;w=60',
+      'RateLimit',
+      '"per-user";r=9;t=6',
+      'X-RateLimit-Limit',
+      '10',
+      'X-RateLimit-Remaining',
+      '9',
+      'X-RateLimit-Reset',
+      '6',
+    ])
+  })
+
+  test('answers 429 without RateLimit fields, or 503 if asked to', () => {
+    const { limiter } = limiterOf(SET)
+    for (let i = 0; i < 4; i++) limiter.checkSync(read(`u${i}`))
+    const shed = limiter.checkSync(read())
+    const { status, headers, body } = refusalResponse(shed, OPTIONS)
+    const seconds = String((shed.retryAfterMs ?? 0) / 1000)
+    expect(status).toBe(429)
+    expect(headers).toEqual(['Retry-After', seconds, 'Cache-Control', 'no-store'])
+    expect(JSON.parse(body)).toEqual({
+      type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+      title: 'Temporary Reduced Capacity',
+      status: 429,
+      detail: `Capacity is reduced. Retry after ${seconds} second${seconds === '1' ? '' : 's'}.`,
+      'violated-policies': [],
+      error: 'rate_limited',
+      retry_after_seconds: Number(seconds),
+    })
+    expect(refusalResponse(shed, { ...OPTIONS, shedStatus: 503 }).status).toBe(503)
+    expect(refusalResponse(shed, { ...OPTIONS, postureStatus: 503 }).status).toBe(429)
+  })
+
+  test('spreads the retries of shed calls over 1 to 5 seconds', () => {
+    const { limiter } = limiterOf(SET)
+    for (let i = 0; i < 4; i++) limiter.checkSync(read(`u${i}`))
+    const retries = new Set<number | null>()
+    for (let i = 0; i < 300; i++) retries.add(limiter.checkSync(read()).retryAfterMs)
+    expect(retries).toEqual(new Set([1000, 2000, 3000, 4000, 5000]))
+  })
+
+  test('leaves a caller that is over its own limit refused for that', () => {
+    const { limiter } = limiterOf(SET)
+    const cost = { ...read(), cost: 4 }
+    limiter.checkSync({ attributes: { user: 'u1', priority: 'critical' }, cost: 4 })
+    expect(limiter.checkSync({ ...cost, cost: 2 })).toMatchObject({ reason: 'shed' })
+    const { limiter: other } = limiterOf([
+      { id: 'per-user', by: ['user'], limits: ['1/minute'] },
+      { id: 'fleet', by: [], limits: ['1/hour'], protects: 'capacity' },
+    ])
+    other.checkSync(read())
+    expect(other.checkSync(read())).toMatchObject({ reason: 'over', rule: 'per-user' })
+    expect(other.checkSync(read('u2'))).toMatchObject({ reason: 'shed', rule: 'fleet' })
+  })
+
+  test('in shadow would have shed', () => {
+    const { limiter } = limiterOf([
+      { id: 'fleet', by: [], limits: ['1/hour'], protects: 'capacity', mode: 'shadow' },
+    ])
+    limiter.checkSync(read())
+    const decision = limiter.checkSync(read())
+    expect(decision).toMatchObject({ allowed: true, shadow: ['fleet'] })
+    expect(decision.shadowRefusals()).toMatchObject([{ rule: 'fleet', reason: 'shed' }])
+  })
+
+  test('is not among the limits of a caller', async () => {
+    const { limiter } = limiterOf(SET)
+    expect(await limiter.limits(read())).toMatchObject([{ rule: 'per-user' }])
+  })
+})

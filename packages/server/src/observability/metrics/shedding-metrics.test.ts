@@ -1,0 +1,40 @@
+import { createLimiter } from '@sluice/limiter'
+import { expect, test } from 'vitest'
+import { createDecisionMetrics } from './decision-metrics.js'
+import { createRegistry } from './registry.js'
+import { SheddingMetrics } from './shedding-metrics.js'
+
+test('calls and shed calls are counted by priority, those in shadow apart', async () => {
+  const capacity = { by: [], protects: 'capacity' }
+  const limiter = createLimiter({
+    rules: {
+      priorities: ['critical', 'reads'],
+      rules: [
+        { id: 'fleet', ...capacity, limits: ['5/hour'], headroom: { critical: '40%' } },
+        { id: 'try', ...capacity, limits: ['1/hour'], mode: 'shadow' },
+      ],
+    },
+    load: () => 0,
+  })
+  const registry = createRegistry()
+  const shedding = new SheddingMetrics(registry, {
+    stats: () => limiter.shedding,
+    loopDelayMs: () => 12,
+  })
+  const metrics = createDecisionMetrics(registry, shedding)
+  const call = (priority: string) => metrics.count(limiter.checkSync({ attributes: { priority } }))
+  for (let i = 0; i < 4; i++) call('reads')
+  for (let i = 0; i < 3; i++) call('critical')
+  const text = registry.text()
+  expect(text).toContain('sluice_calls_total{priority="critical"} 3')
+  expect(text).toContain('sluice_calls_total{priority="reads"} 4')
+  expect(text).toContain('sluice_shed_total{rule="fleet",priority="reads",mode="enforce"} 1')
+  expect(text).toContain('sluice_shed_total{rule="fleet",priority="critical",mode="enforce"} 1')
+  expect(text).toContain('sluice_shed_total{rule="try",priority="reads",mode="shadow"} 2')
+  expect(text).toContain('sluice_shed_total{rule="try",priority="critical",mode="shadow"} 2')
+  expect(text).toContain('sluice_loop_delay_seconds 0.012')
+  expect(text).toContain('sluice_shed_share 0\n')
+  expect(text).toContain('sluice_shed_failures_total 0')
+  expect(shedding.totals()).toEqual({ calls: 7, shed: 2, kept: 1 })
+  await limiter.close()
+})

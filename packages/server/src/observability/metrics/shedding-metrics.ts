@@ -1,0 +1,116 @@
+/** Counts calls and shed calls by priority. No label value comes from callers. */
+import type { Decision } from '@sluice/core'
+import type { SheddingStats } from '@sluice/limiter'
+import type { Counter, Registry, Series } from './registry.js'
+
+/** Names of rules and priorities that are counted; further ones share `other`. */
+const SERIES_MAX = 20_000
+const PRIORITIES_MAX = 64
+const OTHER = 'other'
+
+export interface SheddingSources {
+  /** What a busy process sheds; undefined if it does not. */
+  readonly stats: () => SheddingStats | undefined
+  /** The mean delay of the event loop in the last second, in milliseconds. */
+  readonly loopDelayMs: () => number
+}
+
+/** Counts since the start. */
+export interface SheddingTotals {
+  readonly calls: number
+  readonly shed: number
+  /** Shed calls of priorities that are kept, or of the most important one. */
+  readonly kept: number
+}
+
+interface ShedSeries {
+  readonly labels: readonly [rule: string, priority: string, mode: 'enforce' | 'shadow']
+  count: number
+}
+
+export class SheddingMetrics {
+  readonly #sources: SheddingSources
+  readonly #calls: Counter
+  readonly #callsOf = new Map<string, Series>()
+  readonly #shed = new Map<string, ShedSeries>()
+  readonly #totals = { calls: 0, shed: 0, kept: 0 }
+
+  constructor(registry: Registry, sources: SheddingSources) {
+    this.#sources = sources
+    this.#calls = registry.counter('sluice_calls_total', 'Calls by priority.', ['priority'])
+    registry.total(
+      'sluice_shed_total',
+      'Calls shed to protect capacity, or that would have been with mode="shadow"; rule="" if the process itself was too busy.',
+      () => this.samples(),
+      { labelNames: ['rule', 'priority', 'mode'] },
+    )
+    registry.total(
+      'sluice_shed_failures_total',
+      'Calls let in because they could not be classified or shedding failed, and seconds in which the load could not be read.',
+      () => sources.stats()?.failures ?? 0,
+    )
+    registry.gauge(
+      'sluice_loop_delay_seconds',
+      'Mean delay of the event loop in the last second, while rules have `shed`.',
+      'max',
+      () => sources.loopDelayMs() / 1000,
+    )
+    registry.gauge(
+      'sluice_shed_share',
+      'Share of calls that a busy process sheds; 0 while it lets all in.',
+      'max',
+      () => 1 - (sources.stats()?.share ?? 1),
+    )
+  }
+
+  /** Of calls of a set without priorities, only those that were shed are counted by priority. */
+  count(decision: Decision): void {
+    const { priority, reason, rule } = decision
+    this.#totals.calls += 1
+    if (priority !== undefined) this.countCall(priority)
+    if (reason === 'shed') {
+      this.#totals.shed += 1
+      if (this.#sources.stats()?.kept.has(priority ?? '') === true) this.#totals.kept += 1
+      // What the process itself sheds, it counts itself.
+      if (rule !== null) this.countShed(rule, priority ?? '', 'enforce')
+    }
+    if (decision.shadow.length === 0) return
+    for (const refusal of decision.shadowRefusals()) {
+      if (refusal.reason === 'shed') this.countShed(refusal.rule, priority ?? '', 'shadow')
+    }
+  }
+
+  totals(): SheddingTotals {
+    return this.#totals
+  }
+
+  private countCall(priority: string): void {
+    const known = this.#callsOf.get(priority)
+    if (known !== undefined) return known.inc()
+    if (this.#callsOf.size >= PRIORITIES_MAX && priority !== OTHER) return this.countCall(OTHER)
+    const made = this.#calls.labels(priority)
+    this.#callsOf.set(priority, made)
+    made.inc()
+  }
+
+  private countShed(rule: string, priority: string, mode: 'enforce' | 'shadow'): void {
+    // Ids and priorities have no spaces.
+    const key = `${rule} ${priority} ${mode}`
+    const known = this.#shed.get(key)
+    if (known !== undefined) known.count += 1
+    else if (this.#shed.size < SERIES_MAX) {
+      this.#shed.set(key, { labels: [rule, priority, mode], count: 1 })
+    }
+  }
+
+  private samples(): readonly (readonly [readonly string[], number])[] {
+    const ofRules = [...this.#shed.values()].map(({ labels, count }) => [labels, count] as const)
+    const ofProcess = [...(this.#sources.stats()?.shed ?? [])].flatMap(
+      ([priority, { enforce, shadow }]) => [
+        [['', priority, 'enforce'], enforce] as const,
+        [['', priority, 'shadow'], shadow] as const,
+      ],
+    )
+    return [...ofRules, ...ofProcess]
+  }
+}

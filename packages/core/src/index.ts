@@ -21,6 +21,7 @@ export {
   isBlock,
 } from './algorithms/block.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
+export { owe, peekOf, stepOf } from './algorithms/metered.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
 export { LOG_INSTANTS_SHOWN, type Log, shortenLog } from './algorithms/sliding-window-log.js'
@@ -78,6 +79,7 @@ export {
 export {
   amountOf,
   candidateId,
+  isChargedOnRefusal,
   type Plan,
   type PlannedTake,
   planCall,

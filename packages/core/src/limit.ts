@@ -13,12 +13,18 @@ import {
   algorithms,
   moduleOf,
 } from './algorithms/index.js'
-import { rateOf, scaleOf } from './algorithms/precision.js'
+import { debtOf, rateOf, scaleOf } from './algorithms/precision.js'
 import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './text/duration.js'
 import { floorDiv, isCount, MAX_UNITS } from './numbers.js'
 
 /** The algorithm of a limit that does not name one. */
 export const DEFAULT_ALGORITHM: AlgorithmName = 'token-bucket'
+
+/**
+ * What a refused call costs: nothing, what is left of its amount, or with `overdraw` all of it: it
+ * is counted before it is compared, and what exceeds the limit is owed.
+ */
+export type OnRefusal = 'none' | 'charge' | 'overdraw'
 
 export interface LimitSpec {
   readonly algorithm: AlgorithmName
@@ -40,10 +46,10 @@ export interface LimitSpec {
    * callers, or with the caller's first call. Default `clock`.
    */
   readonly start?: 'clock' | 'call' | undefined
-  readonly onRefusal?: 'none' | 'charge' | undefined
+  readonly onRefusal?: OnRefusal | undefined
   /** How long a caller that goes over is refused; absent for only as long as the limit refuses. */
   readonly block?: BlockSpec | undefined
-  /** Buckets: units a counter may owe beyond its burst after a `charge`. Default 0. */
+  /** Units that a counter may owe. Default `max` with `onRefusal: overdraw`, else 0. */
   readonly debt?: number | undefined
 }
 
@@ -64,12 +70,14 @@ export interface Limit {
   readonly tickUs: number
   /** How long a call may be delayed: `wait` of a bucket, `maxWait` of a leaky bucket. */
   readonly maxWaitUs: number
-  /** Buckets: units beyond the burst that a counter may owe, by `wait` and by `charge`. */
+  /** Buckets: units beyond the burst that a counter may owe, by `wait` and by `debt`. */
   readonly borrowable: number
   /** Sliding counter: window and time left are compared in units of 2^shift microseconds. */
   readonly scale: number
   readonly scaledWindow: number
-  readonly onRefusal: 'none' | 'charge'
+  readonly onRefusal: OnRefusal
+  /** How far below empty a take with `overdraw` may go. */
+  readonly debt: number
 }
 
 /** Why a limit cannot be used: the field, its value, and an accepted value. */
@@ -80,7 +88,14 @@ export interface LimitProblem {
   readonly accepted: string
 }
 
-const OPTIONAL_FIELDS: readonly LimitField[] = ['burst', 'waitMs', 'queue', 'maxWaitMs', 'start']
+const OPTIONAL_FIELDS: readonly LimitField[] = [
+  'burst',
+  'waitMs',
+  'queue',
+  'maxWaitMs',
+  'start',
+  'debt',
+]
 
 /** The shortest window of a limit that an adapter makes itself. */
 const ADAPTER_WINDOW_MS_MIN = 1
@@ -124,7 +139,8 @@ function prepareLimit(spec: LimitSpec): Limit {
   const algorithm = moduleOf(spec)
   const rate = rateOf(spec, algorithm) ?? { p: 0, q: 1, tickUs: 1 }
   const { capacity, maxWaitUs, borrowable } = algorithm.prepare(spec, rate)
-  const scale = scaleOf(max, windowMs * 1000)
+  const debt = debtOf(spec)
+  const scale = scaleOf(max + debt, windowMs * 1000)
   return {
     algorithm: spec.algorithm,
     format: algorithm.format,
@@ -139,12 +155,13 @@ function prepareLimit(spec: LimitSpec): Limit {
     scale,
     scaledWindow: floorDiv(windowMs * 1000, scale),
     onRefusal: spec.onRefusal ?? 'none',
+    debt,
   }
 }
 
 /**
- * Returns the limit with another max and capacity, without its `onRefusal`; undefined if that
- * cannot be counted exactly.
+ * Returns the limit with another max and capacity, without its `onRefusal` and `debt`; undefined if
+ * that cannot be counted exactly.
  */
 export function resizeLimit(limit: Limit, max: number, capacity: number): Limit | undefined {
   const spec = algorithmOf(limit).resize(limit, max, capacity)
@@ -154,6 +171,14 @@ export function resizeLimit(limit: Limit, max: number, capacity: number): Limit 
 /** Returns the limit for an entry point that cannot delay a call: a delay becomes a refusal. */
 export function withoutWaiting(limit: Limit): Limit {
   return limit.maxWaitUs === 0 ? limit : { ...limit, maxWaitUs: 0 }
+}
+
+/** Returns the limit with room for its debt, and without waiting: what may be charged in all. */
+export function withDebt(limit: Limit): Limit {
+  const { max, capacity, borrowable, debt } = limit
+  // Only buckets read `borrowable`, and it then includes the debt.
+  const rest = borrowable - debt
+  return { ...limit, max: max + debt, capacity: capacity + debt, borrowable: rest, maxWaitUs: 0 }
 }
 
 export function findLimitProblem(spec: LimitSpec): LimitProblem | undefined {
@@ -204,6 +229,15 @@ function findConflict(spec: LimitSpec): LimitProblem | undefined {
     found: `${field} with ${max === 0 ? 'max: 0' : `algorithm: ${algorithm}`}`,
     accepted,
   })
+  const canOwe = algorithms[algorithm].fields.includes('debt')
+  if (spec.onRefusal === 'overdraw' && !canOwe) {
+    return {
+      code: 'limit-conflict',
+      field: 'onRefusal',
+      found: `onRefusal: overdraw with algorithm: ${algorithm}, which cannot owe`,
+      accepted: 'onRefusal: none or charge',
+    }
+  }
   for (const field of OPTIONAL_FIELDS) {
     if (spec[field] === undefined) continue
     const name = field.replace(/Ms$/, '')

@@ -15,7 +15,10 @@ import type { Rate } from './precision.js'
 
 /** The result of one limit for one amount. */
 export interface Outcome {
-  /** Units taken: the amount, fewer if `atLeast` allows it, or 0. */
+  /**
+   * Units taken: the amount, fewer if `atLeast` allows it, or 0. A take that overdraws takes what
+   * it can owe, even if it is refused; one that gives back has its negative amount.
+   */
   readonly granted: number
   /** Units left afterwards, rounded down. */
   readonly remaining: number
@@ -37,7 +40,7 @@ export interface Step<State> extends Outcome {
 }
 
 /** An optional field of a limit that only some algorithms accept. */
-export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start'
+export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start' | 'debt'
 
 /** The traits that code outside the algorithms reads instead of an algorithm's name. */
 interface AlgorithmTraits {

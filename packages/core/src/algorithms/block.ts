@@ -156,6 +156,7 @@ export function defineBlock(name: string, spec: BlockSpec): Limit {
     scale: 1,
     scaledWindow: forgetMs * 1000,
     onRefusal: 'none',
+    debt: 0,
   }
 }
 

@@ -141,7 +141,7 @@ export const fixedWindow: Algorithm<FixedWindow> = {
   windowsCounted: 1,
   unitsBeyondCapacity: 0,
   holdsMax: true,
-  fields: ['start'],
+  fields: ['start', 'debt'],
   largestMax: MAX_UNITS,
   largestCapacity: MAX_UNITS,
   capacityOf: ({ max }) => max,

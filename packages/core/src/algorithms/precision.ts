@@ -49,7 +49,12 @@ function rateIn({ max, windowMs }: LimitSpec, tickUs: number): Rate {
  */
 export function borrowableUnits(spec: LimitSpec, { p, q, tickUs }: Rate): number {
   const waitTicks = floorDiv((spec.waitMs ?? 0) * 1000, tickUs)
-  return ceilDiv(waitTicks * p, q) + (spec.debt ?? 0)
+  return ceilDiv(waitTicks * p, q) + debtOf(spec)
+}
+
+/** Returns how many units a counter of a limit may owe. */
+export function debtOf({ max, debt, onRefusal }: LimitSpec): number {
+  return debt ?? (onRefusal === 'overdraw' ? max : 0)
 }
 
 /** Returns why the rate of a limit cannot be counted exactly, with the nearest limit that can. */
@@ -81,7 +86,7 @@ function nearestLimit(spec: LimitSpec, sizing: Sizing): Pick<LimitProblem, 'fiel
  */
 function nearestMax(spec: LimitSpec, sizing: Sizing): number | undefined {
   const { max, windowMs } = spec
-  const held = sizing.capacityOf({ ...spec, max: 1 }) + 1 + (spec.debt ?? 0)
+  const held = sizing.capacityOf({ ...spec, max: 1 }) + 1 + debtOf({ ...spec, max: 1 })
   const slowest = (4000 * held * windowMs) / MAX_INTEGER
   let best: number | undefined
   const consider = (candidate: number) => {
@@ -109,24 +114,42 @@ function divisorsOf(whole: number): readonly number[] {
   return divisors
 }
 
-/** The power of two that keeps max * window below 2^52, so that every product compares exactly. */
-export function scaleOf(max: number, windowUs: number): number {
+/**
+ * The power of two that keeps units * window below 2^52, so that every product compares exactly;
+ * `units` are what a window may count, max and debt.
+ */
+export function scaleOf(units: number, windowUs: number): number {
   let scale = 1
-  while (max * floorDiv(windowUs, scale) > 2 ** 52) scale *= 2
+  while (units * floorDiv(windowUs, scale) > 2 ** 52) scale *= 2
   return scale
 }
 
-/** Returns why a sliding counter of this max cannot divide its window finely enough. */
-export function findScaleProblem({ max, windowMs }: LimitSpec): LimitProblem | undefined {
+/** Returns why a sliding counter of this max and debt cannot divide its window finely enough. */
+export function findScaleProblem(spec: LimitSpec): LimitProblem | undefined {
+  const { max, windowMs } = spec
+  const debt = debtOf(spec)
   const windowUs = windowMs * 1000
-  const scale = scaleOf(max, windowUs)
-  if (scale === 1 || floorDiv(windowUs, scale) >= WINDOW_STEPS_MIN) return undefined
+  if (isFineEnough(max + debt, windowUs)) return undefined
+  const largest = largestScaledMax(windowUs)
+  if (isFineEnough(max, windowUs)) {
+    return {
+      code: 'limit-too-fine',
+      field: 'debt',
+      found: `${debt} beside max: ${max}, too large for a sliding-window-counter`,
+      accepted: `debt: 0 to ${largest - max}, or a token-bucket`,
+    }
+  }
   return {
     code: 'limit-too-fine',
     field: 'max',
     found: `${max}/${formatDuration(windowMs)}, too large for a sliding-window-counter`,
-    accepted: `max: 0 to ${largestScaledMax(windowUs)}, or a token-bucket`,
+    accepted: `max: 0 to ${largest}, or a token-bucket`,
   }
+}
+
+function isFineEnough(units: number, windowUs: number): boolean {
+  const scale = scaleOf(units, windowUs)
+  return scale === 1 || floorDiv(windowUs, scale) >= WINDOW_STEPS_MIN
 }
 
 function largestScaledMax(windowUs: number): number {

@@ -208,7 +208,7 @@ export const slidingWindowCounter: Algorithm<SlidingCounter> = {
   windowsCounted: 2,
   unitsBeyondCapacity: 0,
   holdsMax: true,
-  fields: [],
+  fields: ['debt'],
   largestMax: MAX_UNITS,
   largestCapacity: MAX_UNITS,
   capacityOf: ({ max }) => max,

@@ -2,9 +2,10 @@
  * Sliding window log: the time of every unit admitted. It is exact in any interval, at the price of
  * memory; an entry made at t no longer counts at t + window.
  */
-import type { Limit } from '../limit.js'
+import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
 import { usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import { debtOf } from './precision.js'
 
 /**
  * Pairs of a time and the units admitted then, oldest first, one pair per instant. A flat list,
@@ -146,7 +147,8 @@ function give(
   now: number,
   at?: number,
 ): Log | undefined {
-  if (log === undefined) return undefined
+  // An empty log is none: a store may drop it.
+  if (log === undefined || log.length === 0) return undefined
   const current = view(log, limit, now)
   const remainder: number[] = []
   let back = amount
@@ -194,6 +196,20 @@ export function shortenLog(log: Log): Log {
   return [timeOf(log, 0), units, ...log.slice(2 * excess + 2)]
 }
 
+/** What a log owes are entries too. */
+function findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined {
+  const { max } = spec
+  const debt = debtOf(spec)
+  if (max + debt <= ENTRIES_MAX) return undefined
+  const most = ENTRIES_MAX - max
+  return {
+    code: 'limit-too-fine',
+    field: 'debt',
+    found: `${debt} beside max: ${max}, more entries than a sliding-window-log holds`,
+    accepted: `debt: 0 to ${most}, or a token-bucket`,
+  }
+}
+
 export const slidingWindowLog: Algorithm<Log> = {
   name: 'sliding-window-log',
   format: 6,
@@ -207,12 +223,12 @@ export const slidingWindowLog: Algorithm<Log> = {
   windowsCounted: 0,
   unitsBeyondCapacity: 0,
   holdsMax: true,
-  fields: [],
+  fields: ['debt'],
   largestMax: ENTRIES_MAX,
   largestCapacity: ENTRIES_MAX,
   capacityOf: ({ max }) => max,
   prepare: ({ max }) => ({ capacity: max, maxWaitUs: 0, borrowable: 0 }),
-  findPrecisionProblem: () => undefined,
+  findPrecisionProblem,
   resize: ({ name, windowMs }, max) => ({ algorithm: 'sliding-window-log', name, windowMs, max }),
   layout: undefined,
   take,

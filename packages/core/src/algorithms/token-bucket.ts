@@ -256,7 +256,7 @@ function define(
     windowsCounted: 0,
     unitsBeyondCapacity: 0,
     holdsMax: defaultBurst === 'max',
-    fields: ['burst', 'waitMs'],
+    fields: ['burst', 'waitMs', 'debt'],
     largestMax: MAX_UNITS,
     largestCapacity: MAX_UNITS,
     capacityOf,

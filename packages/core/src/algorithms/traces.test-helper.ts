@@ -26,8 +26,10 @@ const magnitudes = fc
 const fewUnits = fc.integer({ min: 1, max: 20 })
 const units = fc.oneof(fewUnits, magnitudes, fc.constantFrom(300_000, 20_000_000, MAX_UNITS))
 
+const debts = fc.option(fc.oneof(fc.integer({ min: 0, max: 50 }), magnitudes), { nil: undefined })
+
 export interface Choices {
-  /** Whether buckets may make calls wait and go into debt. */
+  /** Whether buckets may make calls wait, and all but queues go into debt. */
   readonly lends?: boolean
   /** Only limits whose slots or units come at most once a tick. */
   readonly slow?: boolean
@@ -45,7 +47,7 @@ export function specs(
   const wide = sized.chain((spec): fc.Arbitrary<LimitSpec> => {
     if (algorithm === 'token-bucket' || algorithm === 'gcra') return bucketSpecs(spec, lends)
     if (algorithm === 'leaky-bucket') return queueSpecs(spec)
-    return fc.constant(spec)
+    return lends ? debts.map((debt) => ({ ...spec, debt })) : fc.constant(spec)
   })
   return wide.filter((spec) => findLimitProblem(spec) === undefined && (!slow || isSlow(spec)))
 }

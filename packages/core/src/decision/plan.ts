@@ -8,11 +8,23 @@ import type { MatchedRule } from '../matching/match.js'
 import { isCount, MAX_INTEGER } from '../numbers.js'
 import type { Cost } from '../rules/rule.js'
 
-/** A request for `amount` units of one counter. */
+/** A request for `amount` units of one counter; below 0 it gives them back. */
 export interface Take {
   readonly key: CounterKey
   readonly limit: Limit
   readonly amount: number
+  /** With an amount of 0: refused unless one whole unit is left. @default false */
+  readonly gate?: boolean | undefined
+  /**
+   * Counts first and compares then: the amount is charged even if its group is refused, and what
+   * exceeds the limit is owed, down to the limit's `debt`. @default false
+   */
+  readonly overdraw?: boolean | undefined
+  /**
+   * With an amount below 0: when the units were taken, as `at` of their outcome; undefined: in the
+   * present window.
+   */
+  readonly at?: number | undefined
   /** The least amount that a lease accepts if the whole is not available. */
   readonly atLeast?: number | undefined
   /** Whether the counter survives a restart, if the store supports it. @default false */
@@ -25,6 +37,11 @@ export interface Take {
    * @default false
    */
   readonly isAfterMarks?: boolean | undefined
+}
+
+/** Whether a take charges its limit when its group is refused. */
+export function isChargedOnRefusal({ limit, amount, overdraw }: Take): boolean {
+  return amount > 0 && (limit.onRefusal === 'charge' || overdraw === true)
 }
 
 export interface PlannedTake extends Take {

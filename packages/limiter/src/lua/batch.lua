@@ -44,8 +44,8 @@ local found = {}
 local function admitGroup(from, count)
   for item = 0, count - 1 do
     local op, to = from + 4 * item, 8 * item
-    -- A take that accepts less than its amount is not handled here.
-    if request[op + 3] > 0 then return false end
+    -- A take that does more than take the whole amount is not handled here.
+    if request[op + 3] ~= 0 then return false end
     found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
       found[to + 7], found[to + 8] = admit(request[op], limits[request[op + 1]], request[op + 2])
     if not found[to + 1] then return false end

@@ -2,7 +2,7 @@
 -- the same as batch.lua, with the same functions. Not for logs or the packed layout.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
-  scaledWindow, _, amount, at, undone = cmsgpack.unpack(ARGV[1])
+  scaledWindow, _, _, amount, at, undone = cmsgpack.unpack(ARGV[1])
 if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]

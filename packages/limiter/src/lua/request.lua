@@ -38,7 +38,8 @@ for index = 1, request[place] do
     scale = request[place + 10],
     scaledWindow = request[place + 11],
     charges = request[place + 12] == 1,
+    debt = request[place + 13],
   }
-  place = place + 12
+  place = place + 13
 end
 place = place + 1

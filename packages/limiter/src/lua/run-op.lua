@@ -6,9 +6,26 @@ local STEP = 16
 -- The steps of a group's takes, each in 16 slots: the results of `take`, then `kept`.
 local steps = {}
 
-local function look(counter, limit, amount)
+-- The functions of metered.lua, once a take needs them. `last`, the last number of a take, is below
+-- 0 if it gates or overdraws; an amount below 0 gives back.
+local OVERDRAW = -2
+local metered
+
+local function look(counter, limit, amount, last)
   local _, a, b, c, d = read(counter, limit)
+  if amount < 0 or last < 0 then
+    metered = metered or makeMetered(now)
+    return metered.peek(limit, amount, last, a, b, c, d)
+  end
   return limit.algorithm.peek(a, b, c, d, limit, amount, now)
+end
+
+local function stepOf(limit, amount, last, a, b, c, d)
+  if amount < 0 or last < 0 then
+    metered = metered or makeMetered(now)
+    return metered.take(limit, amount, last, a, b, c, d)
+  end
+  return limit.algorithm.take(a, b, c, d, limit, amount, now, last > 0 and last - 1 or amount)
 end
 
 local function chargeAt(counter, limit, amount, at, debt)
@@ -18,22 +35,43 @@ local function chargeAt(counter, limit, amount, at, debt)
 end
 
 -- Charges only a limit with `onRefusal: charge`, and stores a rebased state (a, b, c, d).
-local function refuse(counter, limit, amount, states, kept, a, b, c, d,
+local function refuse(counter, limit, amount, last, states, kept, a, b, c, d,
     granted, remaining, resetMs, retryMs, delayMs, at)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
   local fits = retryMs == 0
-  if limit.charges then
+  if limit.charges and amount > 0 then
     chargeAt(counter, limit, amount, now, 0)
     if fits then
-      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, 0)
+      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, 0, 0)
       granted = amount
     else
-      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount)
+      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount, last)
     end
   elseif fits then
-    granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount)
+    granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount, last)
   end
   say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+end
+
+-- Charges a take that overdraws in a refused group. A call that is refused does not wait, so it is
+-- lent nothing for that.
+local function refuseOverdraw(counter, limit, amount, states, to)
+  if steps[to + 11] ~= nil then
+    keep(counter, limit, steps[to + 15],
+      steps[to + 11], steps[to + 12], steps[to + 13], steps[to + 14])
+  end
+  local kept, a, b, c, d = read(counter, limit)
+  if limit.lent > 0 and steps[to + 5] ~= 0 then
+    steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6],
+      steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10] =
+      metered.owe(limit, amount, a, b, c, d)
+    steps[to + 4] = 0
+  end
+  if steps[to + 1] > 0 then
+    keep(counter, limit, kept, steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
+  end
+  say(counter, limit, amount, states, steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4],
+    steps[to + 5], steps[to + 6])
 end
 
 -- Returns for how long the limit of the block at this item refused. Nothing if the take between the
@@ -52,7 +90,7 @@ end
 local function refuseBlock(counter, limit, amount, states, retryBefore, retryMs)
   if retryMs ~= 0 or not retryBefore or retryBefore == 0 then return false end
   chargeAt(counter, limit, amount, now, 0)
-  say(counter, limit, amount, states, look(counter, limit, amount))
+  say(counter, limit, amount, states, look(counter, limit, amount, 0))
   return true
 end
 
@@ -61,18 +99,19 @@ local function takeGroup(place, count, states)
   local passes = true
   for item = 0, count - 1 do
     local from, to = place + ITEM * item, STEP * item
-    local limit, amount, atLeast = limits[request[from + 1]], request[from + 2], request[from + 3]
+    local limit, amount, last = limits[request[from + 1]], request[from + 2], request[from + 3]
     local kept, a, b, c, d = read(request[from], limit)
     steps[to + 15] = kept
     steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6],
       steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10],
       steps[to + 11], steps[to + 12], steps[to + 13], steps[to + 14] =
-      limit.algorithm.take(a, b, c, d, limit, amount, now, atLeast > 0 and atLeast - 1 or amount)
+      stepOf(limit, amount, last, a, b, c, d)
     if steps[to + 4] ~= 0 then passes = false end
   end
   for item = 0, count - 1 do
     local from, to = place + ITEM * item, STEP * item
     local counter, limit, amount = request[from], limits[request[from + 1]], request[from + 2]
+    local last = request[from + 3]
     local granted, remaining, resetMs, retryMs, delayMs, at = steps[to + 1], steps[to + 2],
       steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6]
     if passes then
@@ -81,9 +120,11 @@ local function takeGroup(place, count, states)
           steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
       end
       say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+    elseif last == OVERDRAW then
+      refuseOverdraw(counter, limit, amount, states, to)
     elseif limit.format ~= 8
       or not refuseBlock(counter, limit, amount, states, waitBefore(item, from), retryMs) then
-      refuse(counter, limit, amount, states, steps[to + 15], steps[to + 11], steps[to + 12],
+      refuse(counter, limit, amount, last, states, steps[to + 15], steps[to + 11], steps[to + 12],
         steps[to + 13], steps[to + 14], granted, remaining, resetMs, retryMs, delayMs, at)
     end
   end
@@ -103,7 +144,8 @@ local function eachGroup(place, isTake)
     else
       for item = from + 1, from + ITEM * count, ITEM do
         local counter, limit, amount = request[item], limits[request[item + 1]], request[item + 2]
-        say(counter, limit, isTake and amount or 0, states, look(counter, limit, amount))
+        say(counter, limit, isTake and amount or 0, states,
+          look(counter, limit, amount, request[item + 3]))
       end
     end
     from = from + 1 + ITEM * count
@@ -139,7 +181,7 @@ local function takeAlone(counter, limit, amount)
   local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA,
     movedB, movedC, movedD = limit.algorithm.take(a, b, c, d, limit, amount, now, amount)
   if retryMs ~= 0 and limit.charges then
-    refuse(counter, limit, amount, false, kept, movedA, movedB, movedC, movedD,
+    refuse(counter, limit, amount, 0, false, kept, movedA, movedB, movedC, movedD,
       granted, remaining, resetMs, retryMs, delayMs, at)
     return
   end

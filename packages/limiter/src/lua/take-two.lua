@@ -4,8 +4,8 @@
 -- that charge on refusal.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
-  scaledWindow, _, otherFormat, otherMax, otherWindowUs, otherCapacity, otherP, otherQ, otherTickUs,
-  otherMaxWaitUs, otherLent, otherScale, otherScaledWindow, _, amount, otherAmount =
+  scaledWindow, _, _, otherFormat, otherMax, otherWindowUs, otherCapacity, otherP, otherQ, otherTickUs,
+  otherMaxWaitUs, otherLent, otherScale, otherScaledWindow, _, _, amount, otherAmount =
   cmsgpack.unpack(ARGV[1])
 if now == 0 then
   local time = redis.call('TIME')

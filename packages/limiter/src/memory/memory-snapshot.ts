@@ -114,16 +114,20 @@ function readLimits(bytes: Uint8Array): readonly Limit[] {
   throw unreadable('limits of another version')
 }
 
-/** A stored limit: one field keeps its name from the first release. */
-type StoredLimit = Omit<Limit, 'borrowable'> & { readonly lent: number }
-
-/** Keeps the order of the fields, because limits are compared by their JSON. */
-function toStored(limit: Limit): object {
-  return renameField(limit, 'borrowable', 'lent')
+/** A stored limit: one field keeps its name from the first release, which had no debt. */
+type StoredLimit = Omit<Limit, 'borrowable' | 'debt'> & {
+  readonly lent: number
+  readonly debt?: number
 }
 
-function fromStored(limit: StoredLimit): Limit {
-  return renameField(limit, 'lent', 'borrowable') as unknown as Limit
+/** Keeps the order of the fields, because limits are compared by their JSON. */
+function toStored({ debt, ...limit }: Limit): object {
+  const stored = renameField(limit, 'borrowable', 'lent')
+  return debt === 0 ? stored : { ...stored, debt }
+}
+
+function fromStored({ debt = 0, ...limit }: StoredLimit): Limit {
+  return { ...renameField(limit, 'lent', 'borrowable'), debt } as unknown as Limit
 }
 
 function renameField(limit: object, from: string, to: string): object {

@@ -4,12 +4,16 @@ import {
   type CounterKey,
   formatHash,
   isBlock,
+  isChargedOnRefusal,
   isCount,
   type Limit,
   type Outcome,
+  owe,
   passes,
+  peekOf,
   SluiceError,
   type Step,
+  stepOf,
   type Take,
 } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
@@ -201,10 +205,9 @@ class MemoryCounterStore implements SyncStore {
     if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now)
     const { drops } = this.#counters
     const records = takes.map(({ key }) => this.#counters.find(key))
-    const steps = takes.map(({ limit, amount, atLeast }, i) => {
-      const state = this.#counters.read(records[i] ?? -1, limit)
-      return algorithmOf(limit).take(state, limit, amount, now, atLeast)
-    })
+    const steps = takes.map((take, i) =>
+      stepOf(take, this.#counters.read(records[i] ?? -1, take.limit), now),
+    )
     if (!passes(steps)) return this.refuse(takes, steps, records, now)
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
@@ -221,10 +224,9 @@ class MemoryCounterStore implements SyncStore {
 
   /** Takes a group of one limit, the most common case, with a single lookup. */
   private takeOne(take: Take, takes: readonly Take[], now: number): readonly Outcome[] {
-    const { key, limit, amount, atLeast } = take
+    const { key, limit } = take
     const record = this.#counters.find(key)
-    const state = this.#counters.read(record, limit)
-    const step = algorithmOf(limit).take(state, limit, amount, now, atLeast)
+    const step = stepOf(take, this.#counters.read(record, limit), now)
     if (step.retryAfterMs !== 0) return this.refuse(takes, [step], [record], now)
     if (step.state !== undefined) {
       this.#counters.write(key, record, limit, step.state, now)
@@ -234,8 +236,8 @@ class MemoryCounterStore implements SyncStore {
   }
 
   /**
-   * Charges limits with `onRefusal: charge` and the blocks of limits that refuse; stores rebased
-   * states.
+   * Charges takes that overdraw, limits with `onRefusal: charge` and the blocks of limits that
+   * refuse; stores rebased states.
    */
   private refuse(
     takes: readonly Take[],
@@ -256,13 +258,31 @@ class MemoryCounterStore implements SyncStore {
         if (take.durable === true) this.#counters.markDurable(key)
         return this.peekOne(take, now)
       }
-      if (limit.onRefusal === 'charge') {
+      if (take.overdraw === true && step !== undefined) return this.keepOwed(take, step, now)
+      if (isChargedOnRefusal(take)) {
         this.chargeAt(key, limit, amount, now, now, 0)
         if (fits) return { ...this.peekOne({ key, limit, amount: 0 }, now), granted: amount }
         return this.peekOne(take, now)
       }
       return step === undefined || fits ? this.peekOne(take, now) : step
     })
+  }
+
+  /**
+   * Charges a take that overdraws in a refused group. A call that is refused does not wait, so it
+   * is lent nothing for that.
+   */
+  private keepOwed(take: Take, step: Step<unknown>, now: number): Outcome {
+    const { key, limit, amount } = take
+    const isLent = limit.borrowable > 0 && step.delayMs > 0
+    const kept = isLent
+      ? { ...owe(this.read(key, limit), limit, amount, now), retryAfterMs: 0 }
+      : step
+    if (kept.granted > 0) {
+      this.#counters.write(key, this.#counters.find(key), limit, kept.state, now)
+      if (take.durable === true) this.#counters.markDurable(key)
+    }
+    return kept
   }
 
   private chargeAt(
@@ -283,8 +303,8 @@ class MemoryCounterStore implements SyncStore {
     return takes.map((take) => this.peekOne(take, now))
   }
 
-  private peekOne({ key, limit, amount }: Take, now: number): Outcome {
-    return algorithmOf(limit).peek(this.read(key, limit), limit, amount, now)
+  private peekOne(take: Take, now: number): Outcome {
+    return peekOf(take, this.read(take.key, take.limit), now)
   }
 
   private read(key: CounterKey, limit: Limit): unknown {

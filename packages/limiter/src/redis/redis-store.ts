@@ -44,7 +44,7 @@ import { TakeOp, TakeRequest } from './request/take-request.js'
 import { parseRedisUrl } from './connection/redis-target.js'
 import { CommandRequest } from './request/command-request.js'
 import { BatchCodec, type StoreOp } from './protocol/batch-request.js'
-import { requireAmount, requireCount } from './protocol/store-op.js'
+import { requireAmount, requireCount, requireTake } from './protocol/store-op.js'
 
 export interface RedisStore extends Store {
   readonly remote: Remote
@@ -346,8 +346,8 @@ class RedisCounterStore implements RedisStore {
   /** Both are sent in one batch, and the script runs them in this order. */
   private async giveBack({ penalty, ...give }: GiveBack): Promise<void> {
     const { key, limit, at = 0 } = give
-    const steps = [this.give(give)]
-    if (penalty !== undefined) steps.push(this.charge({ key, limit, amount: penalty, at, debt: 0 }))
+    const steps = give.amount === 0 ? [] : [this.give(give)]
+    if (penalty !== undefined) steps.push(this.charge({ key, limit, at, ...penalty }))
     await Promise.allSettled(steps)
   }
 
@@ -380,10 +380,9 @@ function requireTakes(groups: Groups<Take>): void {
     )
   }
   for (const takes of groups) {
-    for (const { key, amount, atLeast } of takes) {
-      requireKey(key)
-      requireAmount(amount)
-      if (atLeast !== undefined) requireCount('atLeast', atLeast)
+    for (const take of takes) {
+      requireKey(take.key)
+      requireTake(take)
     }
   }
 }

@@ -5,6 +5,7 @@
  */
 import { groupCases } from './group-cases.js'
 import { healthCases } from './health-cases.js'
+import { meteredCases } from './metered-cases.js'
 import type { ConformanceCase, MakeStore } from './conformance-kit.js'
 import { verbCases } from './verb-cases.js'
 
@@ -12,7 +13,7 @@ export type { ConformanceCase, StoreUnderTest } from './conformance-kit.js'
 
 /** `makeStore` returns an empty store that reads its time from the clock returned with it. */
 export function storeConformance(makeStore: MakeStore): readonly ConformanceCase[] {
-  return [...groupCases, ...verbCases, ...healthCases].map(({ name, run }) => ({
+  return [...groupCases, ...meteredCases, ...verbCases, ...healthCases].map(({ name, run }) => ({
     name,
     run: async () => {
       const store = await makeStore()

@@ -6,7 +6,7 @@
 import { type CounterKey, layoutOf, type Limit, SluiceError, show, type Take } from '@sluice/core'
 import { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
-import { requireAmount, requireCount, type StoreOp } from './store-op.js'
+import { requireAmount, requireCount, requireTake, type StoreOp } from './store-op.js'
 
 /** The fields of a limit, in the order in which the script reads them. */
 const LIMIT_FIELDS = [
@@ -22,7 +22,8 @@ const LIMIT_FIELDS = [
   'scale',
   'scaledWindow',
 ] as const
-export const LIMIT_NUMBERS = LIMIT_FIELDS.length + 1
+/** After the fields: whether it charges refusals, and its debt. */
+export const LIMIT_NUMBERS = LIMIT_FIELDS.length + 2
 
 /** Lua cannot pass more than about 8,000 values at once. */
 const COUNTERS_MAX = 4096
@@ -128,10 +129,9 @@ export class BatchPlan {
     }
   }
 
-  private addTake({ key, limit, amount, atLeast }: Take): void {
-    requireAmount(amount)
-    if (atLeast !== undefined) requireCount('atLeast', atLeast)
-    this.refer(key, limit)
+  private addTake(take: Take): void {
+    requireTake(take)
+    this.refer(take.key, take.limit)
   }
 
   private refer(key: CounterKey, limit: Limit): void {
@@ -235,5 +235,7 @@ function limitNumbers(limit: Limit): Uint8Array {
     writer.write(limit[field])
   }
   writer.write(limit.onRefusal === 'charge' ? 1 : 0)
+  requireCount('limit.debt', limit.debt)
+  writer.write(limit.debt)
   return Uint8Array.from(writer.finish())
 }

@@ -115,7 +115,7 @@ function decodeOutcome(
   const isRefused = (mark & RETRY) !== 0
   const retry = isRefused ? numbers.readCount() : 1
   const outcome: Outcome = {
-    granted: (mark & GRANTED) === 0 ? (isRefused ? 0 : expected) : numbers.readCount(),
+    granted: (mark & GRANTED) === 0 ? (isRefused ? 0 : expected) : readGranted(expected, numbers),
     remaining,
     resetAfterMs,
     retryAfterMs: retry === 0 ? null : retry - 1,
@@ -123,6 +123,11 @@ function decodeOutcome(
     at: (mark & AT) === 0 ? now : now + numbers.read(),
   }
   return (mark & STATE) === 0 ? outcome : { ...outcome, state: decodeState(limit, numbers) }
+}
+
+/** Only what gives back may have taken less than nothing. */
+function readGranted(expected: number, numbers: NumberReader): number {
+  return expected < 0 ? numbers.read() : numbers.readCount()
 }
 
 /** A state in the shape its algorithm gives it; undefined where there is none. */

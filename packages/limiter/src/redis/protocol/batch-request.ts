@@ -129,7 +129,7 @@ export class BatchCodec {
     const [limit, otherLimit] = this.#plan.limits
     const isPair = groups[0]?.length === 1 && groups.every((takes) => takes.length <= 1)
     if (!isPair || first === undefined || second === undefined) return undefined
-    if (groups.flat().length !== 2 || first.atLeast !== undefined || second.atLeast !== undefined) {
+    if (groups.flat().length !== 2 || lastNumberOf(first) !== 0 || lastNumberOf(second) !== 0) {
       return undefined
     }
     const script = takeTwoScript(first.limit, second.limit)
@@ -268,9 +268,20 @@ export class BatchCodec {
   }
 }
 
-/** The last number of a take: for a block whether marks precede it, else the least amount. */
-function lastNumberOf({ limit, atLeast, isAfterMarks }: Take): number {
-  if (isBlock(limit)) return isAfterMarks === true ? 1 : 0
+/** The last number of a take that gates, or gives back into the present window. */
+const GATE = -1
+const PRESENT = -1
+const OVERDRAW = -2
+
+/**
+ * The last number of a take, 0 for most: of a block whether marks precede it, of an amount below 0
+ * when it was taken, else what it does besides taking the whole amount.
+ */
+function lastNumberOf(take: Take): number {
+  const { limit, amount, atLeast } = take
+  if (isBlock(limit)) return take.isAfterMarks === true ? 1 : 0
+  if (amount < 0) return take.at === undefined ? PRESENT : take.at + 1
+  if (amount > 0 ? take.overdraw === true : take.gate === true) return amount > 0 ? OVERDRAW : GATE
   return atLeast === undefined ? 0 : atLeast + 1
 }
 
@@ -278,8 +289,8 @@ function lastNumberOf({ limit, atLeast, isAfterMarks }: Take): number {
 function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   const takes = groups[0]
   const take = takes?.[0]
-  if (groups.length !== 1 || takes?.length !== 1 || take?.atLeast !== undefined) return undefined
-  return take
+  if (groups.length !== 1 || takes?.length !== 1 || take === undefined) return undefined
+  return lastNumberOf(take) === 0 ? take : undefined
 }
 
 /** The number of a counter's hash within the prefix. */

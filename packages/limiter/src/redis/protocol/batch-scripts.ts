@@ -117,6 +117,9 @@ values, writes, spoiled, isPacked, valueCount, keysBefore)
 ${luaText('span')}
 ${luaText('answer')}
 ${luaText('states')}
+local function makeMetered(now)
+${luaText('metered')}
+end
 ${luaText('run-op')}
 end`
 

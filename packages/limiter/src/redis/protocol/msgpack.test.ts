@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { NumberReader, NumberWriter } from './msgpack.js'
 
 const EDGES = [7, 8, 15, 16, 31, 32, 52, 53].flatMap((bits) => [2 ** bits - 1, 2 ** bits])
-const NUMBERS = [0, 1, ...EDGES, 1_700_000_000_123_456]
+const NEGATIVE = [-1, -2, -32, -33, -128, -129, -(2 ** 31), -(2 ** 32), -(2 ** 53 - 1)]
+const NUMBERS = [0, 1, ...EDGES, 1_700_000_000_123_456, ...NEGATIVE]
 
 /** An array of the written numbers; the numbers themselves are stored one after the other. */
 function arrayOf(numbers: readonly number[]): Uint8Array {

@@ -12,6 +12,8 @@ const ARRAY_BYTES = 5
 /** Lua returns at most 8,000 values at once, which costs it half as much as an array. */
 const FLAT_MAX = 4000
 const WORD = 2 ** 32
+/** The least number that is one byte. */
+const NEGATIVE_BYTE_MIN = -32
 
 /** Writes one list of numbers after another into the same memory. */
 export class NumberWriter {
@@ -24,15 +26,18 @@ export class NumberWriter {
     this.#count = 0
   }
 
-  /** `value` must be whole and from 0 to 2^53. */
+  /** `value` must be whole and from -2^53 to 2^53. */
   write(value: number): void {
     if (this.#end + NUMBER_BYTES > this.#bytes.length) this.grow(NUMBER_BYTES)
     const bytes = this.#bytes
     const end = this.#end
     this.#count += 1
     if (value < 0x80) {
-      bytes[end] = value
-      this.#end = end + 1
+      // A byte holds the small ones in two's complement, as the format does.
+      if (value >= NEGATIVE_BYTE_MIN) {
+        bytes[end] = value
+        this.#end = end + 1
+      } else this.writeNegative(end, value)
     } else if (value < 0x100) {
       bytes[end] = 0xcc
       bytes[end + 1] = value
@@ -71,6 +76,14 @@ export class NumberWriter {
     this.#bytes[0] = 0xdd
     this.word(1, this.#count)
     return this.#bytes.subarray(0, this.#end)
+  }
+
+  private writeNegative(at: number, value: number): void {
+    const high = Math.floor(value / WORD)
+    this.#bytes[at] = 0xd3
+    this.word(at + 1, high)
+    this.word(at + 5, value - high * WORD)
+    this.#end = at + NUMBER_BYTES
   }
 
   private word(at: number, value: number): void {

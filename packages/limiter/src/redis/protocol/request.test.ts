@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { type CounterKey, defineLimit } from '@sluice/core'
+import { type CounterKey, defineLimit, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { PARTITION_TAGS } from '../request/partitions.js'
 import { BatchCodec, type StoreOp } from './batch-request.js'
-import { BATCH, takeOneScript } from './batch-scripts.js'
+import { BATCH, takeOneScript, takeTwoScript } from './batch-scripts.js'
 
 const BUCKET = { algorithm: 'token-bucket', max: 10, windowMs: 1000 } as const
 const bucket = defineLimit(BUCKET)
 const log = defineLimit({ algorithm: 'sliding-window-log', max: 10, windowMs: 1000 })
+const sliding = defineLimit({ algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 })
 const charging = defineLimit({ ...BUCKET, onRefusal: 'charge' })
 const key = (lo: number, partition = 0): CounterKey => ({ hi: 0, lo, partition })
 const NO_TIMES = { notAfter: 0, now: 0 }
@@ -17,6 +18,13 @@ const codecOf = (layout: 'plain' | 'packed') =>
 const take = (lo: number, limit = bucket): StoreOp => ({
   verb: 'take',
   groups: [[{ key: key(lo), limit, amount: 1 }]],
+  states: false,
+})
+
+const one = { key: key(1), limit: bucket, amount: 1 }
+const besideSliding = (more: Partial<Take>): StoreOp => ({
+  verb: 'take',
+  groups: [[{ ...one, ...more }], [{ ...one, key: key(2), limit: sliding }]],
   states: false,
 })
 
@@ -97,6 +105,11 @@ describe('a command', () => {
     ['a limit that charges on refusal', [take(1, charging)], BATCH],
     ['a take with its state', [{ ...take(1), states: true }], BATCH],
     ['a take of less', [{ ...take(1), groups: withAtLeast(1) }], BATCH],
+    ['a gate', [{ ...take(1), groups: [[{ ...one, amount: 0, gate: true }]] }], BATCH],
+    ['an overdraw', [{ ...take(1), groups: [[{ ...one, overdraw: true }]] }], BATCH],
+    ['a take that gives back', [{ ...take(1), groups: [[{ ...one, amount: -1 }]] }], BATCH],
+    ['an overdraw beside a sliding window', [besideSliding({ overdraw: true })], BATCH],
+    ['two takes in two groups', [besideSliding({})], takeTwoScript(bucket, sliding)],
     ['a reset', [{ verb: 'reset', key: key(1) }], BATCH],
     ['nothing', [], BATCH],
   ] as const)('runs the script for %s', (_, ops, script) => {
@@ -119,14 +132,23 @@ describe('an invalid number is refused before anything is sent', () => {
   const give = { key: key(1), limit: bucket, amount: 1 }
   const charge = { ...give, at: 0, debt: 0 }
   test.each([-1, 1.5, Number.NaN, Infinity, 2 ** 53, '1' as unknown as number])('%s', (bad) => {
-    const takes: StoreOp = { verb: 'take', groups: [[{ ...give, amount: bad }]], states: false }
-    expect(() => codec.encode([takes], NO_TIMES)).toThrow(/^amount: found .*; accepted: a whole/)
+    const amounts: readonly StoreOp[] = [
+      { verb: 'give', give: { ...give, amount: bad } },
+      { verb: 'charge', charge: { ...charge, amount: bad } },
+      // A take of an amount below 0 gives back.
+      ...(bad === -1 ? [] : [{ ...take(1), groups: [[{ ...give, amount: bad }]] } as StoreOp]),
+    ]
+    for (const op of amounts) {
+      expect(() => codec.encode([op], NO_TIMES)).toThrow(/^amount: found .*; accepted: a whole/)
+    }
     const ops: readonly StoreOp[] = [
+      { verb: 'take', groups: [[{ ...give, amount: -1, at: bad }]], states: false },
       { verb: 'take', groups: withAtLeast(bad), states: false },
       { verb: 'give', give: { ...give, at: bad } },
       { verb: 'charge', charge: { ...charge, at: bad } },
       { verb: 'charge', charge: { ...charge, debt: bad } },
       take(1, { ...bucket, q: bad }),
+      take(1, { ...bucket, debt: bad }),
       { verb: 'reset', key: key(1, bad) },
     ]
     for (const op of ops) {

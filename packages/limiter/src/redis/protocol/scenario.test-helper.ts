@@ -5,7 +5,7 @@
 import type { CounterKey, Limit, LimitSpec, Outcome, Take } from '@sluice/core'
 import { defineLimit, isBlock } from '@sluice/core'
 import type { MemoryStore } from '../../memory/memory-store.js'
-import type { Groups, PeekOutcome } from '../../store.js'
+import type { Give, Groups, PeekOutcome } from '../../store.js'
 import type { ManualClock } from '../../testing/index.js'
 import type { Batch } from './redis.test-helper.js'
 import type { StoreOp } from './batch-request.js'
@@ -182,11 +182,33 @@ export class Scenario {
   private take(counter: number): Take {
     const { dice } = this.#options
     const limit = this.limitOf(counter)
+    if (!isBlock(limit) && dice.oneIn(4)) return this.meteredTake(counter, limit)
     const amount = this.amount(limit)
     const takesLess = dice.oneIn(6)
     const atLeast = takesLess ? dice.below(Math.min(amount, 1000) + 1) : undefined
     const isAfterMarks = isBlock(limit) && dice.oneIn(3)
     return { key: this.keyOf(counter), limit, amount, atLeast, isAfterMarks }
+  }
+
+  /** A take that gates, overdraws or gives back. */
+  private meteredTake(counter: number, limit: Limit): Take {
+    const { dice } = this.#options
+    const key = this.keyOf(counter)
+    const roll = dice.below(3)
+    if (roll === 0) return { key, limit, amount: 0, gate: true }
+    if (roll === 1) return { key, limit, amount: Math.max(1, this.amount(limit)), overdraw: true }
+    const { amount, at } = this.units(counter)
+    return { key, limit, amount: amount === 0 ? -1 : -amount, at }
+  }
+
+  /** Units of a counter to give back, mostly some that were taken. */
+  private units(counter: number): Pick<Give, 'amount' | 'at'> {
+    const { dice } = this.#options
+    const receipt = this.#receipts.find((each) => each.counter === counter)
+    if (receipt !== undefined && !dice.oneIn(4)) return receipt
+    const limit = this.limitOf(counter)
+    const at = dice.oneIn(2) ? undefined : Math.max(0, this.#now - dice.below(limit.windowUs))
+    return { amount: this.amount(limit), at }
   }
 
   private amount(limit: Limit): number {
@@ -206,10 +228,9 @@ export class Scenario {
       : this.#receipts.splice(dice.below(this.#receipts.length), 1)[0]
     if (receipt === undefined) {
       const limit = this.limitOf(counter)
-      const at = dice.oneIn(2) ? undefined : Math.max(0, this.#now - dice.below(limit.windowUs))
       return {
         verb: 'give',
-        give: { key: this.keyOf(counter), limit, amount: this.amount(limit), at, undone },
+        give: { key: this.keyOf(counter), limit, ...this.units(counter), undone },
       }
     }
     const amount = dice.oneIn(4) ? dice.below(receipt.amount + 2) : receipt.amount

@@ -13,6 +13,13 @@ export type StoreOp =
   | { readonly verb: 'charge'; readonly charge: Charge }
   | { readonly verb: 'reset'; readonly key: CounterKey }
 
+/** Checks the numbers of a take; an amount below 0 gives back. */
+export function requireTake({ amount, atLeast, at }: Take): void {
+  if (!(Number.isSafeInteger(amount) && amount < 0)) requireAmount(amount)
+  if (atLeast !== undefined) requireCount('atLeast', atLeast)
+  if (at !== undefined) requireCount('at', at)
+}
+
 export function requireAmount(amount: number): void {
   if (isCount(amount)) return
   throw new SluiceError(

@@ -175,17 +175,32 @@ const ALGORITHMS = [
   'sliding-window-log',
 ] as const
 
+const KINDS = ['plain', 'plain', 'gate', 'overdraw', 'back'] as const
+
+/** A leaky bucket has no unit to give back but the slot that a call took. */
+function ofKind(take: Take, kind: (typeof KINDS)[number] = 'plain'): Take {
+  if (kind === 'gate') return { ...take, amount: 0, gate: true }
+  if (kind === 'overdraw') return { ...take, overdraw: true }
+  const isBack = kind === 'back' && take.limit.algorithm !== 'leaky-bucket'
+  return isBack ? { ...take, amount: -take.amount } : take
+}
+
 test('sequential calls are decided as in one store, by every algorithm and in every group', async () => {
   const limits = fc
     .record({
       algorithm: fc.constantFrom(...ALGORITHMS),
       max: fc.integer({ min: 1, max: 5 }),
       onRefusal: fc.constantFrom(undefined, 'charge' as const),
+      debt: fc.nat({ max: 4 }),
     })
-    .map((spec) => defineLimit({ ...spec, windowMs: 60_000 }))
+    .map(({ debt, ...spec }) => {
+      const canOwe = spec.algorithm !== 'leaky-bucket'
+      return defineLimit({ ...spec, windowMs: 60_000, ...(canOwe ? { debt } : {}) })
+    })
   const call = fc.record({
     // For each counter the group it is in; 3 if the call does not use it.
     groups: fc.array(fc.nat({ max: 3 }), { minLength: 5, maxLength: 5 }),
+    kinds: fc.array(fc.constantFrom(...KINDS), { minLength: 5, maxLength: 5 }),
     amount: fc.integer({ min: 0, max: 3 }),
     pauseMs: fc.oneof(fc.constant(0), fc.nat({ max: 20_000 })),
   })
@@ -198,13 +213,15 @@ test('sequential calls are decided as in one store, by every algorithm and in ev
       const slots = new Slots()
       const clock = manualClock()
       const whole = memoryStore({ clock })
-      for (const { groups: homes, amount, pauseMs } of calls) {
+      for (const { groups: homes, kinds, amount, pauseMs } of calls) {
         clock.advance(pauseMs)
         slots.clock.advance(pauseMs)
         const groups: Groups<Take> = [0, 1, 2].map((g) =>
           // Two counters share a slot.
           counters.flatMap((limit, n) =>
-            homes[n] === g ? [{ key: { hi: n, lo: n, partition: n >> 1 }, limit, amount }] : [],
+            homes[n] === g
+              ? [ofKind({ key: { hi: n, lo: n, partition: n >> 1 }, limit, amount }, kinds[n])]
+              : [],
           ),
         )
         const slotCall = slots.start(groups, 1000)

@@ -7,7 +7,7 @@
  * it has while it waits for the next. Because all calls wait in the same order, and a first attempt
  * never waits, one of several calls that hold each other's units always makes progress.
  */
-import { type CounterKey, isBlock, type Take } from '@sluice/core'
+import { type CounterKey, isBlock, isChargedOnRefusal, type Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../../store.js'
 import type { Expirable } from './deadlines.js'
 import {
@@ -20,7 +20,6 @@ import {
   placesBySlot,
   firstPlaces,
   holdingPlaces,
-  isCharging,
   isOneScript,
   type TakePlaces,
   pick,
@@ -172,7 +171,7 @@ export class ClusterTake implements Expirable {
 
   /** Tries again after a refusal by held units while there is time; any other refusal is final. */
   private reconsider(): void {
-    const isCharged = this.#options.groups[0]?.some(isCharging) === true
+    const isCharged = this.#options.groups[0]?.some(isChargedOnRefusal) === true
     const verdict = this.#answers.verdict(this.#all[0] ?? [])
     if (verdict === 'stands' || !this.hasTime(0) || !this.mayRetry()) this.refuse()
     else if (!isCharged) this.attemptInOrder()
@@ -315,9 +314,15 @@ export class ClusterTake implements Expirable {
   /** The call has passed: its units are no longer held but used. */
   private admit(): void {
     this.#deps.unmark(this.#answers.takeMarks())
-    const places = this.#answers.openPlaces()
-    if (places === undefined) this.finishAdmitted()
-    else this.sendAttempt({ places, verb: 'take', marks: 'none' }, () => this.finishAdmitted())
+    this.takeAdmitted(this.#answers.openUnheld(), () =>
+      this.takeAdmitted(this.#answers.openBacks(), () => this.finishAdmitted()),
+    )
+  }
+
+  /** Sends takes that only an admitted call reaches. */
+  private takeAdmitted(places: TakePlaces | undefined, then: () => void): void {
+    if (places === undefined) then()
+    else this.sendAttempt({ places, verb: 'take', marks: 'none' }, then)
   }
 
   private finishAdmitted(): void {

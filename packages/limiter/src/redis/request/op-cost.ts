@@ -26,6 +26,7 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       if (take === undefined || layoutOf(take.limit) !== undefined) cost += 1
+      else if (take.amount < 0) cost += costOfChange(take.limit, take.at, Infinity)
       else cost += states ? LOG_STATE_COST : LOG_COST
     }
   }
@@ -35,7 +36,7 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
 /**
  * The cost of a give or charge of units that were taken at `at`, in microseconds. In a log, all
  * records after them are rewritten: at most the whole log, and at most what Redis can have admitted
- * since. Without `at` the oldest units are returned, which rewrites nothing.
+ * since, if its time is known. Without `at` the oldest units are returned, which rewrites nothing.
  */
 export function costOfChange(limit: Limit, at: number | undefined, storeUs: number): number {
   if (layoutOf(limit) !== undefined) return 1

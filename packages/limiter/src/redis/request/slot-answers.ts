@@ -1,10 +1,10 @@
 /**
  * The answers of the slots of a Redis Cluster to one call, and the units that the call still holds.
  */
-import { isBlock, type Outcome, type Take } from '@sluice/core'
-import type { Answer, Give, Groups } from '../../store.js'
+import { isBlock, isChargedOnRefusal, type Outcome, type Take } from '@sluice/core'
+import type { Answer, Charge, Give, Groups } from '../../store.js'
 import { isMarked, markOf } from './hold-marks.js'
-import { holdingPlaces, isCharging, type TakePlaces } from './take-places.js'
+import { holdingPlaces, isHeldBack, type TakePlaces } from './take-places.js'
 
 /** A take or peek that was sent to some slots. */
 export interface Attempt {
@@ -17,10 +17,11 @@ export interface Attempt {
 /** Units to give back. */
 export interface GiveBack extends Give {
   /**
-   * What the limit then charges for the refusal, down to empty. A call that would have waited
-   * borrowed more than that, and a single Redis lends nothing to a call that it refuses.
+   * What is charged then. A call that would have waited borrowed more than a single Redis charges
+   * for a refusal, because it lends nothing to a call that it refuses. Units that the call itself
+   * gave back are charged again.
    */
-  readonly penalty?: number
+  readonly penalty?: Pick<Charge, 'amount' | 'debt'>
 }
 
 /** Whether a refusal is final, was caused by held units, or was not checked for marks. */
@@ -128,18 +129,26 @@ export class SlotAnswers {
     })
   }
 
-  /** The enforced takes that were not sent yet. */
+  /** The enforced takes that were not sent yet, without those that wait until all have passed. */
   openEnforced(): readonly number[] {
-    return [...this.enforced.keys()].filter((i) => this.enforced[i] === undefined)
+    return this.openIn(0).filter((i) => !this.isHeldBackAt(0, i))
   }
 
   /** All takes that were not sent yet. */
   openPlaces(): TakePlaces | undefined {
-    const places = this.#rows.map((row, g) => {
-      if (g === 0) return this.openEnforced()
-      return row.length > 0 && row[0] === undefined ? [...row.keys()] : []
-    })
-    return places.some((indices) => indices.length > 0) ? places : undefined
+    return toPlaces(this.#rows.map((_, g) => this.openIn(g)))
+  }
+
+  /** Those of them that do not wait until the rest of their group has passed. */
+  openUnheld(): TakePlaces | undefined {
+    return toPlaces(
+      this.#rows.map((_, g) => this.openIn(g).filter((i) => !this.isHeldBackAt(g, i))),
+    )
+  }
+
+  /** The takes that give back in groups that have passed. */
+  openBacks(): TakePlaces | undefined {
+    return toPlaces(this.#rows.map((row, g) => (row.some(isRefusal) ? [] : this.openIn(g))))
   }
 
   /** Makes the shadow groups be sent once more. */
@@ -150,7 +159,8 @@ export class SlotAnswers {
   /**
    * Gives up the units that were taken in these places: returns the units first, then their marks.
    * A limit that charges for refusals keeps what it took if its group was finally refused, unless
-   * it is in a shadow group that the enforced group kept from being reached.
+   * it is in a shadow group that the enforced group kept from being reached. What was given back is
+   * charged again.
    */
   takeBack(places: TakePlaces, isFinal: boolean): readonly GiveBack[] {
     const isOpen = this.isPassed()
@@ -164,14 +174,19 @@ export class SlotAnswers {
         const { key, limit } = take
         const { granted, at } = answer
         const give = { key, limit, amount: granted, at, undone: true }
-        if (isFinal && isCharging(take) && (g === 0 || isOpen)) {
+        if (isFinal && isChargedOnRefusal(take) && (g === 0 || isOpen)) {
           const isLent = limit.borrowable > 0 && answer.delayMs > 0
-          if (isLent) gives.push({ ...give, penalty: granted })
+          const debt = take.overdraw === true ? limit.debt : 0
+          if (isLent) gives.push({ ...give, penalty: { amount: granted, debt } })
           if (isLent) row[i] = { ...answer, delayMs: 0 }
           continue
         }
-        gives.push(give)
-        const remaining = Math.min(limit.capacity, answer.remaining + granted)
+        if (granted > 0) gives.push(give)
+        else {
+          const penalty = { amount: -granted, debt: limit.debt }
+          gives.push({ ...give, amount: 0, at: take.at ?? at, penalty })
+        }
+        const remaining = Math.max(0, Math.min(limit.capacity, answer.remaining + granted))
         row[i] = { ...answer, granted: 0, delayMs: 0, remaining }
       }
     }
@@ -201,7 +216,12 @@ export class SlotAnswers {
   }
 
   admittedAnswers(): Groups<Answer> {
-    return this.#rows.map((row) => row.map((answer) => answer ?? 'not-run'))
+    return this.#rows.map((row, g) =>
+      row.map((answer, i) => {
+        if (answer !== undefined) return answer
+        return this.isHeldBackAt(g, i) ? notReached(this.#groups[g]?.[i]) : 'not-run'
+      }),
+    )
   }
 
   refusedAnswers(): Groups<Answer> {
@@ -219,10 +239,20 @@ export class SlotAnswers {
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
         const amount = this.#groups[g]?.[i]?.amount ?? 0
-        const isTaken = typeof answer !== 'object' || answer.granted > 0 || amount === 0
+        const isTaken = typeof answer !== 'object' || answer.granted !== 0 || amount === 0
         return answer === undefined || !(isTaken || isRefusal(answer)) ? 'not-run' : answer
       }),
     )
+  }
+
+  /** The places of a group whose takes were not sent yet. */
+  private openIn(g: number): readonly number[] {
+    const row = this.#rows[g] ?? []
+    return [...row.keys()].filter((i) => row[i] === undefined)
+  }
+
+  private isHeldBackAt(g: number, i: number): boolean {
+    return isHeldBack(this.#groups[g] ?? [], i)
   }
 
   /** Whether an enforced take is of a block. Held units never cause a refusal by it. */
@@ -250,6 +280,10 @@ export class SlotAnswers {
 
 export function isRefusal(answer: Answer | undefined): answer is Exclude<Answer, string> {
   return typeof answer === 'object' && answer.retryAfterMs !== 0
+}
+
+function toPlaces(places: TakePlaces): TakePlaces | undefined {
+  return places.some((indices) => indices.length > 0) ? places : undefined
 }
 
 /** The outcome of a limit that a refused call did not reach. */

@@ -128,7 +128,7 @@ export class Slots {
               const { key, limit, at = 0 } = give
               this.store.sync.give(give)
               if (penalty === undefined) continue
-              this.store.sync.charge({ key, limit, amount: penalty, at, debt: 0 })
+              this.store.sync.charge({ key, limit, at, ...penalty })
             }
             resolve()
           })

@@ -1,5 +1,5 @@
 /** Which takes of a call lie in which slot, and in which order the slots are tried. */
-import { algorithmOf, isBlock, type Take } from '@sluice/core'
+import { algorithmOf, isBlock, isChargedOnRefusal, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { commonPartition } from './partition-op.js'
 
@@ -14,10 +14,6 @@ export function isOneScript(
   const partition = commonPartition(groups)
   if (partition === undefined) return false
   return !isSingle(partition) || groups.flat().length <= 1
-}
-
-export function isCharging({ limit }: Take): boolean {
-  return limit.onRefusal === 'charge'
 }
 
 /** The takes at some places of a group. */
@@ -37,10 +33,23 @@ export function holdingPlaces(
   })
 }
 
-/** The enforced takes, slot by slot, in the order in which every call waits for them. */
+/**
+ * Whether a take waits until the rest of its group has passed: it gives back, and another slot may
+ * refuse the group. What was given back may be gone when it is taken again.
+ */
+export function isHeldBack(takes: readonly Take[], i: number): boolean {
+  return (takes[i]?.amount ?? 0) < 0 && takes.some(({ amount }) => amount >= 0)
+}
+
+/**
+ * The enforced takes, slot by slot, in the order in which every call waits for them; without those
+ * that wait until all others have passed.
+ */
 export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
   const slots = new Map<number, number[]>()
-  for (const [i, { key }] of (groups[0] ?? []).entries()) {
+  const [takes = []] = groups
+  for (const [i, { key }] of takes.entries()) {
+    if (isHeldBack(takes, i)) continue
     const indices = slots.get(key.partition)
     if (indices === undefined) slots.set(key.partition, [i])
     else indices.push(i)
@@ -51,19 +60,18 @@ export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
 
 /**
  * The takes of a call over several slots that are sent at once. The others wait until these have
- * passed: a shadow group that charges for its refusal would be charged by calls that never reach
- * it, and the slot that a leaky bucket gave to a refused call is free again only if no later one
- * was taken meanwhile.
+ * passed: a shadow group that charges for its refusal, or gives back, would do so for calls that
+ * never reach it, and the slot that a leaky bucket gave to a refused call is free again only if no
+ * later one was taken meanwhile.
  */
 export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces {
   return groups.map((takes, g) => {
     const indices = [...takes.keys()]
-    if (g > 0)
-      return takes.some((take) => isCharging(take) || isQueue(take) || isBlock(take.limit))
-        ? []
-        : indices
-    const first = indices.filter((i) => !isQueue(takes[i]) && !isBlockOfQueue(takes, i))
-    return isSpread && first.length > 0 ? first : indices
+    if (g > 0) return takes.some(isForAdmitted) ? [] : indices
+    if (!isSpread) return indices
+    const early = indices.filter((i) => !isHeldBack(takes, i))
+    const first = early.filter((i) => !isQueue(takes[i]) && !isBlockOfQueue(takes, i))
+    return first.length > 0 ? first : early
   })
 }
 
@@ -73,7 +81,14 @@ function isBlockOfQueue(takes: readonly Take[], i: number): boolean {
   return take !== undefined && isBlock(take.limit) && isQueue(takes[i - 1])
 }
 
+/** Whether a take of a shadow group is sent for admitted calls only. */
+function isForAdmitted(take: Take): boolean {
+  const { limit, amount } = take
+  return amount < 0 || isChargedOnRefusal(take) || isQueue(take) || isBlock(limit)
+}
+
 /** Whether a take is of a leaky bucket. One that charges for refusals is always sent at once. */
 function isQueue(take: Take | undefined): boolean {
-  return take !== undefined && algorithmOf(take.limit).family === 'queue' && !isCharging(take)
+  if (take === undefined || isChargedOnRefusal(take)) return false
+  return algorithmOf(take.limit).family === 'queue'
 }

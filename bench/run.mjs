@@ -52,6 +52,10 @@ const benchmarks = {
     about: 'the first part of it: latency with a network between, and few callers waiting',
     files: ['./redis/latency.mjs'],
   },
+  reservations: {
+    about: 'reserve and settle against a plain decision, on Redis and in memory',
+    files: ['./reservations/measure.mjs'],
+  },
   peak: {
     about: '58,000 decisions a second for ten minutes, by several processes on one Redis',
     files: ['./peak/measure.mjs'],

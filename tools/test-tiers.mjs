@@ -75,6 +75,7 @@ export const FULL = [
     'redis/faults-swizzle',
     'redis/heavy-operations',
     'redis/node-clock',
+    'redis/reservations',
     'redis/warm-up-redis',
     'rule-store-crash',
     'rules-story-large',

@@ -95,6 +95,78 @@ export const resetInput = strictObject({
 }).meta({ id: 'ResetCall', example: { attributes: { user: 'u1' }, rule: 'per-user' } })
 export type ResetInput = Input<typeof resetInput>
 
+/** Longer keys would only cost time to hash. */
+export const IDEMPOTENCY_KEY_LENGTH_MAX = 256
+
+export const reserveInput = strictObject({
+  attributes: attributesInput,
+  cost,
+  ttl: z.union([z.string(), z.int()]).optional().meta({
+    description:
+      'How long the reservation lasts: a duration such as `90s`, or milliseconds; 1s to 1h, 60s unless given.',
+  }),
+  idempotencyKey: textUpTo(IDEMPOTENCY_KEY_LENGTH_MAX).min(1).optional().meta({
+    description: 'The same caller with the same key gets the same reservation, charged once.',
+  }),
+  canWait: z.boolean().optional().meta({
+    description: 'False if the call cannot be held; then a delay is a refusal. True unless given.',
+  }),
+  policies,
+}).meta({ id: 'ReserveCall', example: { attributes: { user: 'u1', tokens: 800 }, ttl: '5m' } })
+export type ReserveInput = Input<typeof reserveInput>
+
+const reservation = z.string().meta({ description: 'The handle that reserve or extend returned.' })
+
+export const settleInput = strictObject({
+  reservation,
+  actual: z.union([z.int().min(0), z.record(attributeName, z.int().min(0))]).meta({
+    description: 'What was used: a number, or one for each cost attribute.',
+  }),
+}).meta({ id: 'Settle', example: { reservation: 'r1~…', actual: 612 } })
+export type SettleInput = Input<typeof settleInput>
+
+export const extendInput = strictObject({ reservation, attributes: attributesInput }).meta({
+  id: 'Extend',
+  description: 'The attributes name how much more of each cost is reserved.',
+  example: { reservation: 'r1~…', attributes: { tokens: 200 } },
+})
+export type ExtendInput = Input<typeof extendInput>
+
+export const cancelInput = strictObject({ reservation }).meta({ id: 'Cancel' })
+export type CancelInput = Input<typeof cancelInput>
+
+export const settlementReason = z.enum([
+  'settled',
+  'cancelled',
+  'already-settled',
+  'expired',
+  'posture',
+  'refused',
+])
+export type SettlementReason = View<typeof settlementReason>
+
+const settledCost = z.object({
+  charged: z.int().meta({
+    description: 'Units that the call is charged for; 0 if an earlier request settled it.',
+  }),
+  givenBack: z.int().meta({ description: 'Units of the reserve that were given back.' }),
+  owed: z.int().meta({
+    description: 'Units beyond what the limits had left; calls are refused until they are paid.',
+  }),
+})
+
+export const settlementView = z
+  .object({
+    settled: z.boolean().meta({ description: 'Whether this request ended the reservation.' }),
+    reason: settlementReason,
+    ...settledCost.shape,
+    costs: z
+      .record(z.string(), settledCost)
+      .meta({ description: 'By cost attribute; `cost` where the rules have none.' }),
+  })
+  .meta({ id: 'Settlement' })
+export type SettlementView = View<typeof settlementView>
+
 export const decisionReason = z.enum([
   'within',
   'over',
@@ -171,6 +243,9 @@ export const decisionView = z
     }),
     receipt: z.string().optional().meta({
       description: 'On request: what an admission took, for a refund.',
+    }),
+    reservation: z.string().optional().meta({
+      description: 'Only of a reserve that was admitted: the handle by which it is settled.',
     }),
     policies: z
       .array(policyView)

@@ -2,11 +2,16 @@
 import { type Address, readAddress } from './address.js'
 import type {
   CallInput,
+  CancelInput,
   CheckInput,
   DecisionView,
   ExplainedView,
+  ExtendInput,
   RefundInput,
+  ReserveInput,
   ResetInput,
+  SettleInput,
+  SettlementView,
 } from './api-types.js'
 import { DecisionError, InputError } from './errors.js'
 import { exchange, type Fetch, tooLargeText } from './exchange.js'
@@ -62,6 +67,14 @@ export interface DecisionClient {
   explain(call: CallInput, options?: DecisionRequestOptions): Promise<ExplainedView>
   /** Refunds what a receipt lists; or, with the admin token, the cost of a call. */
   refund(refund: RefundInput, options?: DecisionRequestOptions): Promise<void>
+  /** Decides a call whose costs are estimates, and reserves them. */
+  reserve(call: ReserveInput, options?: DecisionRequestOptions): Promise<DecisionView>
+  /** Charges what a reservation really used. May be sent again if it was not answered. */
+  settle(settle: SettleInput, options?: DecisionRequestOptions): Promise<SettlementView>
+  /** Reserves more under the same reservation, which gets a new handle. */
+  extend(extend: ExtendInput, options?: DecisionRequestOptions): Promise<DecisionView>
+  /** Gives a reservation back. */
+  cancel(cancel: CancelInput, options?: DecisionRequestOptions): Promise<SettlementView>
   /** Deletes the counters of a caller. Needs the admin token. */
   reset(call: ResetInput, options?: DecisionRequestOptions): Promise<void>
 }
@@ -94,6 +107,14 @@ export function createDecisionClient(options: DecisionClientOptions): DecisionCl
     refund: async (refund, more) => {
       await one({ verb: 'refund', body: refund, more }, 'refunded')
     },
+    reserve: (call, more) =>
+      one({ verb: 'reserve', body: call, more }, 'allowed') as Promise<DecisionView>,
+    settle: (settle, more) =>
+      one({ verb: 'settle', body: settle, more }, 'settled') as Promise<SettlementView>,
+    extend: (extend, more) =>
+      one({ verb: 'extend', body: extend, more }, 'allowed') as Promise<DecisionView>,
+    cancel: (cancel, more) =>
+      one({ verb: 'cancel', body: cancel, more }, 'settled') as Promise<SettlementView>,
     reset: async (call, more) => {
       await one({ verb: 'reset', body: call, more }, 'reset')
     },
@@ -101,7 +122,16 @@ export function createDecisionClient(options: DecisionClientOptions): DecisionCl
 }
 
 interface DecisionRequest {
-  readonly verb: 'check' | 'peek' | 'explain' | 'refund' | 'reset'
+  readonly verb:
+    | 'check'
+    | 'peek'
+    | 'explain'
+    | 'refund'
+    | 'reset'
+    | 'reserve'
+    | 'settle'
+    | 'extend'
+    | 'cancel'
   readonly body: unknown
   readonly more: DecisionRequestOptions | undefined
 }

@@ -23,11 +23,14 @@ export type {
   RemoteState,
 } from './remote-limiter/remote-options.js'
 export type {
+  ActualCosts,
   FallbackLimiter,
   RemoteCall,
   RemoteCheckOptions,
   RemoteDecision,
   RemotePolicy,
+  RemoteReservation,
+  RemoteReserveOptions,
 } from './remote-limiter/decision-types.js'
 export { callerId } from './routes/caller-routes.js'
 export type { TopQuery } from './routes/stats-routes.js'

@@ -12,6 +12,15 @@ export const ERROR_CODES = {
   CALL_PATH_INVALID: { status: 400, means: 'The path is not in canonical form.' },
   RULE_UNKNOWN: { status: 404, means: 'No rule of the set has this id.' },
   RECEIPT_INVALID: { status: 400, means: 'The receipt is damaged or was not made by Sluice.' },
+  RESERVATION_INVALID: {
+    status: 400,
+    means: 'The reservation is damaged or was not made by Sluice.',
+  },
+  RESERVATION_ENDED: { status: 409, means: 'The reservation was settled, or has expired.' },
+  RESERVATION_DIFFERS: {
+    status: 409,
+    means: 'The idempotency key was used for a reservation with other costs.',
+  },
   OPTION_INVALID: {
     status: 500,
     means: 'An option of createLimiter or of a store is out of range.',

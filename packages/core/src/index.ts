@@ -91,7 +91,15 @@ export {
   type ProblemOptions,
   problemBody,
 } from './decision/problem-body.js'
-export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
+export { type ChargedEntry, grantedTakes } from './decision/charged-entry.js'
+export { readReceipt, writeReceipt } from './decision/receipt.js'
+export {
+  handleKey,
+  readHandle,
+  type ReservationHandle,
+  type ReservedEntry,
+  writeHandle,
+} from './decision/reservation-handle.js'
 export { durationText, formatDuration, parseDuration, WINDOW_MS_MAX } from './text/duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show, sluiceErrorOf } from './errors.js'
 export {
@@ -114,6 +122,8 @@ export {
   deriveKey,
   limitSeed,
   PARTITIONS,
+  reservationId,
+  reservationKeys,
 } from './key.js'
 export {
   DEFAULT_ALGORITHM,
@@ -125,6 +135,7 @@ export {
   type Limit,
   type LimitSpec,
   resizeLimit,
+  withDebt,
   withoutWaiting,
 } from './limit.js'
 export {

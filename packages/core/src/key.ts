@@ -58,6 +58,29 @@ export function callerOfKey(key: CounterKey, seed: Hash64): Hash64 {
   return { hi: key.hi ^ seed.hi, lo: key.lo ^ seed.lo }
 }
 
+/** Returns the id of a reservation that its caller may ask for again under the same key. */
+export function reservationId(
+  secret: SipKey,
+  callers: readonly Hash64[],
+  idempotencyKey: string,
+): Hash64 {
+  const names = callers.map(({ hi, lo }) => `${hi}.${lo}`)
+  return hashTexts(deriveKey(secret, 'reservation id'), [idempotencyKey, ...names])
+}
+
+/** The counters of a reservation itself: whether it was made, and whether it was settled. */
+export interface ReservationKeys {
+  readonly made: CounterKey
+  readonly settled: CounterKey
+}
+
+export function reservationKeys(id: Hash64, partition: number): ReservationKeys {
+  return {
+    made: new Key(~id.hi, ~id.lo, partition),
+    settled: new Key(id.hi, id.lo, partition),
+  }
+}
+
 /** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
 class Key implements CounterKey {
   readonly hi: number

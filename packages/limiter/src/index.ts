@@ -47,6 +47,14 @@ export {
 } from './memory/memory-store.js'
 export type { ResetOptions } from './refund.js'
 export { EstimateRatios, estimateTokens, type TokenEstimate } from './reservation/estimate.js'
+export type {
+  ActualCosts,
+  Reservation,
+  ReserveOptions,
+  SettledCost,
+  Settlement,
+  SettlementReason,
+} from './reservation/reservation-types.js'
 export type { Load, ShedCounts, SheddingStats } from './shed/load-shedding.js'
 export { RulesError, type RulesInput } from './rule-set.js'
 export type {

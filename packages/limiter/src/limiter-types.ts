@@ -1,9 +1,23 @@
 /** The public types of the library: options, statistics and the limiter itself. */
-import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
+import type {
+  Attributes,
+  Call,
+  Decision,
+  OverrideChange,
+  ParsedRules,
+  Policy,
+  Problem,
+} from '@sluice/core'
 import type { CoordinationStats } from './coordination/node-decider.js'
 import type { Clock } from './clock.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
+import type {
+  ActualCosts,
+  Reservation,
+  ReserveOptions,
+  Settlement,
+} from './reservation/reservation-types.js'
 import type { Scheduler } from './periodic.js'
 import type { RulesInput } from './rule-set.js'
 import type { Load, SheddingStats } from './shed/load-shedding.js'
@@ -129,6 +143,30 @@ export interface Limiter {
   limits(call: Call): Promise<readonly Policy[]>
   /** Returns what a receipt lists, or the cost of a call to the present window. */
   refund(target: string | Call): Promise<void>
+  /**
+   * Decides a call and reserves its costs, which are estimates: `settle` charges what was really
+   * used. All limits are taken from, or none. A reservation that is not settled in time stays
+   * charged.
+   *
+   * @example
+   * const reservation = await limiter.reserve({ attributes: { user: 'u1', tokens: 800 } })
+   * if (reservation.allowed) await reservation.settle(612)
+   */
+  reserve(call: Call, options?: ReserveOptions): Promise<Reservation>
+  /**
+   * Ends a reservation, on any node: gives back what was not used, or overdraws. Changes nothing if
+   * the reservation has ended before, and says so. Rejects with STORE_FAILED if the store does not
+   * answer; then it may be sent again.
+   */
+  settle(reservation: string, actual: ActualCosts): Promise<Settlement>
+  /**
+   * Reserves more of the costs that the attributes name. Returns the reservation with a new handle,
+   * which replaces the old one; if refused, the old one stays. Rejects with RESERVATION_ENDED if it
+   * was settled or has expired.
+   */
+  extend(reservation: string, attributes: Attributes): Promise<Reservation>
+  /** Ends a reservation and gives everything back. */
+  cancel(reservation: string): Promise<Settlement>
   /** Deletes the counters of a caller in every rule that counts by attributes the call has. */
   reset(call: Call, options?: ResetOptions): Promise<void>
   /**

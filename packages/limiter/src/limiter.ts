@@ -1,5 +1,6 @@
 /** `createLimiter`: matches a call to the rules, charges the store and composes the decision. */
 import {
+  type Attributes,
   type Call,
   changeOverrides,
   combine,
@@ -32,6 +33,7 @@ import {
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
+import type { DecideOptions } from './pending-decision.js'
 import { type PlannedPeek, RemoteDecider } from './remote-decider.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
 import {
@@ -74,6 +76,14 @@ import {
   type Refund,
   type ResetOptions,
 } from './refund.js'
+import type {
+  ActualCosts,
+  Reservation,
+  ReserveOptions,
+  Settlement,
+} from './reservation/reservation-types.js'
+import { isReservePlan } from './reservation/reserve-plan.js'
+import { ReservationVerbs } from './reservation/reservation-verbs.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import { combineSpread } from './shed/combine-spread.js'
 import { LoadShedding, type SheddingStats } from './shed/load-shedding.js'
@@ -104,6 +114,7 @@ class StoreLimiter implements Limiter {
   readonly #clock: Clock
   readonly #ipv6Prefix: number
   readonly #refunded = new RefundedReceipts()
+  readonly #reservations: ReservationVerbs
   /** Random until the secret that the store keeps is known. */
   #secret: SipKey
   /** False until the first call where nothing may be random yet: see `randomKeyIfAllowed`. */
@@ -136,6 +147,7 @@ class StoreLimiter implements Limiter {
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
     this.#shedding = this.openShedding(options)
+    this.#reservations = this.openReservations(options)
     if (this.#sync !== undefined) return
     this.#decider = new RemoteDecider({
       store: this.#store,
@@ -276,6 +288,22 @@ class StoreLimiter implements Limiter {
     await storeAnswer(pay, 'the receipt can be refunded again')
   }
 
+  reserve(call: Call, options: ReserveOptions = {}): Promise<Reservation> {
+    return this.#reservations.reserve(call, options)
+  }
+
+  extend(reservation: string, attributes: Attributes): Promise<Reservation> {
+    return this.#reservations.extend(reservation, attributes)
+  }
+
+  settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
+    return this.#reservations.settle(reservation, actual)
+  }
+
+  cancel(reservation: string): Promise<Settlement> {
+    return this.#reservations.cancel(reservation)
+  }
+
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
     this.requireOpen()
     requireCall(call)
@@ -330,6 +358,7 @@ class StoreLimiter implements Limiter {
     this.#closed = true
     this.updateShut()
     this.#shedding?.close()
+    this.#reservations.close()
     await this.#decider?.close()
     await this.#store.close()
   }
@@ -345,6 +374,30 @@ class StoreLimiter implements Limiter {
       },
       this.#snapshot,
     )
+  }
+
+  private openReservations({ scheduler }: LimiterOptions): ReservationVerbs {
+    const time = () => this.#decider?.time() ?? this.#clock.now()
+    return new ReservationVerbs({
+      snapshot: () => this.#snapshot,
+      time,
+      plan: (call, request) => this.plan(call, request),
+      sync: this.#sync,
+      decider: () => this.#decider,
+      secretWait: () => this.#secretWait,
+      requireUsable: () => {
+        this.requireRules()
+        return this.requireKey('nothing was settled')
+      },
+      take: (groups) => this.#store.take(groups),
+      peek: (groups) => this.#store.peek(groups),
+      change: ({ key, limit, amount, at }) =>
+        amount < 0
+          ? this.#store.give({ key, limit, amount: -amount, at })
+          : this.#store.charge({ key, limit, amount, at: time(), debt: limit.debt }),
+      onGivenBack: (key) => this.#decider?.invalidateEverywhere(key),
+      scheduler: readDependency('scheduler', scheduler ?? systemScheduler, ['after']),
+    })
   }
 
   private activate(loaded: LoadedRules): readonly Problem[] {
@@ -408,10 +461,14 @@ class StoreLimiter implements Limiter {
   private compose(
     plan: Plan,
     outcomes: Groups<Outcome>,
-    { receipt }: CheckOptions,
+    { receipt, isReserve }: DecideOptions,
     source: Source = 'store',
     extras?: DecisionExtras,
   ): Decision {
+    // A plan without its reserve is what this node refused of it.
+    if (isReserve === true && isReservePlan(plan)) {
+      return this.#reservations.compose(plan, outcomes, source, extras)
+    }
     const decision = receipt === true ? undefined : combineSpread(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
       return decision

@@ -12,12 +12,26 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
+import type {
+  Attributes as CallAttributes,
+  Call,
+  Decision,
+  OverrideChange,
+  ParsedRules,
+  Policy,
+  Problem,
+} from '@sluice/core'
 import type { LimiterStats } from './limiter-types.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
 import type { SheddingStats } from './shed/load-shedding.js'
 import type { ResetOptions } from './refund.js'
+import type {
+  ActualCosts,
+  Reservation,
+  ReserveOptions,
+  Settlement,
+} from './reservation/reservation-types.js'
 import type { RulesInput } from './rule-set.js'
 
 export interface TraceOptions {
@@ -46,10 +60,10 @@ export interface DecisionSpan {
 }
 
 /** Decides within a span that ends with the decision. */
-export function traceDecision(
+export function traceDecision<Decided extends Decision>(
   decisionSpan: DecisionSpan,
-  decide: () => Decision | Promise<Decision>,
-): Decision | Promise<Decision> {
+  decide: () => Decided | Promise<Decided>,
+): Decided | Promise<Decided> {
   const span = startSpan(decisionSpan)
   if (span === undefined) return decide()
   try {
@@ -84,13 +98,16 @@ function startSpan({ tracer, parent, attributes = {} }: DecisionSpan): Span | un
   return span.isRecording() ? span : undefined
 }
 
-function end(span: Span, decision: Decision): Decision {
+function end<Decided extends Decision>(span: Span, decision: Decided): Decided {
   span.setAttributes(decisionAttributes(decision))
   span.end()
   return decision
 }
 
-async function endLater(span: Span, decision: Promise<Decision>): Promise<Decision> {
+async function endLater<Decided extends Decision>(
+  span: Span,
+  decision: Promise<Decided>,
+): Promise<Decided> {
   try {
     return end(span, await decision)
   } catch (error) {
@@ -158,6 +175,24 @@ class TracedLimiter implements Limiter {
 
   refund(target: string | Call): Promise<void> {
     return this.#limiter.refund(target)
+  }
+
+  reserve(call: Call, options?: ReserveOptions): Promise<Reservation> {
+    const span = this.start({ 'sluice.reserve': true })
+    const reservation = this.#limiter.reserve(call, options)
+    return span === undefined ? reservation : endLater(span, reservation)
+  }
+
+  settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
+    return this.#limiter.settle(reservation, actual)
+  }
+
+  extend(reservation: string, attributes: CallAttributes): Promise<Reservation> {
+    return this.#limiter.extend(reservation, attributes)
+  }
+
+  cancel(reservation: string): Promise<Settlement> {
+    return this.#limiter.cancel(reservation)
   }
 
   reset(call: Call, options?: ResetOptions): Promise<void> {

@@ -7,6 +7,8 @@ import type { Answer, Groups, TakeOptions } from './store.js'
 
 export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
+  /** Whether the plan reserves: only the store can say what it took, and if it was made before. */
+  readonly isReserve?: boolean | undefined
 }
 
 /** What this node does with a call that the store decides. */

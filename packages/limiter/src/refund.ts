@@ -2,6 +2,7 @@
 import {
   type Call,
   type ChangedCaller,
+  type ChargedEntry,
   type CompiledLimit,
   type CompiledRule,
   type Coordination,
@@ -17,7 +18,6 @@ import {
   SluiceError,
   show,
   type Snapshot,
-  type ReceiptEntry,
   isBlock,
 } from '@sluice/core'
 import type { RemoteDecider } from './remote-decider.js'
@@ -153,7 +153,7 @@ function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): rea
  * The limit of that name: the one it was taken from if that still exists, else the largest, because
  * a smaller one could not represent what is used.
  */
-function findLimit(snapshot: Snapshot, taken: ReceiptEntry): CompiledLimit | undefined {
+export function findLimit(snapshot: Snapshot, taken: ChargedEntry): CompiledLimit | undefined {
   const rule = snapshot.byId.get(taken.rule)
   if (rule === undefined) return undefined
   const limits = taken.candidate
@@ -181,7 +181,7 @@ function limitsInForce(
 function callerOfTaken(
   { limitKey }: Snapshot,
   { id, by }: CompiledRule,
-  taken: ReceiptEntry,
+  taken: ChargedEntry,
 ): Hash64 {
   const name = taken.limitName
   return callerOfKey(taken.key, limitSeed(limitKey, { rule: id, name, candidate: false, by }))

@@ -161,6 +161,11 @@ export class RemoteDecider {
     }
   }
 
+  /** The best estimate of the store's time, in microseconds. */
+  time(): number {
+    return this.#time()
+  }
+
   /** Milliseconds of a clock that never steps. */
   nowMs(): number {
     return this.#monotonicMs()
@@ -263,14 +268,14 @@ export class RemoteDecider {
   ): Decision | Promise<Decision> {
     const cache = this.#denyCache
     const nowMs = cache === undefined && !role.learns ? 0 : this.#monotonicMs()
-    const denied = cache?.answer(plan, nowMs)
+    const denied = options.isReserve === true ? undefined : cache?.answer(plan, nowMs)
     if (denied !== undefined) {
       role.mixed?.putBack()
       return denied
     }
     const fullMs = needs.deadline ? ruleDeadline(plan) : undefined
     const deadlineMs = waitedMs > 0 ? remainingMs(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
-    const hedged = needs.hedge && isHedged(plan)
+    const hedged = needs.hedge && options.isReserve !== true && isHedged(plan)
     const generation = cache?.generation ?? 0
     const states = hedged || (role.learns && needsStates(plan))
     const pending = new PendingDecision(

@@ -1,6 +1,6 @@
 /** Decides calls for every entry point, counts each decision and logs each refusal once. */
 import type { Call, Decision } from '@sluice/core'
-import type { CheckOptions, Limiter } from '@sluice/limiter'
+import type { CheckOptions, Limiter, Reservation, ReserveOptions } from '@sluice/limiter'
 import type { RequestTrace } from './observability/tracing/telemetry.js'
 
 export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
@@ -14,6 +14,13 @@ export interface Decider {
     options?: CheckOptions,
     traced?: RequestTrace,
   ): Decision | Promise<Decision>
+  /** Decides a call whose costs are estimates; `settle` of the reservation ends it. */
+  reserve(
+    call: Call,
+    entryPoint: EntryPoint,
+    options?: ReserveOptions,
+    traced?: RequestTrace,
+  ): Promise<Reservation>
 }
 
 export interface DeciderDeps {
@@ -43,7 +50,11 @@ export const TIMED_EVERY = 64
 export function createDecider(deps: DeciderDeps): Decider {
   const { limiter, metrics, observability, refusals, degraded, times, nowMs } = deps
   let untimed = 0
-  const report = (decision: Decision, call: Call, entryPoint: EntryPoint): Decision => {
+  const report = <Decided extends Decision>(
+    decision: Decided,
+    call: Call,
+    entryPoint: EntryPoint,
+  ): Decided => {
     metrics.count(decision)
     observability.onDecision(decision, call)
     if (decision.postures !== undefined) degraded.onDecision(decision)
@@ -51,7 +62,11 @@ export function createDecider(deps: DeciderDeps): Decider {
     else if (decision.shadow.length > 0) refusals.logShadowRefusal(decision, call, entryPoint)
     return decision
   }
-  const reportLater = async (decided: Promise<Decision>, call: Call, entryPoint: EntryPoint) => {
+  const reportLater = async <Decided extends Decision>(
+    decided: Promise<Decided>,
+    call: Call,
+    entryPoint: EntryPoint,
+  ): Promise<Decided> => {
     const beganMs = nowMs()
     const decision = await decided
     times.observe((nowMs() - beganMs) / 1000)
@@ -78,5 +93,9 @@ export function createDecider(deps: DeciderDeps): Decider {
       traced === undefined
         ? check(call, entryPoint, options)
         : traced.decide({ entryPoint }, () => check(call, entryPoint, options)),
+    reserve: async (call, entryPoint, options, traced) => {
+      const reserve = () => reportLater(limiter.reserve(call, options), call, entryPoint)
+      return traced === undefined ? reserve() : traced.decide({ entryPoint }, reserve)
+    },
   }
 }

@@ -53,6 +53,25 @@ export function receiptText(receipt: string): ItemText {
   throw new RemoteLimiterError('RECEIPT_INVALID', 400, message)
 }
 
+/** A reservation, and what its verb needs besides. */
+export function reservationText(
+  reservation: string,
+  fields: Readonly<Record<string, unknown>> = {},
+): ItemText {
+  if (typeof reservation === 'string') return itemText({ reservation, ...fields })
+  const message = `reservation: found ${shown(reservation)}; accepted: text, as reserve returned it`
+  throw new RemoteLimiterError('RESERVATION_INVALID', 400, message)
+}
+
+/** What was used: a number, or one for each cost. */
+export function requireActual(actual: unknown): void {
+  const units = typeof actual === 'object' && actual !== null ? Object.values(actual) : [actual]
+  const wrong = units.find((unit) => !(Number.isSafeInteger(unit) && Number(unit) >= 0))
+  if (wrong === undefined && actual !== undefined) return
+  const message = `actual must be an integer between 0 and 2^53-1, or one for each cost, got ${shown(wrong)}`
+  throw new RemoteLimiterError('CALL_COST_INVALID', 400, message)
+}
+
 function itemText(item: object): ItemText {
   const text = JSON.stringify(item)
   const bytes = bytesOf(text)

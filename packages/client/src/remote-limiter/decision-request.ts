@@ -2,7 +2,7 @@
 import { isRecord, jsonOf } from '../read-problem.js'
 import { type Fetch, readText } from '../exchange.js'
 
-export type Operation = 'check' | 'peek' | 'refund'
+export type Operation = 'check' | 'peek' | 'refund' | 'reserve' | 'settle' | 'extend' | 'cancel'
 
 /**
  * Why the server did not decide. `unreachable`: it did not answer, or answered that it cannot at
@@ -52,7 +52,8 @@ export async function sendRequest(request: DecisionRequest): Promise<RequestResu
 /** Whether an item is one of the decision API; a server that echoes the list sends others. */
 function isAnswer(item: unknown): boolean {
   return (
-    isRecord(item) && ['allowed', 'refunded', 'status'].some((name) => Object.hasOwn(item, name))
+    isRecord(item) &&
+    ['allowed', 'refunded', 'settled', 'status'].some((name) => Object.hasOwn(item, name))
   )
 }
 

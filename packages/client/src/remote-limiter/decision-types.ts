@@ -3,7 +3,7 @@
  * middlewares accept them, without an import of it: users of this package need no other. A test
  * keeps both assignable.
  */
-import type { DecisionView, PostureName } from '../api-types.js'
+import type { DecisionView, PostureName, SettlementView } from '../api-types.js'
 
 type AlgorithmName =
   | 'token-bucket'
@@ -32,6 +32,25 @@ export interface RemoteCheckOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
+}
+
+export interface RemoteReserveOptions {
+  /** How long it lasts: a duration such as `90s`, or milliseconds; `1s` to `1h`. @default 60s */
+  readonly ttl?: string | number | undefined
+  /** The same caller with the same key gets the same reservation, charged once. */
+  readonly idempotencyKey?: string | undefined
+  /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
+  readonly canWait?: boolean | undefined
+}
+
+/** What was used: a number, or one for each cost attribute. */
+export type ActualCosts = number | Readonly<Record<string, number>>
+
+/** A decision that reserved costs, and the verbs that end it. */
+export interface RemoteReservation extends RemoteDecision {
+  settle(actual: ActualCosts): Promise<SettlementView>
+  extend(attributes: RemoteCall['attributes']): Promise<RemoteReservation>
+  cancel(): Promise<SettlementView>
 }
 
 /** One enforced limit, as headers show it. */

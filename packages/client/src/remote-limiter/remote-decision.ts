@@ -91,6 +91,7 @@ class FieldsDecision implements RemoteDecision {
   declare readonly priority?: string
   declare readonly staleMs?: number
   declare readonly receipt?: string
+  declare readonly reservation?: string
   declare readonly postures?: NonNullable<RemoteDecision['postures']>
   readonly #policies: readonly RemotePolicy[]
 

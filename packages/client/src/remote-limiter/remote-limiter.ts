@@ -1,11 +1,25 @@
 /**
- * Decides calls by a Sluice server: `check`, `peek` and `refund` of its decision API. While the
- * server does not answer, a posture or another limiter decides.
+ * Decides calls by a Sluice server: `check`, `peek`, `refund` and reservations of its decision API.
+ * While the server does not answer, a posture or another limiter decides.
  */
 import { isRecord } from '../read-problem.js'
-import { callText, type ItemText, receiptText } from './call-text.js'
+import {
+  callText,
+  type ItemText,
+  receiptText,
+  requireActual,
+  reservationText,
+} from './call-text.js'
 import { oneLine, type Operation, type RequestResult, sendRequest } from './decision-request.js'
-import type { RemoteCall, RemoteCheckOptions, RemoteDecision } from './decision-types.js'
+import type { SettlementView } from '../api-types.js'
+import type {
+  ActualCosts,
+  RemoteCall,
+  RemoteCheckOptions,
+  RemoteDecision,
+  RemoteReservation,
+  RemoteReserveOptions,
+} from './decision-types.js'
 import { FallbackDecider } from './fallback-decider.js'
 import { postureDecision, readDecision, withoutReceipt } from './remote-decision.js'
 import { RemoteLimiterError } from './remote-limiter-error.js'
@@ -48,6 +62,20 @@ export interface RemoteLimiter {
    * because it may have been done.
    */
   refund(receipt: string): Promise<void>
+  /**
+   * Decides a call whose costs are estimates, and reserves them; `settle` of the result ends it. A
+   * server that does not answer is a decision with `source: 'posture'`, which reserves nothing.
+   */
+  reserve(call: RemoteCall, options?: RemoteReserveOptions): Promise<RemoteReservation>
+  /**
+   * Charges what a reservation really used. Rejects if the server did not confirm it; it may be
+   * sent again, because a reservation is settled once.
+   */
+  settle(reservation: string, actual: ActualCosts): Promise<SettlementView>
+  /** Reserves more under the same reservation, which gets a new handle. */
+  extend(reservation: string, attributes: RemoteCall['attributes']): Promise<RemoteReservation>
+  /** Gives a reservation back. */
+  cancel(reservation: string): Promise<SettlementView>
   readonly stats: RemoteLimiterStats
   /** Waits for what was sent, within the deadline. Every later call fails. */
   close(): Promise<void>
@@ -149,6 +177,39 @@ class ServerLimiter implements RemoteLimiter {
     return this.requestRefund(receipt, (item) => this.enqueue(item))
   }
 
+  async reserve(call: RemoteCall, options: RemoteReserveOptions = {}): Promise<RemoteReservation> {
+    const { ttl, idempotencyKey, canWait } = options
+    const item = callText(call, { policies: true, ttl, idempotencyKey, canWait })
+    const decided = await this.requestDecision('reserve', item, async () => {
+      const fallback = await this.fallBack(call, { canWait }, () => false)
+      const { decision } = fallback
+      return { decision, onLateAnswer: (late) => this.reconcileReserve(fallback, late) }
+    })
+    return this.reservationOf(decided)
+  }
+
+  async settle(reservation: string, actual: ActualCosts): Promise<SettlementView> {
+    requireActual(actual)
+    return this.requestSettlement('settle', reservationText(reservation, { actual }))
+  }
+
+  async extend(
+    reservation: string,
+    attributes: RemoteCall['attributes'],
+  ): Promise<RemoteReservation> {
+    const item = callText({ attributes }, { reservation: requireText(reservation) })
+    const decision = await this.requestDecision('extend', item, async () => ({
+      decision: postureDecision(this.#settings.posture),
+      // What was reserved in vain stays charged until the reservation is settled.
+      onLateAnswer: ignore,
+    }))
+    return this.reservationOf(decision)
+  }
+
+  async cancel(reservation: string): Promise<SettlementView> {
+    return this.requestSettlement('cancel', reservationText(reservation))
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     await this.#queue.close()
@@ -193,6 +254,47 @@ class ServerLimiter implements RemoteLimiter {
     })
   }
 
+  private reservationOf(decision: RemoteDecision): RemoteReservation {
+    const { reservation, allowed } = decision
+    const ended = async () => unsettled(allowed ? 'posture' : 'refused')
+    return Object.assign(decision, {
+      settle: (actual: ActualCosts) =>
+        reservation === undefined ? ended() : this.settle(reservation, actual),
+      extend: (attributes: RemoteCall['attributes']) => this.extend(reservation ?? '', attributes),
+      cancel: () => (reservation === undefined ? ended() : this.cancel(reservation)),
+    })
+  }
+
+  /** A reserve that the server made after all: it is given back if the call did not happen. */
+  private reconcileReserve(fallback: Fallback, late: RemoteDecision | undefined): void {
+    const { reservation } = late ?? {}
+    if (fallback.decision.allowed || reservation === undefined || this.#isClosed) {
+      return fallback.onLateAnswer(late)
+    }
+    const item = reservationText(reservation)
+    this.requestSettlement('cancel', item, (pending) => this.#queue.add(pending)).catch(ignore)
+  }
+
+  private requestSettlement(
+    operation: Operation,
+    item: ItemText,
+    enqueue = (pending: PendingItem) => this.enqueue(pending),
+  ): Promise<SettlementView> {
+    return new Promise((resolve, reject) => {
+      const isSent = enqueue({
+        operation,
+        ...item,
+        onAnswer: (value) => {
+          if (isSettlement(value)) resolve(value)
+          else reject(problemOf(value))
+        },
+        onFailure: (detail) => reject(notConfirmed(`The ${operation}`, detail)),
+        onLateAnswer: ignore,
+      })
+      if (!isSent) reject(notConfirmed(`The ${operation}`, `not sent: ${this.notSentText()}`))
+    })
+  }
+
   private async requestRefund(
     receipt: string,
     enqueue: (item: PendingItem) => boolean,
@@ -206,10 +308,10 @@ class ServerLimiter implements RemoteLimiter {
           if (isRecord(value) && value['refunded'] === true) resolve()
           else reject(problemOf(value))
         },
-        onFailure: (detail) => reject(notConfirmed(detail)),
+        onFailure: (detail) => reject(notConfirmed('The refund', detail)),
         onLateAnswer: () => {},
       })
-      if (!isSent) reject(notConfirmed(`not sent: ${this.notSentText()}`))
+      if (!isSent) reject(notConfirmed('The refund', `not sent: ${this.notSentText()}`))
     })
   }
 
@@ -300,6 +402,20 @@ function textOf({ code, message }: RemoteLimiterError): string {
   return oneLine(`${code}: ${message}`)
 }
 
-function notConfirmed(detail: string): RemoteLimiterError {
-  return new RemoteLimiterError('STORE_FAILED', 503, `The refund was not confirmed: ${detail}.`)
+function notConfirmed(what: string, detail: string): RemoteLimiterError {
+  return new RemoteLimiterError('STORE_FAILED', 503, `${what} was not confirmed: ${detail}.`)
+}
+
+function isSettlement(value: unknown): value is SettlementView {
+  return isRecord(value) && typeof value['settled'] === 'boolean'
+}
+
+function requireText(reservation: string): string {
+  reservationText(reservation)
+  return reservation
+}
+
+/** What becomes of a reservation that the server does not have. */
+function unsettled(reason: 'posture' | 'refused'): SettlementView {
+  return { settled: false, reason, charged: 0, givenBack: 0, owed: 0, costs: {} }
 }

@@ -41,6 +41,7 @@ const DEFAULTS: ReadonlyMap<string, string> = new Map([
   ['posture', 'local'],
   ['hedge', 'false'],
   ['durable', 'false'],
+  ['onExpiry', 'charge'],
   ['tag', 'false'],
 ])
 
@@ -71,6 +72,7 @@ const FIELDS: {
   durable: ({ durable }) => [['durable', String(durable)]],
   headroom: ({ headroom }) => optional('headroom', headroom && headroomText(headroom)),
   protects: ({ protects }) => optional('protects', protects),
+  onExpiry: ({ onExpiry }) => [['onExpiry', onExpiry]],
   tag: ({ tag }) => [['tag', String(tag)]],
   candidate: ({ candidate }) =>
     candidate === undefined

@@ -40,6 +40,7 @@ const ACCEPTED_DEADLINE = 'a duration from 1ms to 10s'
 
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
 const PROTECTED = ['capacity'] as const
+const ON_EXPIRY = ['charge', 'refund'] as const
 const POSTURES = ['open', 'closed', 'local'] as const
 
 const FIELDS: readonly string[] = [
@@ -62,6 +63,7 @@ const FIELDS: readonly string[] = [
   'durable',
   'headroom',
   'protects',
+  'onExpiry',
   'tag',
 ]
 
@@ -103,6 +105,7 @@ export function readRule(located: Located): LocatedRule | undefined {
     durable: readOptional(map, 'durable', readBoolean) ?? false,
     headroom: readOptional(map, 'headroom', readHeadroom),
     protects: readOptional(map, 'protects', (field) => readChoice(field, PROTECTED)),
+    onExpiry: readOptional(map, 'onExpiry', (field) => readChoice(field, ON_EXPIRY)) ?? 'charge',
     tag: readOptional(map, 'tag', readBoolean) ?? false,
   }
   checkPresence(rule, map)

@@ -79,6 +79,7 @@ describe('a rule set', () => {
           deadlineMs: undefined,
           hedge: false,
           durable: false,
+          onExpiry: 'charge',
           tag: false,
         },
       ],

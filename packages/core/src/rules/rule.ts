@@ -108,6 +108,8 @@ export interface Rule {
   readonly headroom: Headroom | undefined
   /** `capacity`: the rule protects a service, not callers from each other; it sheds calls. */
   readonly protects: 'capacity' | undefined
+  /** Whether a reservation that is not settled in time stays charged, or is given back. */
+  readonly onExpiry: 'charge' | 'refund'
   /** In shadow: the gateway tags the calls it would have refused with a header for the upstream. */
   readonly tag: boolean
 }

@@ -2,10 +2,12 @@
 import { readFileSync } from 'node:fs'
 import {
   callInput,
+  cancelInput,
   checkInput,
   decisionSource,
   decisionView,
   explainedView,
+  extendInput,
   healthView,
   peekInput,
   problemDetails,
@@ -13,8 +15,11 @@ import {
   receiptInput,
   refundedView,
   refusalView,
+  reserveInput,
   resetInput,
   resetView,
+  settleInput,
+  settlementView,
 } from '@sluice/api'
 import { parseData } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
@@ -52,6 +57,11 @@ const SCHEMAS = [
   peekInput,
   resetInput,
   receiptInput,
+  reserveInput,
+  settleInput,
+  extendInput,
+  cancelInput,
+  settlementView,
   decisionView,
   explainedView,
   refundedView,

@@ -7,10 +7,14 @@ import {
   ATTRIBUTES_MAX,
   CALLS_MAX,
   callInput,
+  cancelInput,
   checkInput,
+  extendInput,
   peekInput,
   refundInput,
+  reserveInput,
   resetInput,
+  settleInput,
 } from '@sluice/api'
 import { ATTRIBUTE_LENGTH_MAX, show, SluiceError } from '@sluice/core'
 import fc from 'fast-check'
@@ -18,14 +22,20 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { propertyRuns } from '../../../../../tools/property-runs.js'
 import {
+  CANCEL_FIELDS,
   CHECK_FIELDS,
+  EXTEND_FIELDS,
   PEEK_FIELDS,
   PLAIN_FIELDS,
+  RESERVE_FIELDS,
   RESET_FIELDS,
   readCall,
   readCalls,
   readRefund,
   readRefunds,
+  readReservation,
+  readReservations,
+  SETTLE_FIELDS,
 } from './read-call.js'
 
 const listOf = (schema: z.ZodType) => z.array(schema).max(CALLS_MAX)
@@ -51,6 +61,30 @@ const BODIES = [
     read: (sent: unknown) => (isList(sent) ? readRefunds(sent) : readRefund(sent)),
   },
   { name: 'reset', schema: resetInput, read: (sent: unknown) => readCall(sent, RESET_FIELDS) },
+  {
+    name: 'reserve',
+    schema: z.union([reserveInput, listOf(reserveInput)]),
+    read: (sent: unknown) =>
+      isList(sent) ? readCalls(sent, RESERVE_FIELDS) : readCall(sent, RESERVE_FIELDS),
+  },
+  {
+    name: 'settle',
+    schema: z.union([settleInput, listOf(settleInput)]),
+    read: (sent: unknown) =>
+      isList(sent) ? readReservations(sent, SETTLE_FIELDS) : readReservation(sent, SETTLE_FIELDS),
+  },
+  {
+    name: 'extend',
+    schema: z.union([extendInput, listOf(extendInput)]),
+    read: (sent: unknown) =>
+      isList(sent) ? readReservations(sent, EXTEND_FIELDS) : readReservation(sent, EXTEND_FIELDS),
+  },
+  {
+    name: 'cancel',
+    schema: z.union([cancelInput, listOf(cancelInput)]),
+    read: (sent: unknown) =>
+      isList(sent) ? readReservations(sent, CANCEL_FIELDS) : readReservation(sent, CANCEL_FIELDS),
+  },
 ] as const
 
 function isRead(read: (sent: unknown) => unknown, sent: unknown): boolean {
@@ -126,6 +160,21 @@ const TABLE = [
   ...[1, CALLS_MAX, CALLS_MAX + 1].map(listWith),
   `[${withValue('1')},${withValue('{}')}]`,
   `[{"receipt":"1~x"}]`,
+  ...['"90s"', '90000', '1.5', 'true', 'null', '""'].map((ttl) => withField(`"ttl":${ttl}`)),
+  ...['"k"', '""', '1', 'null', `"${'k'.repeat(257)}"`].map((key) =>
+    withField(`"idempotencyKey":${key}`),
+  ),
+  '{"reservation":"r1~x"}',
+  '{"reservation":null}',
+  '[{"reservation":"r1~x"}]',
+  '{"reservation":"r1~x","attributes":{"tokens":200}}',
+  '{"reservation":"r1~x","attributes":{"tokens":{}}}',
+  ...['0', '612', '-1', '1.5', '"1"', 'null', '[]', '{}', '{"tokens":1}', '{"tokens":-1}'].map(
+    (actual) => `{"reservation":"r1~x","actual":${actual}}`,
+  ),
+  '{"reservation":"r1~x","actual":{"":1}}',
+  '{"actual":612}',
+  '{"reservation":"r1~x","actual":1,"attributes":{}}',
 ]
 
 const oftenValid = <T>(valid: fc.Arbitrary<T>) =>
@@ -150,6 +199,12 @@ const call = fc.record(
     canWait: oftenValid<unknown>(fc.boolean()),
     policies: oftenValid<unknown>(fc.boolean()),
     rule: oftenValid<unknown>(fc.string()),
+    ttl: oftenValid<unknown>(fc.constantFrom('90s', 90_000)),
+    idempotencyKey: oftenValid<unknown>(fc.string()),
+    reservation: oftenValid<unknown>(fc.string()),
+    actual: oftenValid<unknown>(
+      fc.oneof(fc.maxSafeNat(), fc.dictionary(name, fc.maxSafeNat(), { maxKeys: 2 })),
+    ),
     cots: fc.constant(1),
   },
   { requiredKeys: [] },

@@ -9,8 +9,11 @@ import {
   ATTRIBUTES_MAX,
   CALLS_MAX,
   type CheckInput,
+  IDEMPOTENCY_KEY_LENGTH_MAX,
+  type ReserveInput,
   type ResetInput,
 } from '@sluice/api'
+import type { ActualCosts } from '@sluice/limiter'
 import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } from '@sluice/core'
 import { nearest } from '@sluice/core/config-reader'
 
@@ -23,9 +26,11 @@ export interface CallRequest {
   /** Whether the result lists every enforced limit. */
   readonly policies?: boolean
   readonly rule?: string
+  readonly ttl?: string | number
+  readonly idempotencyKey?: string
 }
 
-export type CallField = keyof CheckInput | keyof ResetInput
+export type CallField = keyof CheckInput | keyof ResetInput | keyof ReserveInput
 
 export const CHECK_FIELDS: readonly CallField[] = [
   'attributes',
@@ -38,6 +43,14 @@ export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'policie
 /** Those of operations that neither decide by options nor list limits. */
 export const PLAIN_FIELDS: readonly CallField[] = ['attributes', 'cost']
 export const RESET_FIELDS: readonly CallField[] = ['attributes', 'rule']
+export const RESERVE_FIELDS: readonly CallField[] = [
+  'attributes',
+  'cost',
+  'ttl',
+  'idempotencyKey',
+  'canWait',
+  'policies',
+]
 
 /** Not an item of a list. */
 const ALONE = -1
@@ -68,6 +81,8 @@ export function readCall(sent: unknown, keys: readonly CallField[], index = ALON
     else if (key === 'cost') requireCost(value, index)
     else if (key === 'rule') requireRule(value, index)
     else if (key === 'receipt') requireReceipt(value, index)
+    else if (key === 'ttl') requireTtl(value, index)
+    else if (key === 'idempotencyKey') requireIdempotencyKey(value, index)
     else requireBoolean(value, key, index)
   }
   if (Object.hasOwn(sent, 'attributes')) return sent as unknown as CallRequest
@@ -78,6 +93,49 @@ export function readCall(sent: unknown, keys: readonly CallField[], index = ALON
 export function readRefunds(sent: readonly unknown[]): readonly (string | CallRequest)[] {
   requireShort(sent)
   return sent.map((item, index) => readRefund(item, index))
+}
+
+/** A reservation, and what its verb needs besides. */
+export interface ReservationRequest {
+  readonly reservation: string
+  readonly actual: ActualCosts
+  readonly attributes: Attributes
+}
+
+type ReservationField = keyof ReservationRequest
+
+export const SETTLE_FIELDS: readonly ReservationField[] = ['reservation', 'actual']
+export const EXTEND_FIELDS: readonly ReservationField[] = ['reservation', 'attributes']
+export const CANCEL_FIELDS: readonly ReservationField[] = ['reservation']
+
+/** Reads the items of a list; the first invalid item refuses the whole list. */
+export function readReservations<Field extends ReservationField>(
+  sent: readonly unknown[],
+  fields: readonly Field[],
+): readonly Pick<ReservationRequest, Field>[] {
+  requireShort(sent)
+  return sent.map((item, index) => readReservation(item, fields, index))
+}
+
+/** Reads a body that has all these fields and no others. */
+export function readReservation<Field extends ReservationField>(
+  sent: unknown,
+  fields: readonly Field[],
+  index = ALONE,
+): Pick<ReservationRequest, Field> {
+  if (!isObject(sent)) throw invalid(placeOf(index), describe(sent), ACCEPTED_RESERVATION)
+  for (const key in sent) {
+    const value = sent[key]
+    if (!fields.some((field) => field === key)) throw unknownKey(key, fields, index)
+    if (key === 'attributes') requireAttributes(value, index)
+    else if (key === 'actual') requireActual(value, index)
+    else requireReservation(value, index)
+  }
+  for (const field of fields) {
+    if (Object.hasOwn(sent, field)) continue
+    throw invalid(placeOf(index, field), 'nothing', ACCEPTED_FIELDS[field])
+  }
+  return sent as unknown as Pick<ReservationRequest, Field>
 }
 
 /** Reads a receipt, or a call whose cost is refunded. */
@@ -102,6 +160,14 @@ function readReceipt(sent: Readonly<Record<string, unknown>>, index: number): st
     'RECEIPT_INVALID',
     `${place}: found ${describe(receipt)}; accepted: text, as check gave it`,
   )
+}
+
+const ACCEPTED_RESERVATION = 'an object such as {"reservation":"..."}'
+const ACCEPTED_ACTUAL = 'a number, or one for each cost attribute such as {"tokens":612}'
+const ACCEPTED_FIELDS: Readonly<Record<ReservationField, string>> = {
+  reservation: 'text, as reserve returned it',
+  actual: ACCEPTED_ACTUAL,
+  attributes: 'an object of names and values such as {"tokens":200}',
 }
 
 const REFUND_FIELDS: readonly CallField[] = ['receipt', 'attributes', 'cost']
@@ -179,12 +245,44 @@ function requireReceipt(value: unknown, index: number): void {
   throw invalid(placeOf(index, 'receipt'), describe(value), 'true, false or "if-delayed"')
 }
 
+function requireTtl(value: unknown, index: number): void {
+  if (typeof value === 'string' || Number.isSafeInteger(value)) return
+  throw invalid(placeOf(index, 'ttl'), describe(value), 'a duration such as "90s", or milliseconds')
+}
+
+function requireIdempotencyKey(value: unknown, index: number): void {
+  const isText = typeof value === 'string'
+  if (isText && value.length > 0 && value.length <= IDEMPOTENCY_KEY_LENGTH_MAX) return
+  const found = isText && value.length > 0 ? `${value.length} characters` : describe(value)
+  const accepted = `text of 1 to ${IDEMPOTENCY_KEY_LENGTH_MAX} characters`
+  throw invalid(placeOf(index, 'idempotencyKey'), found, accepted)
+}
+
+function requireReservation(value: unknown, index: number): void {
+  if (typeof value === 'string') return
+  throw invalid(placeOf(index, 'reservation'), describe(value), ACCEPTED_FIELDS.reservation)
+}
+
+function requireActual(value: unknown, index: number): void {
+  if (isCount(value)) return
+  if (!isObject(value)) throw invalid(placeOf(index, 'actual'), describe(value), ACCEPTED_ACTUAL)
+  for (const name in value) {
+    if (name.length === 0 || name.length > ATTRIBUTE_NAME_LENGTH_MAX) {
+      const found = `a name of ${name.length} characters`
+      throw invalid(placeOf(index, 'actual'), found, `1 to ${ATTRIBUTE_NAME_LENGTH_MAX}`)
+    }
+    if (isCount(value[name])) continue
+    const place = placeOf(index, `actual.${show(name)}`)
+    throw invalid(place, describe(value[name]), 'a whole number up to 2^53-1')
+  }
+}
+
 function requireBoolean(value: unknown, key: CallField, index: number): void {
   if (typeof value === 'boolean') return
   throw invalid(placeOf(index, key), describe(value), 'true or false')
 }
 
-function unknownKey(key: string, keys: readonly CallField[], index: number): SluiceError {
+function unknownKey(key: string, keys: readonly string[], index: number): SluiceError {
   const near = nearest(key, keys)
   const meant = near === undefined ? '' : `, did you mean "${near}"?`
   return invalid(placeOf(index), `unknown key "${show(key)}"${meant}`, keys.join(', '))

@@ -12,7 +12,16 @@ export interface Route {
   readonly methods: readonly string[]
 }
 
-export type Verb = 'check' | 'peek' | 'explain' | 'refund' | 'reset'
+export type Verb =
+  | 'check'
+  | 'peek'
+  | 'explain'
+  | 'refund'
+  | 'reset'
+  | 'reserve'
+  | 'settle'
+  | 'extend'
+  | 'cancel'
 type Action = Verb | 'forward-auth' | 'health' | 'readiness'
 
 const POST = ['POST']
@@ -24,6 +33,10 @@ export const ROUTES: readonly Route[] = [
   { path: '/v1/explain', serves: 'explain', access: 'token', methods: POST },
   { path: '/v1/refund', serves: 'refund', access: 'token', methods: POST },
   { path: '/v1/reset', serves: 'reset', access: 'admin', methods: POST },
+  { path: '/v1/reserve', serves: 'reserve', access: 'token', methods: POST },
+  { path: '/v1/settle', serves: 'settle', access: 'token', methods: POST },
+  { path: '/v1/extend', serves: 'extend', access: 'token', methods: POST },
+  { path: '/v1/cancel', serves: 'cancel', access: 'token', methods: POST },
   { path: '/v1/forward-auth', serves: 'forward-auth', access: 'proxy', methods: [] },
   { path: '/healthz', serves: 'health', access: 'open', methods: GET },
   { path: '/readyz', serves: 'readiness', access: 'open', methods: GET },

@@ -1,5 +1,6 @@
 /** The operations of the decision API: the verbs of the limiter, with JSON bodies. */
 import type { Attributes, Decision } from '@sluice/core'
+import type { Settlement } from '@sluice/limiter'
 import type { Decider } from '../../decide.js'
 import { type HttpProblem, problemObject } from '../http/responses.js'
 import type { ErrorReporter } from '../http/error-reporter.js'
@@ -12,11 +13,18 @@ import {
   type CallField,
   PEEK_FIELDS,
   PLAIN_FIELDS,
+  RESERVE_FIELDS,
   RESET_FIELDS,
+  CANCEL_FIELDS,
+  EXTEND_FIELDS,
+  SETTLE_FIELDS,
+  type ReservationRequest,
   readCall,
   readCalls,
   readRefund,
   readRefunds,
+  readReservation,
+  readReservations,
 } from './read-call.js'
 
 /** The response body, or why nothing was done. */
@@ -26,6 +34,7 @@ export type VerbResult =
   | readonly object[]
   | { readonly refunded: true }
   | { readonly reset: true }
+  | Settlement
   | { readonly problem: HttpProblem }
 
 /** A decision whose body has more than its own fields. */
@@ -116,6 +125,44 @@ export class Verbs {
     const request = this.readCall(sent, RESET_FIELDS)
     await this.#decider.limiter.reset(request, request)
     return { reset: true }
+  }
+
+  reserve(sent: unknown, { traced }: VerbContext): Promise<VerbResult> {
+    const decide = (request: CallRequest) => this.#decider.reserve(request, 'api', request, traced)
+    if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, RESERVE_FIELDS), decide)
+    const request = this.readCall(sent, RESERVE_FIELDS)
+    const decided = decide(request)
+    return request.policies === true ? withPolicies(decided) : decided
+  }
+
+  settle(sent: unknown): Promise<VerbResult> {
+    return this.eachReservation(sent, SETTLE_FIELDS, ({ reservation, actual }) =>
+      this.#decider.limiter.settle(reservation, actual),
+    )
+  }
+
+  extend(sent: unknown): Promise<VerbResult> {
+    return this.eachReservation(sent, EXTEND_FIELDS, ({ reservation, attributes }) =>
+      this.#decider.limiter.extend(reservation, attributes),
+    )
+  }
+
+  cancel(sent: unknown): Promise<VerbResult> {
+    return this.eachReservation(sent, CANCEL_FIELDS, ({ reservation }) =>
+      this.#decider.limiter.cancel(reservation),
+    )
+  }
+
+  /** Runs a verb for one reservation, or for each of a list; one that fails stops no other. */
+  private async eachReservation<Field extends keyof ReservationRequest>(
+    sent: unknown,
+    fields: readonly Field[],
+    run: (request: Pick<ReservationRequest, Field>) => Promise<Settlement | Decision>,
+  ): Promise<VerbResult> {
+    if (!Array.isArray(sent)) return run(readReservation(sent, fields))
+    const failed = (error: unknown) => this.problemOf(error)
+    const requests = readReservations(sent, fields)
+    return Promise.all(requests.map((request) => run(request).catch(failed)))
   }
 
   private readCall(sent: unknown, keys: readonly CallField[]): CallRequest {

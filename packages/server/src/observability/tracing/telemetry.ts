@@ -13,10 +13,10 @@ import type { Registry } from '../metrics/registry.js'
 /** The trace of one request. */
 export interface RequestTrace {
   /** Decides within a span; synchronous if the decision is. */
-  decide(
+  decide<Decided extends Decision>(
     details: TracedDecision,
-    decide: () => Decision | Promise<Decision>,
-  ): Decision | Promise<Decision>
+    decide: () => Decided | Promise<Decided>,
+  ): Decided | Promise<Decided>
   /** Adds the trace context to the headers for the upstream. */
   inject(headers: FlatHeaders): FlatHeaders
   /** Ends the span with the response status; undefined without a regular response. */

@@ -109,10 +109,10 @@ class TracedRequest implements RequestTrace {
     this.#span = span
   }
 
-  decide(
+  decide<Decided extends Decision>(
     { entryPoint, isPeek = false }: Parameters<RequestTrace['decide']>[0],
-    decide: () => Decision | Promise<Decision>,
-  ): Decision | Promise<Decision> {
+    decide: () => Decided | Promise<Decided>,
+  ): Decided | Promise<Decided> {
     const attributes = { 'sluice.way': entryPoint, ...(isPeek && { 'sluice.peek': true }) }
     return traceDecision({ tracer: this.#tracer, parent: this.#context, attributes }, decide)
   }

@@ -1,0 +1,67 @@
+/**
+ * The counters of a reservation itself. One admits a single take when it is settled; another,
+ * where the caller gave an idempotency key, a single take when it is made. Both are fixed windows
+ * that begin with that take, in the store like any counter, so every node sees them.
+ */
+import { defineAdapterLimit, hashTexts, type Limit, type SipKey } from '@sluice/core'
+
+/**
+ * A mark must outlast its reservation. Few lengths, because a store keeps each limit, and short
+ * ones, because a mark takes memory until its window has ended.
+ */
+const WINDOWS_MS = [30_000, 120_000, 600_000, 4_200_000]
+/** How far a node's idea of the store's time may be off, and a settle be late. */
+const MARGIN_MS = 10_000
+
+/** The largest count that is stored in four bytes. */
+const MADE_MAX = 2 ** 32 - 1
+/** More than half of the largest: a second take never fits, whatever its amount. */
+const MADE_LEAST = 2 ** 31
+
+const onceLimit = (windowMs: number, max: number): Limit =>
+  defineAdapterLimit({ algorithm: 'fixed-window', start: 'call', max, windowMs })
+
+const SETTLED_LIMITS = WINDOWS_MS.map((windowMs) => onceLimit(windowMs, 1))
+const MADE_LIMITS = WINDOWS_MS.map((windowMs) => onceLimit(windowMs, MADE_MAX))
+
+function windowIndex(ttlMs: number): number {
+  const index = WINDOWS_MS.findIndex((windowMs) => windowMs >= ttlMs + MARGIN_MS)
+  return index === -1 ? WINDOWS_MS.length - 1 : index
+}
+
+/** The limit of the mark that a reservation was settled. */
+export function settledLimit(ttlMs: number): Limit {
+  return pick(SETTLED_LIMITS, windowIndex(ttlMs))
+}
+
+/** The limit of the mark that a reservation was made. */
+export function madeLimit(ttlMs: number): Limit {
+  return pick(MADE_LIMITS, windowIndex(ttlMs))
+}
+
+/**
+ * Returns the amount that marks a reservation as made. It tells apart what was reserved: a second
+ * reserve with the same key and other costs finds another amount.
+ */
+export function madeAmount(secret: SipKey, amounts: readonly number[]): number {
+  const { lo } = hashTexts(secret, amounts.map(String))
+  return MADE_LEAST + (lo >>> 1)
+}
+
+function pick(limits: readonly Limit[], index: number): Limit {
+  const limit = limits[index]
+  if (limit === undefined) throw new RangeError(`There is no window ${index}`)
+  return limit
+}
+
+/** When a reservation was made and for what, read from its mark; undefined if there is none. */
+export interface MadeMark {
+  readonly start: number
+  readonly count: number
+}
+
+export function readMark(state: unknown): MadeMark | undefined {
+  if (typeof state !== 'object' || state === null) return undefined
+  const { start, count } = state as Partial<MadeMark>
+  return typeof start === 'number' && typeof count === 'number' ? { start, count } : undefined
+}

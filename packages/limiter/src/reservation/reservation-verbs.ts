@@ -1,0 +1,158 @@
+/** The verbs of reservations, as the limiter has them: decides, composes and ends them. */
+import type {
+  Attributes,
+  Call,
+  Decision,
+  DecisionExtras,
+  Outcome,
+  Plan,
+  Snapshot,
+  Source,
+} from '@sluice/core'
+import { requireCall } from '../limiter-options.js'
+import type { DecideOptions } from '../pending-decision.js'
+import type { RemoteDecider } from '../remote-decider.js'
+import type { SecretWait } from '../secret-wait.js'
+import { isEmpty } from '../store-answer.js'
+import type { Groups, SyncStore } from '../store.js'
+import type { ReservePlan } from './reserve-plan.js'
+import { readReserveOptions, type ReserveRequest } from './reserve-options.js'
+import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
+import type { ActualCosts, Reservation, ReserveOptions, Settlement } from './reservation-types.js'
+import { REFUSED } from './settlement.js'
+
+/** A decision that needs no counter. */
+type Settled = Decision & { readonly groups?: undefined }
+
+export interface ReservationVerbsDeps extends ReservationsDeps {
+  /** The takes of a call; its decision if it needs none. */
+  readonly plan: (call: Call, request: ReserveRequest) => Plan | Settled
+  readonly sync: SyncStore | undefined
+  /** Undefined for a store in this process. */
+  readonly decider: () => RemoteDecider | undefined
+  readonly secretWait: () => SecretWait | undefined
+  /** Rejects if the limiter is closed, or the names of its counters are not known. */
+  readonly requireUsable: () => Promise<void>
+}
+
+const RESERVES: DecideOptions = { isReserve: true }
+const HELD = Symbol('held reservation')
+
+/** A reservation object, with what its getter needs. */
+interface Holder {
+  readonly [HELD]: (() => string) | undefined
+}
+
+/** Shared by all reservations, and listed in their JSON. */
+const TEXT: PropertyDescriptor & ThisType<Holder> = {
+  get() {
+    return this[HELD]?.()
+  },
+  enumerable: true,
+  configurable: true,
+}
+
+export class ReservationVerbs {
+  readonly #deps: ReservationVerbsDeps
+  readonly #reservations: Reservations
+
+  constructor(deps: ReservationVerbsDeps) {
+    this.#deps = deps
+    this.#reservations = new Reservations(deps)
+  }
+
+  async reserve(call: Call, options: ReserveOptions): Promise<Reservation> {
+    const request = readReserveOptions(options)
+    const decision = await this.decide(() => {
+      const planned = this.#deps.plan(call, request)
+      return planned.groups === undefined
+        ? this.#reservations.withoutCounters(planned, request)
+        : this.#reservations.planReserve(planned, request)
+    })
+    return this.reservationOf(decision)
+  }
+
+  async extend(reservation: string, attributes: Attributes): Promise<Reservation> {
+    await this.#deps.requireUsable()
+    return this.extendHeld(this.#reservations.read(reservation), attributes)
+  }
+
+  async settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
+    await this.#deps.requireUsable()
+    return this.#reservations.end(this.#reservations.read(reservation), actual)
+  }
+
+  async cancel(reservation: string): Promise<Settlement> {
+    await this.#deps.requireUsable()
+    return this.#reservations.end(this.#reservations.read(reservation), undefined)
+  }
+
+  /** Composes the decision of a plan that reserves. */
+  compose(
+    plan: ReservePlan,
+    outcomes: Groups<Outcome>,
+    source: Source,
+    extras?: DecisionExtras,
+  ): Decision {
+    return this.#reservations.compose(plan, outcomes, source, extras, (mark) => {
+      // Only a store in this process does not say what it refused by.
+      const [peeked] = this.#deps.sync?.peek([[mark]])[0] ?? []
+      return peeked?.state
+    })
+  }
+
+  close(): void {
+    this.#reservations.close()
+  }
+
+  private async extendHeld(held: HeldReservation, attributes: Attributes): Promise<Reservation> {
+    requireCall({ attributes })
+    return this.reservationOf(
+      await this.decide(() => this.#reservations.planExtend(held, attributes)),
+    )
+  }
+
+  /** Decides a plan that reserves, once the names of its counters are known. */
+  private async decide(makePlan: () => ReservePlan | Settled): Promise<Decision> {
+    const { sync } = this.#deps
+    const decider = this.#deps.decider()
+    const plan = makePlan()
+    if (plan.groups === undefined) return plan
+    if (decider === undefined) return this.compose(plan, sync?.take(plan.groups) ?? [], 'store')
+    const key = this.#deps.secretWait()
+    if (key === undefined || key.isKnown || isEmpty(plan.groups)) {
+      return decider.decide(plan, this.needs(), RESERVES)
+    }
+    if (!(await key.isKnownWithin(decider.deadlineOf(plan)))) {
+      return decider.decideWithoutStore(plan, RESERVES)
+    }
+    const named = makePlan()
+    if (named.groups === undefined) return named
+    return decider.decide(named, this.needs(), RESERVES)
+  }
+
+  private needs(): Snapshot['needs'] {
+    return this.#deps.snapshot().needs
+  }
+
+  /** The decision as a reservation, with the verbs that end it. */
+  private reservationOf(decision: Decision): Reservation {
+    const held = this.#reservations.heldBy(decision)
+    // Decisions that need no counter are shared, and not changed.
+    const own = Object.isFrozen(decision) ? { ...decision } : decision
+    const ended = async () => REFUSED
+    const reservation: Omit<Reservation, 'reservation'> = Object.assign(own, {
+      [HELD]: held && (() => this.#reservations.textOf(held)),
+      settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
+      extend: (attributes: Attributes) =>
+        held === undefined ? this.extend('', attributes) : this.extendHeld(held, attributes),
+      cancel: held === undefined ? ended : () => this.endHeld(held, undefined),
+    })
+    return Object.defineProperty(reservation as Reservation, 'reservation', TEXT)
+  }
+
+  private async endHeld(held: HeldReservation, actual: ActualCosts | undefined) {
+    await this.#deps.requireUsable()
+    return this.#reservations.end(held, actual)
+  }
+}

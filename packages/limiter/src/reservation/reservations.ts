@@ -1,0 +1,355 @@
+/**
+ * Reservations: an estimate is taken now, and what was really used is settled later, on any node.
+ *
+ * A reserve is a decision like any other, with a signed handle of what it took. Settling is one
+ * take of the store: its first group is a counter that admits one take only, and opens the groups
+ * that give back or overdraw. So a second settle changes nothing, and a settle whose answer was
+ * lost may be sent again.
+ */
+import {
+  type Attributes,
+  type CompiledLimit,
+  type CounterKey,
+  type Decision,
+  type DecisionExtras,
+  handleKey,
+  type Outcome,
+  passes,
+  type Plan,
+  type PlannedTake,
+  readHandle,
+  reservationKeys,
+  type ReservationHandle,
+  type ReservedEntry,
+  type SipKey,
+  SluiceError,
+  type Snapshot,
+  type Source,
+  type Take,
+  withDebt,
+  writeHandle,
+} from '@sluice/core'
+import type { Scheduler } from '../periodic.js'
+import { RandomHashes } from '../random.js'
+import { findLimit } from '../refund.js'
+import { combineSpread } from '../shed/combine-spread.js'
+import type { Answer, Groups, PeekOutcome } from '../store.js'
+import { type MadeMark, readMark, settledLimit } from './once-counters.js'
+import { OpenReservations } from './open-reservations.js'
+import {
+  planExtend,
+  type PlannedReserve,
+  planReserve,
+  reservedOf,
+  type ReservePlan,
+  withoutMark,
+} from './reserve-plan.js'
+import type { ReserveRequest } from './reserve-options.js'
+import type { ActualCosts, Settlement } from './reservation-types.js'
+import { SettlementPlan, type SettlingTake, unchanged } from './settlement.js'
+
+export interface ReservationsDeps {
+  readonly snapshot: () => Snapshot
+  /** The best estimate of the store's time, in microseconds. */
+  readonly time: () => number
+  readonly take: (groups: Groups<Take>) => Promise<Groups<Answer>>
+  readonly peek: (groups: Groups<Take>) => Promise<Groups<PeekOutcome>>
+  /** Sends a change that certainly did not run, once more. */
+  readonly change: (take: Take) => Promise<void>
+  /** Units were given back to a counter that may have refused calls. */
+  readonly onGivenBack: (key: CounterKey) => void
+  readonly scheduler: Scheduler
+}
+
+/**
+ * A reservation in this process. Its text is written only if somebody asks for it, and its limits
+ * need no search while the rules stay the same: both cost more than a decision.
+ */
+export interface HeldReservation {
+  readonly handle: ReservationHandle
+  /** The limit of each entry, found in `snapshot`. */
+  readonly limits: readonly (CompiledLimit | undefined)[]
+  readonly snapshot: Snapshot
+  text: string | undefined
+}
+
+/**
+ * A node remembers refusals of a counter only if a call asked for more than was left. Where more
+ * than this share was left before the give-back, hardly any call can have, and nobody is told.
+ */
+const ANNOUNCED_SHARE = 0.5
+
+export class Reservations {
+  readonly #deps: ReservationsDeps
+  readonly #open: OpenReservations
+  readonly #ids = new RandomHashes()
+  readonly #held = new WeakMap<Decision, HeldReservation>()
+  #key: { readonly secret: SipKey; readonly derived: SipKey } | undefined
+
+  constructor(deps: ReservationsDeps) {
+    this.#deps = deps
+    this.#open = new OpenReservations({
+      time: deps.time,
+      scheduler: deps.scheduler,
+      onExpired: (handle) => this.refundExpired(handle),
+    })
+  }
+
+  /** The reservation that a decision made; undefined if it was refused. */
+  heldBy(decision: Decision): HeldReservation | undefined {
+    return this.#held.get(decision)
+  }
+
+  /** The signed text of a handle, for other nodes. */
+  textOf(held: HeldReservation): string {
+    held.text ??= writeHandle(held.handle, this.key(held.snapshot.secret))
+    return held.text
+  }
+
+  read(text: string): HeldReservation {
+    const snapshot = this.#deps.snapshot()
+    const handle = readHandle(text, this.key(snapshot.secret))
+    const limits = handle.entries.map((entry) => findLimit(snapshot, entry))
+    return { handle, limits, snapshot, text }
+  }
+
+  planReserve(plan: Plan, request: ReserveRequest): ReservePlan {
+    return planReserve(plan, request, this.#deps.snapshot(), () => this.#ids.next())
+  }
+
+  planExtend({ handle }: HeldReservation, attributes: Attributes): ReservePlan {
+    if (handle.isByPosture) throw ended('made while the store did not answer')
+    if (this.#deps.time() > handle.expiresAt) throw ended('expired')
+    return planExtend(handle, attributes, this.#deps.snapshot())
+  }
+
+  /** The reservation of a call that no counter counts: it can be settled, and changes nothing. */
+  withoutCounters<Decided extends Decision>(decision: Decided, { ttlMs }: ReserveRequest): Decided {
+    if (!decision.allowed) return decision
+    const id = this.#ids.next()
+    const reserve = { id, partition: 0, ttlMs, mark: undefined, before: [] }
+    return this.hold({ ...decision }, reserve, { entries: [], limits: [] }, this.#deps.time())
+  }
+
+  /**
+   * Composes the decision of a reserve or an extension. A reserve that was made before, under the
+   * same idempotency key, is admitted again without a charge.
+   */
+  compose(
+    plan: ReservePlan,
+    outcomes: Groups<Outcome & { readonly state?: unknown }>,
+    source: Source,
+    extras: DecisionExtras | undefined,
+    readMarkState: (mark: PlannedTake) => unknown,
+  ): Decision {
+    const { mark, before } = plan.reserve
+    if (mark === undefined) return this.composeNew(plan, outcomes, source, extras)
+    const [first = [], ...others] = outcomes
+    const [marked, ...limits] = first
+    const rest = [limits, ...others]
+    const unmarked = withoutMark(plan)
+    if (marked === undefined || marked.retryAfterMs === 0) {
+      return this.composeNew(unmarked, rest, source, extras)
+    }
+    if (before.length > 0) throw ended('settled')
+    const made = readMark(marked.state ?? readMarkState(mark))
+    // The mark is gone since: the window of an old reservation has just ended.
+    if (made === undefined) return this.composeNew(unmarked, rest, source, extras)
+    if (made.count !== mark.amount) throw differs()
+    return this.composeRepeated(unmarked, rest, source, extras, made)
+  }
+
+  /** Ends a reservation; without `actual` it is cancelled, and everything is given back. */
+  async end(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
+    const { handle } = held
+    const snapshot = this.#deps.snapshot()
+    const limits =
+      held.snapshot === snapshot
+        ? held.limits
+        : handle.entries.map((entry) => findLimit(snapshot, entry))
+    const plan = new SettlementPlan(handle.entries, limits, snapshot, actual)
+    if (handle.isByPosture) return unchanged(handle, 'posture')
+    if (this.#deps.time() > handle.expiresAt) return unchanged(handle, 'expired')
+    return this.apply(handle, plan)
+  }
+
+  close(): void {
+    this.#open.close()
+  }
+
+  private composeNew(
+    plan: ReservePlan,
+    outcomes: Groups<Outcome>,
+    source: Source,
+    extras: DecisionExtras | undefined,
+  ): Decision {
+    const decision = combineSpread(plan, outcomes, source, extras)
+    if (!passes(outcomes[0] ?? [])) return decision
+    const { reserve } = plan
+    const now = this.#deps.time()
+    if (extras?.postures === undefined) {
+      return this.hold(decision, reserve, reservedOf(plan, outcomes), now)
+    }
+    return this.hold(decision, reserve, { entries: [], limits: [] }, now, true)
+  }
+
+  private composeRepeated(
+    plan: ReservePlan,
+    outcomes: Groups<Outcome>,
+    source: Source,
+    extras: DecisionExtras | undefined,
+    { start }: MadeMark,
+  ): Decision {
+    const [enforced = [], ...others] = outcomes
+    const admitted = enforced.map((outcome) => ({ ...outcome, retryAfterMs: 0, delayMs: 0 }))
+    // What was taken then is known from the amounts, which are the same.
+    const taken = plan.groups.map((takes) =>
+      takes.map(({ amount }) => ({ ...GRANTED, granted: amount, at: start })),
+    )
+    const decision = combineSpread(plan, [admitted, ...others], source, extras)
+    return this.hold(decision, plan.reserve, reservedOf(plan, taken), start)
+  }
+
+  /** Remembers what a decision reserved, and beyond what an extended reservation had before. */
+  private hold<Decided extends Decision>(
+    decision: Decided,
+    { id, partition, ttlMs, before }: PlannedReserve,
+    reserved: ReturnType<typeof reservedOf>,
+    now: number,
+    isByPosture = false,
+  ): Decided {
+    const snapshot = this.#deps.snapshot()
+    const isExtended = before.length > 0
+    const handle: ReservationHandle = {
+      id,
+      partition,
+      expiresAt: now + ttlMs * 1000,
+      ttlMs,
+      isByPosture: isByPosture && !isExtended,
+      entries: isExtended ? [...before, ...reserved.entries] : reserved.entries,
+    }
+    const limits = isExtended
+      ? handle.entries.map((entry) => findLimit(snapshot, entry))
+      : reserved.limits
+    this.#open.add(handle, this.isRefunded(handle.entries))
+    this.#held.set(decision, { handle, limits, snapshot, text: undefined })
+    return decision
+  }
+
+  /** Whether a rule of the reservation gives back what expires. */
+  private isRefunded(entries: readonly ReservedEntry[]): boolean {
+    for (const { rule } of entries) if (this.isRefundedRule(rule)) return true
+    return false
+  }
+
+  private isRefundedRule(rule: string): boolean {
+    return this.#deps.snapshot().byId.get(rule)?.rule.onExpiry === 'refund'
+  }
+
+  private async apply(handle: ReservationHandle, plan: SettlementPlan): Promise<Settlement> {
+    const { takes } = plan
+    if (handle.entries.length === 0) return plan.report([], NOTHING_OWED)
+    const groups: (readonly Take[])[] = [[settledTake(handle)]]
+    for (const take of takes) groups.push([take])
+    const answers = await this.#deps.take(groups)
+    const once = answers[0]?.[0]
+    if (once === undefined || typeof once === 'string') throw unanswered()
+    this.#open.delete(handle)
+    if (once.retryAfterMs !== 0) return unchanged(handle, 'already-settled')
+    const changes: (Answer | undefined)[] = []
+    let isComplete = true
+    for (let i = 0; i < takes.length; i++) {
+      const answer = answers[i + 1]?.[0]
+      changes.push(answer)
+      if (typeof answer === 'string' || isOver(answer)) isComplete = false
+      this.announce(takes[i], answer)
+    }
+    if (isComplete) return plan.report(changes, NOTHING_OWED)
+    await this.repeatUnsent(takes, changes)
+    const owed = await this.owedBy(takes.filter((_, i) => isOver(changes[i])))
+    return plan.report(changes, (take) => owed.get(take) ?? 0)
+  }
+
+  /** Lets nodes that remember a refusal of a counter know that units came back. */
+  private announce(take: SettlingTake | undefined, answer: Answer | undefined): void {
+    if (take === undefined || take.amount >= 0) return
+    const leftBefore = typeof answer === 'object' ? answer.remaining + take.amount : 0
+    if (leftBefore < ANNOUNCED_SHARE * take.limit.capacity) this.#deps.onGivenBack(take.key)
+  }
+
+  /** The reservation is settled: a difference that certainly did not run is sent once more. */
+  private async repeatUnsent(
+    takes: readonly SettlingTake[],
+    changes: readonly (Answer | undefined)[],
+  ): Promise<void> {
+    const unsent = takes.filter((_, i) => changes[i] === 'not-run')
+    await Promise.allSettled(unsent.map((take) => this.#deps.change(take)))
+  }
+
+  /** How far the limits that were overdrawn are below empty. */
+  private async owedBy(takes: readonly SettlingTake[]): Promise<ReadonlyMap<SettlingTake, number>> {
+    if (takes.length === 0) return new Map()
+    const raised = takes.map(({ key, limit }) => ({ key, limit: withDebt(limit), amount: 0 }))
+    const outcomes = await this.#deps.peek([raised]).catch(() => undefined)
+    return new Map(
+      takes.map((take, i) => {
+        const left = outcomes?.[0]?.[i]?.remaining ?? 0
+        return [take, Math.max(0, take.limit.debt - left)]
+      }),
+    )
+  }
+
+  /** Gives back the entries of rules with `onExpiry: refund`; the others stay charged. */
+  private refundExpired(handle: ReservationHandle): void {
+    const snapshot = this.#deps.snapshot()
+    const entries = handle.entries.filter(({ rule }) => this.isRefundedRule(rule))
+    const limits = entries.map((entry) => findLimit(snapshot, entry))
+    const plan = new SettlementPlan(entries, limits, snapshot, undefined)
+    this.apply({ ...handle, entries }, plan).catch(() => {
+      // The store does not answer: the reserve stays charged.
+    })
+  }
+
+  private key(secret: SipKey): SipKey {
+    if (this.#key?.secret !== secret) this.#key = { secret, derived: handleKey(secret) }
+    return this.#key.derived
+  }
+}
+
+const GRANTED: Outcome = {
+  granted: 0,
+  remaining: 0,
+  resetAfterMs: 0,
+  retryAfterMs: 0,
+  delayMs: 0,
+  at: 0,
+}
+
+const NOTHING_OWED = () => 0
+
+function settledTake({ id, partition, ttlMs }: ReservationHandle): Take {
+  return { key: reservationKeys(id, partition).settled, limit: settledLimit(ttlMs), amount: 1 }
+}
+
+/** Whether an overdraw did not fit within its limit. */
+function isOver(answer: Answer | undefined): boolean {
+  return typeof answer === 'object' && answer.granted > 0 && answer.retryAfterMs !== 0
+}
+
+function ended(how: string): SluiceError {
+  return new SluiceError('RESERVATION_ENDED', `reservation: it was ${how} before`)
+}
+
+function differs(): SluiceError {
+  return new SluiceError(
+    'RESERVATION_DIFFERS',
+    'idempotencyKey: it was used for a reservation with other costs',
+  )
+}
+
+function unanswered(): SluiceError {
+  return new SluiceError(
+    'STORE_FAILED',
+    'The store did not answer: the reservation can be settled again until it expires',
+  )
+}

@@ -297,11 +297,11 @@ class StoreLimiter implements Limiter {
   }
 
   settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
-    return this.#reservations.settle(reservation, actual)
+    return this.#reservations.end(reservation, actual)
   }
 
   cancel(reservation: string): Promise<Settlement> {
-    return this.#reservations.cancel(reservation)
+    return this.#reservations.end(reservation, undefined)
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -386,7 +386,9 @@ class StoreLimiter implements Limiter {
       decider: () => this.#decider,
       secretWait: () => this.#secretWait,
       requireUsable: () => {
-        this.requireRules()
+        if (this.#isShut) this.requireRules()
+        const key = this.#secretWait
+        if (key === undefined || key.isKnown) return undefined
         return this.requireKey('nothing was settled')
       },
       take: (groups) => this.#store.take(groups),

@@ -37,26 +37,30 @@ export function grantedTakes(
   plan: Plan,
   outcomes: readonly (readonly Outcome[])[],
 ): readonly GrantedTake[] {
-  return plan.groups.flatMap((takes, group) =>
-    takes.flatMap((take, i) => {
-      const { granted = 0, at = 0 } = outcomes[group]?.[i] ?? {}
-      if (granted <= 0) return []
+  const granted: GrantedTake[] = []
+  for (let group = 0; group < plan.groups.length; group++) {
+    const takes = plan.groups[group] ?? []
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      const outcome = outcomes[group]?.[i]
+      if (take === undefined || outcome === undefined || outcome.granted <= 0) continue
       const { rule } = take.compiled
       const { max, windowMs, capacity, name } = take.limit
-      const candidate = plan.shadows[group - 1] === candidateId(rule)
-      const size = { max, windowMs, capacity }
-      const entry = {
+      const entry: ChargedEntry = {
         rule,
         limitName: name,
-        candidate,
-        ...size,
+        candidate: group > 0 && plan.shadows[group - 1] === candidateId(rule),
+        max,
+        windowMs,
+        capacity,
         key: take.key,
-        amount: granted,
-        at,
+        amount: outcome.granted,
+        at: outcome.at,
       }
-      return [{ take, group, entry }]
-    }),
-  )
+      granted.push({ take, group, entry })
+    }
+  }
+  return granted
 }
 
 export function formatEntry(entry: ChargedEntry): string {

@@ -4,9 +4,25 @@
 -- The reply: 1, the time, then the results of each op.
 local reply, size = { 1, now }, 2
 
+local OVERDRAW = -2
+
+-- Whether units that were taken at `at` still count, so that they can be given back.
+local function isCounted(limit, at)
+  if limit.format == 4 then return at - at % limit.windowUs == now - now % limit.windowUs end
+  if limit.format > 2 then return false end
+  local ticks = limit.capacity * limit.q / limit.p
+  return now - at < (ticks + -ticks % 1) * limit.tickUs
+end
+
 -- Returns the results of the algorithm's `admit` for a take; nothing unless it is certain to pass.
-local function admit(counter, limit, amount)
+-- An overdraw that fits is a take like any other. An amount below 0 was taken at `last - 1`.
+local function admit(counter, limit, amount, last)
   local format = limit.format
+  if amount < 0 then
+    if last <= 0 or not isCounted(limit, last - 1) then return nil end
+  elseif last ~= 0 and last ~= OVERDRAW then
+    return nil
+  end
   if format <= 2 then
     return admitBucket(values[counter], format, limit.capacity, limit.lent, limit.p, limit.q,
       limit.tickUs, amount, now)
@@ -38,24 +54,37 @@ local function keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a,
   end
 end
 
--- The results of `admit` for the takes of a group, each in 8 slots. `admitGroup` returns whether
--- all pass.
+-- The results of `admit` for the takes of a call, each in 9 slots, the last of which is the place of
+-- the take. `admitCall` keeps them if all groups pass, and returns the place after the call; nothing
+-- if one does not, or if two groups have a counter in common.
 local found = {}
-local function admitGroup(from, count)
-  for item = 0, count - 1 do
-    local op, to = from + 4 * item, 8 * item
-    -- A take that does more than take the whole amount is not handled here.
-    if request[op + 3] ~= 0 then return false end
-    found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
-      found[to + 7], found[to + 8] = admit(request[op], limits[request[op + 1]], request[op + 2])
-    if not found[to + 1] then return false end
+local function admitCall(place)
+  local groups, from, items = request[place], place + 1, 0
+  for _ = 1, groups do
+    local count = request[from]
+    for op = from + 1, from + 4 * count, 4 do
+      local to, counter = 9 * items, request[op]
+      found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
+        found[to + 7], found[to + 8] =
+        admit(counter, limits[request[op + 1]], request[op + 2], request[op + 3])
+      if not found[to + 1] then return nil end
+      if groups > 1 then
+        for before = 9, to, 9 do
+          if request[found[before]] == counter then return nil end
+        end
+      end
+      found[to + 9] = op
+      items = items + 1
+    end
+    from = from + 1 + 4 * count
   end
-  for item = 0, count - 1 do
-    local op, to = from + 4 * item, 8 * item
+  for item = 0, items - 1 do
+    local to = 9 * item
+    local op = found[to + 9]
     keepAdmitted(request[op], limits[request[op + 1]], found[to + 1], found[to + 2], found[to + 3],
       found[to + 4], found[to + 5], found[to + 6], found[to + 7], found[to + 8])
   end
-  return true
+  return from
 end
 
 local TAKE, TAKE_ONE = 1, 6
@@ -66,15 +95,15 @@ while place <= last do
     isAdmitted = false
   elseif verb == TAKE_ONE then
     local counter, limit = request[place + 1], limits[request[place + 2]]
-    local kept, left, resetMs, at, expires, a, b, c = admit(counter, limit, request[place + 3])
+    local kept, left, resetMs, at, expires, a, b, c = admit(counter, limit, request[place + 3], 0)
     if kept then
       keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
       isAdmitted, place = true, place + 4
     end
-  elseif verb == TAKE and request[place + 1] == 0 and request[place + 2] == 1 then
-    -- One group, without states.
-    local count = request[place + 3]
-    if admitGroup(place + 4, count) then isAdmitted, place = true, place + 4 + 4 * count end
+  elseif verb == TAKE and request[place + 1] == 0 then
+    -- Without states.
+    local after = admitCall(place + 2)
+    if after then isAdmitted, place = true, after end
   end
   if not isAdmitted then
     decide = decide or makeVerbs(makeAlgorithm, algorithms, request, limits, now, reply, values,

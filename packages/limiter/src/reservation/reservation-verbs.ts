@@ -31,22 +31,25 @@ export interface ReservationVerbsDeps extends ReservationsDeps {
   /** Undefined for a store in this process. */
   readonly decider: () => RemoteDecider | undefined
   readonly secretWait: () => SecretWait | undefined
-  /** Rejects if the limiter is closed, or the names of its counters are not known. */
-  readonly requireUsable: () => Promise<void>
+  /**
+   * Throws if the limiter is closed; a promise if the names of its counters are not known yet, which
+   * rejects if they do not become known.
+   */
+  readonly requireUsable: () => Promise<void> | undefined
 }
 
 const RESERVES: DecideOptions = { isReserve: true }
-const HELD = Symbol('held reservation')
+const WRITE_TEXT = Symbol('writes the handle')
 
 /** A reservation object, with what its getter needs. */
 interface Holder {
-  readonly [HELD]: (() => string) | undefined
+  readonly [WRITE_TEXT]: (() => string) | undefined
 }
 
 /** Shared by all reservations, and listed in their JSON. */
 const TEXT: PropertyDescriptor & ThisType<Holder> = {
   get() {
-    return this[HELD]?.()
+    return this[WRITE_TEXT]?.()
   },
   enumerable: true,
   configurable: true,
@@ -77,14 +80,10 @@ export class ReservationVerbs {
     return this.extendHeld(this.#reservations.read(reservation), attributes)
   }
 
-  async settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
+  /** Without `actual` everything is given back. */
+  async end(reservation: string, actual: ActualCosts | undefined): Promise<Settlement> {
     await this.#deps.requireUsable()
     return this.#reservations.end(this.#reservations.read(reservation), actual)
-  }
-
-  async cancel(reservation: string): Promise<Settlement> {
-    await this.#deps.requireUsable()
-    return this.#reservations.end(this.#reservations.read(reservation), undefined)
   }
 
   /** Composes the decision of a plan that reserves. */
@@ -113,7 +112,7 @@ export class ReservationVerbs {
   }
 
   /** Decides a plan that reserves, once the names of its counters are known. */
-  private async decide(makePlan: () => ReservePlan | Settled): Promise<Decision> {
+  private decide(makePlan: () => ReservePlan | Settled): Decision | Promise<Decision> {
     const { sync } = this.#deps
     const decider = this.#deps.decider()
     const plan = makePlan()
@@ -123,12 +122,12 @@ export class ReservationVerbs {
     if (key === undefined || key.isKnown || isEmpty(plan.groups)) {
       return decider.decide(plan, this.needs(), RESERVES)
     }
-    if (!(await key.isKnownWithin(decider.deadlineOf(plan)))) {
-      return decider.decideWithoutStore(plan, RESERVES)
-    }
-    const named = makePlan()
-    if (named.groups === undefined) return named
-    return decider.decide(named, this.needs(), RESERVES)
+    return key.isKnownWithin(decider.deadlineOf(plan)).then((isKnown) => {
+      if (!isKnown) return decider.decideWithoutStore(plan, RESERVES)
+      const named = makePlan()
+      if (named.groups === undefined) return named
+      return decider.decide(named, this.needs(), RESERVES)
+    })
   }
 
   private needs(): Snapshot['needs'] {
@@ -142,7 +141,7 @@ export class ReservationVerbs {
     const own = Object.isFrozen(decision) ? { ...decision } : decision
     const ended = async () => REFUSED
     const reservation: Omit<Reservation, 'reservation'> = Object.assign(own, {
-      [HELD]: held && (() => this.#reservations.textOf(held)),
+      [WRITE_TEXT]: held && (() => this.#reservations.textOf(held)),
       settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
       extend: (attributes: Attributes) =>
         held === undefined ? this.extend('', attributes) : this.extendHeld(held, attributes),
@@ -151,8 +150,14 @@ export class ReservationVerbs {
     return Object.defineProperty(reservation as Reservation, 'reservation', TEXT)
   }
 
-  private async endHeld(held: HeldReservation, actual: ActualCosts | undefined) {
-    await this.#deps.requireUsable()
-    return this.#reservations.end(held, actual)
+  /** Not an async function: a promise less for each settle. */
+  private endHeld(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
+    try {
+      const waiting = this.#deps.requireUsable()
+      if (waiting === undefined) return this.#reservations.end(held, actual)
+      return waiting.then(() => this.#reservations.end(held, actual))
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 }

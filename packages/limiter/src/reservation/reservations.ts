@@ -73,6 +73,13 @@ export interface HeldReservation {
   text: string | undefined
 }
 
+const HELD = Symbol('held reservation')
+
+/** A decision, with what it reserved. */
+interface Holder {
+  readonly [HELD]?: HeldReservation
+}
+
 /**
  * A node remembers refusals of a counter only if a call asked for more than was left. Where more
  * than this share was left before the give-back, hardly any call can have, and nobody is told.
@@ -83,7 +90,6 @@ export class Reservations {
   readonly #deps: ReservationsDeps
   readonly #open: OpenReservations
   readonly #ids = new RandomHashes()
-  readonly #held = new WeakMap<Decision, HeldReservation>()
   #key: { readonly secret: SipKey; readonly derived: SipKey } | undefined
 
   constructor(deps: ReservationsDeps) {
@@ -97,7 +103,7 @@ export class Reservations {
 
   /** The reservation that a decision made; undefined if it was refused. */
   heldBy(decision: Decision): HeldReservation | undefined {
-    return this.#held.get(decision)
+    return (decision as Holder)[HELD]
   }
 
   /** The signed text of a handle, for other nodes. */
@@ -160,7 +166,7 @@ export class Reservations {
   }
 
   /** Ends a reservation; without `actual` it is cancelled, and everything is given back. */
-  async end(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
+  end(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
     const { handle } = held
     const snapshot = this.#deps.snapshot()
     const limits =
@@ -168,8 +174,10 @@ export class Reservations {
         ? held.limits
         : handle.entries.map((entry) => findLimit(snapshot, entry))
     const plan = new SettlementPlan(handle.entries, limits, snapshot, actual)
-    if (handle.isByPosture) return unchanged(handle, 'posture')
-    if (this.#deps.time() > handle.expiresAt) return unchanged(handle, 'expired')
+    if (handle.isByPosture) return Promise.resolve(unchanged(handle, 'posture'))
+    if (this.#deps.time() > handle.expiresAt) {
+      return Promise.resolve(unchanged(handle, 'expired'))
+    }
     return this.apply(handle, plan)
   }
 
@@ -232,8 +240,8 @@ export class Reservations {
       ? handle.entries.map((entry) => findLimit(snapshot, entry))
       : reserved.limits
     this.#open.add(handle, this.isRefunded(handle.entries))
-    this.#held.set(decision, { handle, limits, snapshot, text: undefined })
-    return decision
+    const held: HeldReservation = { handle, limits, snapshot, text: undefined }
+    return Object.assign(decision, { [HELD]: held })
   }
 
   /** Whether a rule of the reservation gives back what expires. */

@@ -146,7 +146,23 @@ export function reservedOf(plan: ReservePlan, outcomes: Groups<Outcome>): Reserv
   for (const { take, group, entry } of grantedTakes(plan, outcomes)) {
     const { coordination } = take.compiled
     if (isBlock(take.limit) || (coordination !== 'exact' && coordination !== 'leased')) continue
-    entries.push({ ...entry, cost: costOf(plan, entry), isShadow: group > 0 })
+    const { rule, limitName, candidate, max, windowMs, capacity, key, amount, at } = entry
+    const cost = costOf(plan, entry)
+    const isShadow = group > 0
+    // Not by a spread, which costs several times as much.
+    entries.push({
+      rule,
+      limitName,
+      candidate,
+      max,
+      windowMs,
+      capacity,
+      key,
+      amount,
+      at,
+      cost,
+      isShadow,
+    })
     limits.push(take.compiled)
   }
   return { entries, limits }

@@ -1,5 +1,5 @@
 -- Admits a take of a fixed window in the most common case, like admit.lua of the token bucket, and
--- returns the same values.
+-- returns the same values. An amount below 0 gives back to a window that has counted as much.
 local function admitWindow(value, format, max, windowUs, amount, now)
   local kept, start, count = 0, now - now % windowUs, amount
   if amount == 0 then return nil end
@@ -10,7 +10,7 @@ local function admitWindow(value, format, max, windowUs, amount, now)
     if found ~= format or begun > now then return nil end
     if begun >= start then count = count + counted end
   end
-  if count > max or count >= 4294967296 then return nil end
+  if count < 0 or count > max or count >= 4294967296 then return nil end
   local ends = start + windowUs
   local resetMs = (ends - now) / 1000
   return kept, max - count, resetMs + -resetMs % 1, now, ends, start, count

@@ -1,8 +1,9 @@
 -- Admits a take of a token bucket in the most common case: the value is absent, or narrow and not
 -- ahead of now, and the whole amount is available. The results equal those of `take`, `expiresAt`
 -- and `readValue` of take.lua and value.lua, without creating and calling a dozen functions, which
--- takes several times as long. Returns nothing in every other case; else the expiry of the key, the
--- units left, the reset time, the take's time, the expiry of the state, and the state.
+-- takes several times as long. An amount below 0 gives back, as long as something stays in use.
+-- Returns nothing in every other case; else the expiry of the key, the units left, the reset time,
+-- the take's time, the expiry of the state, and the state.
 local function admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)
   local kept, at, inUse = 0, now, 0
   if amount == 0 or amount > capacity then return nil end
@@ -19,6 +20,7 @@ local function admitBucket(value, format, capacity, lent, p, q, tickUs, amount, 
     end
   end
   inUse = inUse + amount * q
+  if inUse <= 0 then return nil end
   local used, ticks = inUse / q, inUse / p
   local left = capacity - (used + -used % 1)
   if left < 0 then return nil end

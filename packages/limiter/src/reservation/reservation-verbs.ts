@@ -32,7 +32,7 @@ export interface ReservationVerbsDeps extends ReservationsDeps {
   readonly decider: () => RemoteDecider | undefined
   readonly secretWait: () => SecretWait | undefined
   /**
-   * Throws if the limiter is closed; a promise if the names of its counters are not known yet, which
+   * Throws if the limiter is closed. A promise if the names of its counters are not known yet; it
    * rejects if they do not become known.
    */
   readonly requireUsable: () => Promise<void> | undefined

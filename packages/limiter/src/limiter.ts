@@ -236,14 +236,16 @@ class StoreLimiter implements Limiter {
     decider: RemoteDecider,
     sinceMs: number,
   ): Decision | Promise<Decision> {
-    const plan = this.plan(call, options)
+    const plan = this.planMatching(call, this.viewOf(call), options)
     if (plan.groups === undefined) return plan
     return decider.decide(plan, this.#snapshot.needs, options, decider.nowMs() - sinceMs)
   }
 
   async peek(call: Call): Promise<Decision> {
-    const matching = this.planMatching(call, this.viewOf(call), NO_OPTIONS)
-    if (matching.groups === undefined) return matching
+    const view = this.viewOf(call)
+    const settled: Plan | Settled =
+      this.#shedding?.peek(view) ?? this.planMatching(call, view, NO_OPTIONS)
+    if (settled.groups === undefined) return settled
     const { plan, outcomes, source, extras } = await this.peekPlan((snapshot) =>
       planCall(this.match(snapshot, call), call),
     )
@@ -256,7 +258,10 @@ class StoreLimiter implements Limiter {
       { states: true },
     )
     const explain = explainRules(explainMatches(snapshot, call), plan, outcomes)
-    if (!explain.some(({ matched }) => matched)) return { ...UNMATCHED, explain }
+    const view = normalizeCall(snapshot, call.attributes)
+    const shed = this.#shedding?.peek(view)
+    if (shed !== undefined) return { ...shed, explain }
+    if (!explain.some(({ matched }) => matched)) return { ...unmatchedOf(view), explain }
     return combine(plan, outcomes, source, { ...extras, explain })
   }
 
@@ -441,10 +446,7 @@ class StoreLimiter implements Limiter {
     const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
     const matched = this.match(this.#snapshot, call, view)
     // An invalid cost is an error even if no rule matches.
-    if (matched.length === 0 && isCount(call.cost ?? 1)) {
-      const { priority } = view
-      return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
-    }
+    if (matched.length === 0 && isCount(call.cost ?? 1)) return unmatchedOf(view)
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 
@@ -549,6 +551,10 @@ class StoreLimiter implements Limiter {
     if (!this.#hasRules) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
     if (!this.#hasSecret) this.useSecret(randomKey())
   }
+}
+
+function unmatchedOf({ priority }: NormalizedCall): Decision {
+  return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
 }
 
 /** A decision that needs no counter. */

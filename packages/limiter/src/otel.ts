@@ -76,7 +76,7 @@ export function traceDecision<Decided extends Decision>(
 
 /** The span attributes of a decision; nothing about the caller. */
 export function decisionAttributes(decision: Decision): Attributes {
-  const { rule, limitName, limit, remaining, retryAfterMs, staleMs, shadow } = decision
+  const { rule, limitName, limit, remaining, retryAfterMs, staleMs, shadow, priority } = decision
   return {
     'sluice.allowed': decision.allowed,
     'sluice.reason': decision.reason,
@@ -87,6 +87,7 @@ export function decisionAttributes(decision: Decision): Attributes {
     ...(limit !== null && { 'sluice.limit': limit }),
     ...(remaining !== null && { 'sluice.remaining': remaining }),
     ...(retryAfterMs !== null && { 'sluice.retry_after_ms': retryAfterMs }),
+    ...(priority !== undefined && { 'sluice.priority': priority }),
     ...(shadow.length > 0 && { 'sluice.shadow': [...shadow] }),
     ...(staleMs !== undefined && { 'sluice.stale_ms': staleMs }),
   }

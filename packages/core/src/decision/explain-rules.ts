@@ -118,11 +118,12 @@ function explainLimit(
   block: LimitExplanation['block'],
 ): LimitExplanation {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture, staleMs = 0 } = outcome
+  const whole = wholeLimit(compiled).limit.capacity
   return {
     name: limit.name,
     ...moduleChoiceOf(limit),
-    limit: wholeLimit(compiled).limit.capacity,
-    ...(compiled.ceiling !== undefined && { ceiling: limit.capacity }),
+    limit: whole,
+    ...(limit.capacity < whole && { ceiling: limit.capacity }),
     windowMs: limit.windowMs,
     candidate,
     amount,

@@ -26,7 +26,8 @@ export function bindingRefusal(
   outcomes: readonly Outcome[],
 ): number {
   const longest = longestWait(outcomes)
-  if (takes[longest]?.compiled.sheds !== true) return longest
+  const isOwn = takes[longest]?.compiled.sheds !== true
+  if (isOwn || outcomes[longest]?.retryAfterMs === null) return longest
   const own = outcomes.map((outcome, i) =>
     takes[i]?.compiled.sheds === true ? { ...outcome, retryAfterMs: 0 } : outcome,
   )

@@ -1,7 +1,7 @@
 /** Warns of attributes that callers can choose themselves. */
 import type { LocatedRule } from './parse-rule.js'
 import { locatedLimitsOf } from './located-limits.js'
-import { reportAt, fieldOf, type Located } from './reader.js'
+import { reportAt, fieldOf, itemsOf, type Located } from './reader.js'
 import type { RuleSet } from './rule.js'
 import { quote } from './tree.js'
 
@@ -23,6 +23,7 @@ const DERIVED_ATTRIBUTES: ReadonlySet<string> = new Set([
   'method',
   'path',
   'plan',
+  'priority',
   'route',
   'user',
 ])
@@ -60,15 +61,17 @@ export function warnOfClaimedBlock({ rule, map }: LocatedRule, origins: Attribut
  * crowds others out. To choose the last one gains nothing.
  */
 export function warnOfClaimedPriority(
-  located: Located,
+  { node, field, report }: Located,
   { classify = [], priorities = [] }: Pick<RuleSet, 'classify' | 'priorities'>,
   origins: AttributeOrigins,
 ): void {
+  const lines = node.kind === 'list' ? itemsOf({ node, field, report }) : []
   for (const [i, { match, as }] of classify.entries()) {
-    if (as === priorities.at(-1)) continue
+    const line = lines[i]
+    if (line === undefined || as === priorities.at(-1)) continue
     for (const attribute of match.where.keys()) {
       if (!isClaimed(attribute, origins)) continue
-      reportAt({ ...located, field: `${located.field}[${i}].match.where` }, 'claimed-priority', {
+      reportAt({ ...line, field: `${line.field}.match.where` }, 'claimed-priority', {
         found: quote(attribute),
         accepted: 'an attribute that your own service verifies, and no header of the caller',
       })

@@ -86,7 +86,7 @@ function checkLimits(
     const limit = limits[i]
     if (limit === undefined) continue
     checkCostOf(limit, rule.cost, located)
-    checkHeadroomOf(limit, rule.headroom, located)
+    checkHeadroomOf(limit, rule, located)
     checkShareOf(limit, rule.posture, located)
   }
 }

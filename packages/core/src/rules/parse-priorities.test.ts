@@ -52,6 +52,17 @@ describe('priorities', () => {
       'rule "fleet": headroom: found 91% reserved in all. Accepted: up to 90% in all',
     ],
     [
+      {
+        rules: [
+          fleet({
+            headroom: { critical: '20%' },
+            limits: [{ max: 100, window: '1m', block: '15m' }],
+          }),
+        ],
+      },
+      'rule "fleet": limits[0]: found block beside headroom. Accepted: either of them, because a block holds for all priorities',
+    ],
+    [
       { rules: [fleet({ headroom: {} })] },
       'rule "fleet": headroom: found an empty map. Accepted: one or more priorities',
     ],
@@ -143,12 +154,18 @@ describe('priorities', () => {
     const after = parse({
       priorities: ['critical', 'reads'],
       classify: [{ match: { method: 'GET', path: '/v1/*', where: { plan: 'free' } }, as: 'reads' }],
+      shed: { loop: '50ms', keep: ['critical'] },
       rules: [fleet({ headroom: { critical: '20%' }, protects: 'capacity' })],
     })
     const { set, rules } = diffRules(before, after)
     expect(set).toEqual([
       { field: 'priorities', before: '', after: '[critical, reads]' },
       { field: 'classify', before: '', after: '["GET /v1/* where plan is [free]: reads"]' },
+      {
+        field: 'shed',
+        before: '',
+        after: '{ loop: 50ms, keep: [critical], most: 90%, mode: enforce }',
+      },
     ])
     expect(rules[0]?.fields).toEqual([
       { field: 'headroom', before: '', after: '{ critical: 20% }' },

@@ -183,22 +183,29 @@ function readShare(located: Located, most: number, accepted: string): number | u
   return reportAt(located, 'bad-number', { accepted })
 }
 
-/** For a rule without problems: every limit leaves something to the least important calls. */
+/** For a rule without problems: every limit leaves a call to the least important priority. */
 export function checkHeadroom({ rule, map }: LocatedRule): void {
   if (rule.headroom === undefined) return
   for (const { located, limit } of locatedLimitsOf(rule, map)) {
-    checkHeadroomOf(limit, rule.headroom, located)
+    checkHeadroomOf(limit, rule, located)
   }
 }
 
 export function checkHeadroomOf(
   spec: LimitSpec,
-  headroom: Headroom | undefined,
+  { headroom, cost }: Pick<Rule, 'headroom' | 'cost'>,
   located: Located,
 ): void {
   if (headroom === undefined || spec.max === 0) return
+  if (spec.block !== undefined) {
+    reportAt(located, 'bad-headroom', {
+      found: 'block beside headroom',
+      accepted: 'either of them, because a block holds for all priorities',
+    })
+    return
+  }
   const limit = defineLimit(spec)
-  const least = leastCeiling(limit)
+  const least = Math.max(leastCeiling(limit), typeof cost === 'number' ? cost : 1)
   const left = ceilingUnits(limit.capacity, [...headroom.values()])
   if (left >= least) return
   reportAt(located, 'headroom-too-large', {

@@ -50,6 +50,13 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     expect(warningsOf([byUser, { by: ['session'] }])).toEqual([...dodged, 'r1 dodged-rule'])
   })
 
+  test('cannot be dodged by leaving out the priority, which every call of the set has', () => {
+    const rules = [{ id: 'r0', by: ['priority'], limits: ['10/second'] }]
+    const priorities = ['critical', 'reads']
+    expect(parseRules({ priorities, rules }).warnings).toEqual([])
+    expect(warningsOf(rules)).toEqual(dodged)
+  })
+
   test('gives no warning if it is not enforced', () => {
     expect(warningsOf([{ ...byUser, mode: 'shadow' }])).toEqual([])
     expect(warningsOf([{ ...byUser, mode: 'off' }])).toEqual([])

@@ -39,6 +39,7 @@ interface Group {
 interface Neighbours {
   readonly groupsByShape: ReadonlyMap<string, readonly Group[]>
   readonly strictPaths: boolean
+  readonly alwaysPresent: readonly string[]
   comparisons: number
 }
 
@@ -47,7 +48,7 @@ interface Neighbours {
  * compared.
  */
 export function warnOfSet(
-  { rules, strictPaths }: RuleSet,
+  { rules, strictPaths, priorities }: RuleSet,
   selected: readonly LocatedRule[],
   matches: MatchCache,
 ): void {
@@ -66,7 +67,8 @@ export function warnOfSet(
     const shape = matches.pathShape(rule, strictPaths)
     if (isNear?.(shape) ?? true) groupOf(rule, shape, groupsByShape).rules.push(rule)
   }
-  const neighbours = { groupsByShape, strictPaths, comparisons: 0 }
+  const alwaysPresent = priorities === undefined ? ALWAYS_PRESENT : [...ALWAYS_PRESENT, 'priority']
+  const neighbours = { groupsByShape, strictPaths, alwaysPresent, comparisons: 0 }
   for (const each of enforced) {
     warnOfTightAddress(each, neighbours)
     warnOfDodging(each, neighbours)
@@ -156,7 +158,7 @@ function warnOfDodging(enforced: EnforcedRule, neighbours: Neighbours): void {
   const { rule, map } = enforced.locatedRule
   for (const attribute of rule.by) {
     // A word for all callers has a more specific warning.
-    if (ALWAYS_PRESENT.includes(attribute) || meansEverybody(attribute)) continue
+    if (neighbours.alwaysPresent.includes(attribute) || meansEverybody(attribute)) continue
     if (isCaught(enforced, attribute, neighbours)) continue
     reportAt(fieldOf(map, 'by') ?? map, 'dodged-rule', {
       found: quote(attribute),
@@ -170,7 +172,7 @@ function isCaught(
   missing: string,
   neighbours: Neighbours,
 ): boolean {
-  const present = new Set([...ALWAYS_PRESENT, ...rule.by])
+  const present = new Set([...neighbours.alwaysPresent, ...rule.by])
   for (const [name, clause] of rule.match.where) {
     // A call without the attribute has none of the excluded values.
     if (clause !== null && !isExclusion(clause)) present.add(name)

@@ -41,6 +41,22 @@ async function until(holds: () => Promise<boolean>): Promise<void> {
   while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 10))
 }
 
+test('rules with shed and no load are a likely mistake', () => {
+  const set = { priorities: ['reads'], rules: [], shed: { loop: '50ms' } }
+  const codesOf = (rules: object, load?: () => number) => {
+    const codes: string[] = []
+    const log = () => {}
+    const owned = openLimiter({ rules, load }, { warn: log, error: log }, (code) =>
+      codes.push(code),
+    )
+    void owned.close()
+    return codes
+  }
+  expect(codesOf(set)).toEqual(['shed-without-load'])
+  expect(codesOf(set, () => 0)).toEqual([])
+  expect(codesOf({ ...set, shed: { ...set.shed, mode: 'off' } })).toEqual([])
+})
+
 test('rules in a file are followed', async () => {
   writeFileSync(file, ruleOf(5))
   const owned = open({ file })

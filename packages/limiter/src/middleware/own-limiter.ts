@@ -67,6 +67,8 @@ class RulesLimiter implements OwnedLimiter {
   readonly counters: object
   readonly #watcher: FileWatcher | undefined
   readonly #logger: MiddlewareLogger
+  readonly #hasLoad: boolean
+  readonly #warn: Warn
   #countsByIp = false
   #definesRoutes = false
 
@@ -79,6 +81,8 @@ class RulesLimiter implements OwnedLimiter {
     const file = isRulesFile(rules) ? rules.file : undefined
     const input = isRulesFile(rules) ? readRules(rules.file) : rules
     this.#logger = logger
+    this.#hasLoad = load !== undefined
+    this.#warn = warn
     this.limiter = createLimiter({ rules: input, file, store, ipv6Prefix, load })
     this.counters = store ?? this.limiter
     const parsed = this.inspect(input, file)
@@ -118,6 +122,8 @@ class RulesLimiter implements OwnedLimiter {
   /** Keeps what is asked of the rules later, and returns them. */
   private inspect(input: RulesInput, file: string | undefined): readonly Rule[] {
     const parsed = parseRules(input, { file }).rules
+    const isSheddable = parsed?.shed !== undefined && parsed.shed.mode !== 'off'
+    if (isSheddable && !this.#hasLoad) this.#warn('shed-without-load')
     const rules = parsed?.rules ?? []
     this.#countsByIp = rules.some(readsIp)
     this.#definesRoutes = (parsed?.routes.length ?? 0) > 0

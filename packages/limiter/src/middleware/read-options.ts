@@ -18,7 +18,7 @@ export function requireMiddlewareOptions(options: AnyOptions): void {
   for (const [name, value] of Object.entries(options)) {
     if (value === null) throw invalid(name, value, 'a value; undefined for the default')
   }
-  const { rules, limiter, store, headers, posture, shedStatus, warnings, logger } = options
+  const { rules, limiter, store, load, headers, posture, shedStatus, warnings, logger } = options
   if (rules !== undefined && limiter !== undefined) {
     throw invalid('limiter', 'one beside rules', 'either of them')
   }
@@ -27,6 +27,9 @@ export function requireMiddlewareOptions(options: AnyOptions): void {
   }
   if (limiter !== undefined && store !== undefined) {
     throw invalid('store', 'one beside limiter', 'a store beside rules')
+  }
+  if (limiter !== undefined && load !== undefined) {
+    throw invalid('load', 'one beside limiter', 'a load beside rules')
   }
   for (const name of FUNCTIONS) {
     const value = options[name]

@@ -519,6 +519,11 @@ describe('an option', () => {
         store: memoryStore(),
       },
     ],
+    [
+      'load: found one beside limiter; accepted: a load beside rules',
+      { limiter: { check: () => {} }, load: () => 0 },
+    ],
+    ['shedStatus: found 500; accepted: 429 or 503', { rules: [], shedStatus: 500 }],
   ])('is refused with "%s"', (message, options) => {
     expect(() => setUp(options as TestOptions)).toThrow(message)
   })

@@ -23,6 +23,9 @@ const WARNINGS = {
   'shared-store':
     'two middlewares use one store and define a rule of the same id differently, so that they ' +
     'share counters of different limits; give the rules different ids',
+  'shed-without-load':
+    'the rules have shed and nothing tells how busy the process is, so that no call is shed; ' +
+    'set load, as to loopLoad().load of @sluice/limiter/node',
   'memory-workers':
     'counters are in the memory of one of several workers, so that each limit holds once for ' +
     'every worker; use the Redis store',

@@ -100,6 +100,32 @@ describe('a rule with protects: capacity', () => {
     expect(other.checkSync(read('u2'))).toMatchObject({ reason: 'shed', rule: 'fleet' })
   })
 
+  test('says that waiting does not help where a call costs more than its ceiling', () => {
+    const { limiter } = limiterOf(SET)
+    for (let i = 0; i < 10; i++) limiter.checkSync({ attributes: { user: 'u1' }, cost: 1 })
+    expect(limiter.checkSync({ ...read(), cost: 5 })).toMatchObject({
+      reason: 'cost_exceeds_limit',
+      rule: 'fleet',
+      limit: 4,
+      retryAfterMs: null,
+    })
+  })
+
+  test('shows the ceiling of a priority in explanations, and none for the most important', async () => {
+    for (const coordination of ['exact', 'leased']) {
+      const rules = SET.rules.map((rule) => ({ ...rule, coordination }))
+      const { limiter } = limiterOf({ ...SET, rules })
+      const limitsOf = async (priority: string) => {
+        const { explain } = await limiter.explain({ attributes: { user: 'u1', priority } })
+        return explain?.[1]?.limits
+      }
+      expect(await limitsOf('reads')).toMatchObject([{ limit: 5, ceiling: 4, remaining: 4 }])
+      const [critical] = (await limitsOf('critical')) ?? []
+      expect(critical).toMatchObject({ limit: 5, remaining: 5 })
+      expect(critical).not.toHaveProperty('ceiling')
+    }
+  })
+
   test('in shadow would have shed', () => {
     const { limiter } = limiterOf([
       { id: 'fleet', by: [], limits: ['1/hour'], protects: 'capacity', mode: 'shadow' },

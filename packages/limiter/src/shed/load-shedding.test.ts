@@ -70,6 +70,21 @@ describe('shed', () => {
     await limiter.close()
   })
 
+  test('peek and explain say what check would, and count nothing', async () => {
+    const { limiter, overload } = setUp({ shed: { loop: '50ms', most: '99%' } })
+    await overload()
+    const { enforce } = limiter.shedding?.shed.get('reads') ?? { enforce: 0 }
+    const list = { attributes: { path: '/list', user: 'u1', method: 'GET' } }
+    const shed = { allowed: false, reason: 'shed', rule: null, priority: 'reads' }
+    expect(await limiter.peek(list)).toMatchObject(shed)
+    expect(await limiter.explain(list)).toMatchObject({
+      ...shed,
+      explain: [{ rule: 'per-user', matched: true }],
+    })
+    expect(limiter.shedding?.shed.get('reads')?.enforce).toBe(enforce)
+    await limiter.close()
+  })
+
   test('in shadow only counts', async () => {
     const { check, overload, limiter } = setUp({ shed: { loop: '50ms', mode: 'shadow' } })
     await overload()
@@ -106,10 +121,14 @@ describe('shed', () => {
     const limiter = createLimiter({ rules: SET })
     expect(limiter.shedding).toBeUndefined()
     expect(limiter.checkSync({ attributes: { user: 'u1' } })).toMatchObject({ priority: 'reads' })
-    expect(limiter.checkSync({ attributes: {} })).toMatchObject({
-      reason: 'unmatched',
-      priority: 'reads',
-    })
+  })
+
+  test('a call without a matching rule has a priority, in its explanation too', async () => {
+    const limiter = createLimiter({ rules: SET })
+    const unmatched = { reason: 'unmatched', priority: 'reads' }
+    expect(limiter.checkSync({ attributes: {} })).toMatchObject(unmatched)
+    expect(await limiter.peek({ attributes: {} })).toMatchObject(unmatched)
+    expect(await limiter.explain({ attributes: {} })).toMatchObject(unmatched)
   })
 
   test('a load that is no function is refused', () => {

@@ -25,8 +25,12 @@ export interface ShedCounts {
 }
 
 export interface SheddingStats {
+  /** Whether the active rules have `shed`, in another mode than `off`. */
+  readonly isActive: boolean
   /** The share of calls that is let in; 1 while nothing is shed. */
   readonly share: number
+  /** Those of the active rules, the most important first. */
+  readonly priorities: readonly string[]
   /** Priorities that are not to be shed: those of `keep`, and the most important one. */
   readonly kept: ReadonlySet<string>
   /** Since the start, by priority. */
@@ -58,6 +62,7 @@ export class LoadShedding {
   readonly #shed = new Map<string, ShedCounts>()
   #snapshot: Snapshot
   #config: CompiledShed | undefined
+  #priorities: readonly string[] = []
   #kept: ReadonlySet<string> = new Set()
   #shedder: LoopShedder | undefined
   #cancel: (() => void) | undefined
@@ -72,7 +77,9 @@ export class LoadShedding {
   get stats(): SheddingStats {
     const share = this.#shedder?.share ?? 1
     const failures = this.#failures + (this.#snapshot.classifier?.failures ?? 0)
-    return { share, kept: this.#kept, shed: this.#shed, failures }
+    const isActive = this.#shedder !== undefined
+    const [priorities, kept] = [this.#priorities, this.#kept]
+    return { isActive, share, priorities, kept, shed: this.#shed, failures }
   }
 
   /** Other rules keep what was learnt, unless they shed in another way. */
@@ -81,8 +88,8 @@ export class LoadShedding {
     const { classifier } = this.#snapshot
     if (classifier !== snapshot.classifier) this.#failures += classifier?.failures ?? 0
     this.#snapshot = snapshot
-    const names = snapshot.classifier?.priorities.map(({ name }) => name) ?? []
-    this.#kept = new Set(names.filter((_, i) => i === 0 || shed?.isKept[i] === true))
+    this.#priorities = snapshot.classifier?.priorities.map(({ name }) => name) ?? []
+    this.#kept = new Set(this.#priorities.filter((_, i) => i === 0 || shed?.isKept[i] === true))
     if (JSON.stringify(shed) === JSON.stringify(this.#config)) return
     this.close()
     this.#config = shed
@@ -97,16 +104,10 @@ export class LoadShedding {
 
   /** The refusal of a call that is shed; undefined if its rules decide. Never fails. */
   decide(call: NormalizedCall): Decision | undefined {
-    const shedder = this.#shedder
     const { priority } = call
-    if (shedder === undefined || priority === undefined) return undefined
-    try {
-      shedder.record(priority.index)
-      if (!shedder.sheds(priority.index, () => this.pointOf(call))) return undefined
-    } catch {
-      this.#failures += 1
-      return undefined
-    }
+    if (this.#shedder === undefined || priority === undefined) return undefined
+    this.#shedder.record(priority.index)
+    if (!this.sheds(call, this.#shedder)) return undefined
     const counts = this.countsOf(priority.name)
     if (this.#config?.isEnforced !== true) {
       counts.shadow += 1
@@ -116,9 +117,29 @@ export class LoadShedding {
     return shedDecision(priority.name, shedRetryMs(Math.random()))
   }
 
+  /** What `decide` would return now, without counting the call. */
+  peek(call: NormalizedCall): Decision | undefined {
+    const isShed =
+      this.#shedder !== undefined &&
+      this.#config?.isEnforced === true &&
+      this.sheds(call, this.#shedder)
+    return isShed ? shedDecision(call.priority?.name, shedRetryMs(0)) : undefined
+  }
+
+  private sheds(call: NormalizedCall, { admitted }: LoopShedder): boolean {
+    const share = call.priority === undefined ? 1 : (admitted[call.priority.index] ?? 1)
+    if (share >= 1) return false
+    try {
+      return this.pointOf(call) >= share
+    } catch {
+      this.#failures += 1
+      return false
+    }
+  }
+
   /**
-   * The same for all calls of a caller within an hour, and on all nodes: a session is served or
-   * not, rather than each of its calls by lot.
+   * From 0 to 1. The same for all calls of a caller within an hour, and on all nodes: a session is
+   * served or not, rather than each of its calls by lot.
    */
   private pointOf(call: NormalizedCall): number {
     const hour = String(Math.floor(this.#deps.wallMs() / HOUR_MS))

@@ -32,7 +32,7 @@ class BusyProcess {
         this.shedder.record(priority)
         // Evenly spread points, as those of many callers.
         dice = (dice + 0.618_033_988_75) % 1
-        if (this.shedder.sheds(priority, () => dice)) continue
+        if (dice >= (this.shedder.admitted[priority] ?? 1)) continue
         admitted += 1
         work += 0.001
       }

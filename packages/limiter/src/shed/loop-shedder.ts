@@ -70,13 +70,6 @@ export class LoopShedder {
     this.#admitted = this.#share === 1 ? this.#isKept.map(() => 1) : this.place()
   }
 
-  /** Whether to shed a call; `point` is from 0 to 1, the same for all calls of one caller. */
-  sheds(priority: number, point: () => number): boolean {
-    const admitted = this.#admitted[priority] ?? 1
-    if (admitted >= 1) return false
-    return admitted <= 0 || point() >= admitted
-  }
-
   /** Spends the share on kept priorities, then on the others in their order. */
   private place(): readonly number[] {
     const counts = this.#isKept.map((_, priority) =>

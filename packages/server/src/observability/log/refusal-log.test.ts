@@ -1,4 +1,4 @@
-import { type Call, type Decision, UNMATCHED } from '@sluice/core'
+import { type Call, type Decision, shedDecision, UNMATCHED } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -66,6 +66,18 @@ test('a refusal is logged with the caller, the rule and the retry time', () => {
     rest: 0,
   })
   expect(lines[0]).not.toHaveProperty('staleMs')
+})
+
+test('shed calls are logged with their priority, those of a busy process under no rule', () => {
+  const { refusals, lines } = setUp()
+  refusals.logRefusal({ ...refusalOf('a'), reason: 'shed', priority: 'reads' }, CALL, 'gateway')
+  const busy = shedDecision('reads', 2000)
+  refusals.logRefusal(busy, CALL, 'gateway')
+  refusals.logRefusal(busy, CALL, 'gateway')
+  expect(lines).toMatchObject([
+    { rule: 'per-user', caller: 'a', reason: 'shed', priority: 'reads' },
+    { rule: '', caller: '', reason: 'shed', priority: 'reads', retryAfterMs: 2000 },
+  ])
 })
 
 test('a refusal made without the store is logged with its source and age', () => {

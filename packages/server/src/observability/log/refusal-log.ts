@@ -149,12 +149,14 @@ class CountedRefusalLog implements RefusalLog {
   }
 
   private writeLine(
-    { limitName, reason, retryAfterMs, source, staleMs }: Decision,
+    { limitName, reason, retryAfterMs, source, staleMs, priority }: Decision,
     { attributes }: Call,
     { entryPoint, rule, caller, bound, rest }: RefusalLine,
   ): void {
     const age = staleMs === undefined ? {} : { staleMs }
-    const fields = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
+    const importance = priority === undefined ? {} : { priority }
+    const outcome = { reason, ...importance, retryAfterMs, source, ...age }
+    const fields = { rule, limit: limitName, caller, ...outcome }
     const route = routeOf(attributes, bound?.call)
     this.#lines.write({ ...fields, way: entryPoint, ...route, rest }, 'refused', rest + 1)
   }

@@ -4,18 +4,23 @@ import { createDecisionMetrics } from './decision-metrics.js'
 import { createRegistry } from './registry.js'
 import { SheddingMetrics } from './shedding-metrics.js'
 
-test('calls and shed calls are counted by priority, those in shadow apart', async () => {
-  const capacity = { by: [], protects: 'capacity' }
-  const limiter = createLimiter({
-    rules: {
-      priorities: ['critical', 'reads'],
-      rules: [
-        { id: 'fleet', ...capacity, limits: ['5/hour'], headroom: { critical: '40%' } },
-        { id: 'try', ...capacity, limits: ['1/hour'], mode: 'shadow' },
-      ],
+const SET = {
+  priorities: ['critical', 'reads'],
+  rules: [
+    {
+      id: 'fleet',
+      by: [],
+      limits: ['5/hour'],
+      headroom: { critical: '40%' },
+      protects: 'capacity',
     },
-    load: () => 0,
-  })
+    { id: 'try', by: [], limits: ['1/hour'], mode: 'shadow', protects: 'capacity' },
+  ],
+}
+
+test('calls and shed calls are counted by priority, those in shadow apart', async () => {
+  const rules = { ...SET, shed: { loop: '50ms' } }
+  const limiter = createLimiter({ rules, load: () => 0 })
   const registry = createRegistry()
   const shedding = new SheddingMetrics(registry, {
     stats: () => limiter.shedding,
@@ -36,5 +41,11 @@ test('calls and shed calls are counted by priority, those in shadow apart', asyn
   expect(text).toContain('sluice_shed_share 0\n')
   expect(text).toContain('sluice_shed_failures_total 0')
   expect(shedding.totals()).toEqual({ calls: 7, shed: 2, kept: 1 })
+  expect(shedding.priorities()).toEqual([
+    ['critical', { admitted: 2, shed: 1, shadowShed: 2 }],
+    ['reads', { admitted: 3, shed: 1, shadowShed: 2 }],
+  ])
+  limiter.setRules(SET)
+  expect(registry.text()).toContain('sluice_loop_delay_seconds 0\n')
   await limiter.close()
 })

@@ -1,10 +1,11 @@
 /** Counts calls and shed calls by priority. No label value comes from callers. */
 import type { Decision } from '@sluice/core'
 import type { SheddingStats } from '@sluice/limiter'
-import type { Counter, Registry, Series } from './registry.js'
+import type { Registry } from './registry.js'
 
-/** Names of rules and priorities that are counted; further ones share `other`. */
+/** Series of rules and priorities that are counted; further ones share `other`. */
 const SERIES_MAX = 20_000
+/** Priorities of earlier rules keep their counts; further ones share `other`. */
 const PRIORITIES_MAX = 64
 const OTHER = 'other'
 
@@ -23,6 +24,14 @@ export interface SheddingTotals {
   readonly kept: number
 }
 
+/** Calls of one priority since the start. */
+export interface PriorityTotals {
+  readonly admitted: number
+  readonly shed: number
+  /** Calls that would have been shed, by rules in shadow mode and by `shed` in shadow mode. */
+  readonly shadowShed: number
+}
+
 interface ShedSeries {
   readonly labels: readonly [rule: string, priority: string, mode: 'enforce' | 'shadow']
   count: number
@@ -30,14 +39,18 @@ interface ShedSeries {
 
 export class SheddingMetrics {
   readonly #sources: SheddingSources
-  readonly #calls: Counter
-  readonly #callsOf = new Map<string, Series>()
+  readonly #priorities = new Map<string, PriorityCounts>()
   readonly #shed = new Map<string, ShedSeries>()
   readonly #totals = { calls: 0, shed: 0, kept: 0 }
 
   constructor(registry: Registry, sources: SheddingSources) {
     this.#sources = sources
-    this.#calls = registry.counter('sluice_calls_total', 'Calls by priority.', ['priority'])
+    registry.total(
+      'sluice_calls_total',
+      'Calls by priority.',
+      () => [...this.#priorities].map(([priority, { calls }]) => [[priority], calls] as const),
+      { labelNames: ['priority'] },
+    )
     registry.total(
       'sluice_shed_total',
       'Calls shed to protect capacity, or that would have been with mode="shadow"; rule="" if the process itself was too busy.',
@@ -51,9 +64,9 @@ export class SheddingMetrics {
     )
     registry.gauge(
       'sluice_loop_delay_seconds',
-      'Mean delay of the event loop in the last second, while rules have `shed`.',
+      'Mean delay of the event loop in the last second while rules have `shed`, else 0.',
       'max',
-      () => sources.loopDelayMs() / 1000,
+      () => (sources.stats()?.isActive === true ? sources.loopDelayMs() / 1000 : 0),
     )
     registry.gauge(
       'sluice_shed_share',
@@ -65,32 +78,48 @@ export class SheddingMetrics {
 
   /** Of calls of a set without priorities, only those that were shed are counted by priority. */
   count(decision: Decision): void {
-    const { priority, reason, rule } = decision
+    const { priority, reason, rule, allowed } = decision
     this.#totals.calls += 1
-    if (priority !== undefined) this.countCall(priority)
+    const counts = priority === undefined ? undefined : this.countsOf(priority)
+    counts?.record(allowed)
     if (reason === 'shed') {
       this.#totals.shed += 1
+      if (counts !== undefined) counts.shed += 1
       if (this.#sources.stats()?.kept.has(priority ?? '') === true) this.#totals.kept += 1
       // What the process itself sheds, it counts itself.
       if (rule !== null) this.countShed(rule, priority ?? '', 'enforce')
     }
     if (decision.shadow.length === 0) return
+    let isShadowShed = false
     for (const refusal of decision.shadowRefusals()) {
-      if (refusal.reason === 'shed') this.countShed(refusal.rule, priority ?? '', 'shadow')
+      if (refusal.reason !== 'shed') continue
+      isShadowShed = true
+      this.countShed(refusal.rule, priority ?? '', 'shadow')
     }
+    if (isShadowShed && counts !== undefined) counts.shadowShed += 1
   }
 
   totals(): SheddingTotals {
     return this.#totals
   }
 
-  private countCall(priority: string): void {
-    const known = this.#callsOf.get(priority)
-    if (known !== undefined) return known.inc()
-    if (this.#callsOf.size >= PRIORITIES_MAX && priority !== OTHER) return this.countCall(OTHER)
-    const made = this.#calls.labels(priority)
-    this.#callsOf.set(priority, made)
-    made.inc()
+  /** The priorities of the active rules, the most important first, with their calls. */
+  priorities(): readonly (readonly [priority: string, totals: PriorityTotals])[] {
+    const stats = this.#sources.stats()
+    return (stats?.priorities ?? []).map((priority) => {
+      const { admitted = 0, shed = 0, shadowShed = 0 } = this.#priorities.get(priority) ?? {}
+      const ofProcess = stats?.shed.get(priority)?.shadow ?? 0
+      return [priority, { admitted, shed, shadowShed: shadowShed + ofProcess }]
+    })
+  }
+
+  private countsOf(priority: string): PriorityCounts {
+    const known = this.#priorities.get(priority)
+    if (known !== undefined) return known
+    if (this.#priorities.size >= PRIORITIES_MAX && priority !== OTHER) return this.countsOf(OTHER)
+    const made = new PriorityCounts()
+    this.#priorities.set(priority, made)
+    return made
   }
 
   private countShed(rule: string, priority: string, mode: 'enforce' | 'shadow'): void {
@@ -98,9 +127,8 @@ export class SheddingMetrics {
     const key = `${rule} ${priority} ${mode}`
     const known = this.#shed.get(key)
     if (known !== undefined) known.count += 1
-    else if (this.#shed.size < SERIES_MAX) {
-      this.#shed.set(key, { labels: [rule, priority, mode], count: 1 })
-    }
+    else if (this.#shed.size >= SERIES_MAX && rule !== OTHER) this.countShed(OTHER, OTHER, mode)
+    else this.#shed.set(key, { labels: [rule, priority, mode], count: 1 })
   }
 
   private samples(): readonly (readonly [readonly string[], number])[] {
@@ -112,5 +140,17 @@ export class SheddingMetrics {
       ],
     )
     return [...ofRules, ...ofProcess]
+  }
+}
+
+class PriorityCounts implements PriorityTotals {
+  calls = 0
+  admitted = 0
+  shed = 0
+  shadowShed = 0
+
+  record(isAdmitted: boolean): void {
+    this.calls += 1
+    if (isAdmitted) this.admitted += 1
   }
 }

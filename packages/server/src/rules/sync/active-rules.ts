@@ -140,7 +140,7 @@ export class ActiveRules {
     return this.#reader.read(catalog, this.#documents, this.#isShadowed)
   }
 
-  readonly #isShadowed = (rule: string) => this.#deps.shadow?.until(rule) !== undefined
+  readonly #isShadowed = (rule?: string) => this.#deps.shadow?.until(rule) !== undefined
 
   private shadowState(): string {
     return this.#deps.shadow?.state() ?? ''

@@ -7,6 +7,10 @@ import { type SetFields, setFieldsOf } from '../store/records.js'
 import type { RuleCatalog } from './rule-catalog.js'
 import type { RuleParser, WholeRule } from './rule-parser.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
+import { isJsonMap } from '../../lib/json-map.js'
+
+/** Whether a rule is in a timed shadow; without an id, whether all rules are. */
+type IsShadowed = (id?: string) => boolean
 
 export interface RuleReadResult {
   readonly parsed: ParsedRules
@@ -36,13 +40,13 @@ export class RuleReader {
 
   /**
    * `activeDocuments` holds the last good documents, by id, which replace invalid ones. Enforced
-   * rules that are in a timed shadow (`isShadowed`) are parsed with mode `shadow`; the returned
-   * documents are unchanged.
+   * rules that are in a timed shadow (`isShadowed`) are parsed with mode `shadow`, and so is `shed`
+   * if all rules are; the returned documents are unchanged.
    */
   async read(
     catalog: RuleCatalog,
     activeDocuments: ReadonlyMap<string, WholeRule>,
-    isShadowed: (id: string) => boolean = () => false,
+    isShadowed: IsShadowed = () => false,
   ): Promise<RuleReadResult> {
     const slices = new CooperativeYield()
     const { parser } = catalog
@@ -73,13 +77,14 @@ export class RuleReader {
     {
       isShadowed,
       compare = false,
-    }: { readonly isShadowed: (id: string) => boolean; readonly compare?: boolean },
+    }: { readonly isShadowed: IsShadowed; readonly compare?: boolean },
   ): ParsedRules {
     const rules = [...documents.values()].map((rule) =>
       isShadowed(rule.id) && isEnforced(rule) ? this.shadowed(rule) : rule,
     )
     const { fromHeaders } = this
-    return parser.parseSet({ ...fields, rules }, { compare, fromHeaders })
+    const set = isShadowed() ? withShadowedShed(fields) : fields
+    return parser.parseSet({ ...set, rules }, { compare, fromHeaders })
   }
 
   private shadowed(rule: WholeRule): WholeRule {
@@ -91,6 +96,14 @@ export class RuleReader {
   }
 }
 
-function isEnforced({ mode }: WholeRule): boolean {
+/** A process that sheds refuses calls too. */
+function withShadowedShed(fields: SetFields): SetFields {
+  const { shed } = fields
+  return isJsonMap(shed) && isEnforced(shed)
+    ? { ...fields, shed: { ...shed, mode: 'shadow' } }
+    : fields
+}
+
+function isEnforced({ mode }: Readonly<Record<string, unknown>>): boolean {
   return mode === undefined || mode === 'enforce'
 }

@@ -20,6 +20,9 @@ export const ALERT_SEVERITIES = {
   'callers-anomaly': 'ticket',
   // Callers whose calls were admitted get errors, and nothing in front of the gateway may notice.
   'upstream-failing': 'page',
+  // Shedding keeps the service up for the calls that matter; that those are lost cannot wait.
+  shedding: 'ticket',
+  'shedding-kept': 'page',
 } as const satisfies Readonly<Record<string, 'page' | 'ticket'>>
 
 export const ALERT_NAMES = Object.keys(ALERT_SEVERITIES) as readonly AlertName[]

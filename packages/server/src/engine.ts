@@ -119,6 +119,7 @@ async function openEngine(
     ruleFollower,
     counterStore,
     metrics,
+    shedding,
     upstreamHealth: logs.upstreamHealth,
     decisionTimes: times,
     worker: options.worker,

@@ -1,16 +1,8 @@
 /** Alerts that need hours of traffic, raised by a whole engine in virtual time. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { UNMATCHED } from '@sluice/core'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import type { Alert } from '../src/observability/alerts/alert.js'
-import { parseConfig } from '../src/config/parse-config.js'
-import { type Engine, startEngine } from '../src/engine.js'
-import { createMemoryLog } from '../src/observability/log/memory-log.test-helper.js'
-import { readRules } from '../src/startup/preflight.js'
+import { startVirtualEngine, type VirtualEngine } from './virtual-engine.test-helper.js'
 
-const BEGAN_MS = Date.UTC(2026, 0, 1)
 const MAX = 2
 const RULES = `rules: [{ id: login, by: [ip], limits: [${MAX}/minute] }]`
 /** Five minutes, and a quarter of the hour of the baseline. */
@@ -18,39 +10,18 @@ const LEARNT_SECONDS = 1200
 const USERS = 60
 const ATTACKERS_A_SECOND = 200
 
-let folder: string
-let engine: Engine
-let changes: string[]
-let logged: ReturnType<typeof createMemoryLog>['lines']
+let virtual: VirtualEngine
+let changes: readonly string[]
 let ips = 0
 
 beforeEach(async () => {
-  const toFake = ['Date', 'performance', 'setInterval', 'clearInterval'] as const
-  vi.useFakeTimers({ now: BEGAN_MS, toFake: [...toFake, 'setTimeout', 'clearTimeout'] })
-  folder = mkdtempSync(join(tmpdir(), 'sluice-observation-'))
-  const rules = join(folder, 'rules.yaml')
-  writeFileSync(rules, RULES)
-  const parsed = parseConfig('{}', { file: undefined, env: {}, readFile: () => '' })
-  if (parsed.config === undefined) throw new Error(JSON.stringify(parsed.errors))
-  const config = { ...parsed.config, rules, dataDir: folder }
-  const { log, lines } = createMemoryLog()
-  logged = lines
-  engine = await startEngine(config, log, { rules: await readRules(config), isExample: false })
-  changes = []
-  engine.observability.alerts.onChange(({ id, resolvedAt }: Alert) => {
-    changes.push(`${resolvedAt === null ? '+' : '-'}${id}`)
-  })
+  virtual = await startVirtualEngine(RULES)
+  changes = virtual.changes
 })
 
-afterEach(async () => {
-  vi.useRealTimers()
-  await engine.close()
-  rmSync(folder, { recursive: true })
-})
+afterEach(() => virtual.close())
 
-async function call(ip: string, times = 1): Promise<void> {
-  for (let i = 0; i < times; i++) await engine.decider.check({ attributes: { ip } }, 'api')
-}
+const call = (ip: string, times?: number) => virtual.call({ ip }, times)
 
 /** Each caller once a minute. */
 async function users(second: number): Promise<void> {
@@ -87,7 +58,7 @@ test('callers with rotating addresses are an anomaly although none is refused, u
   )
   expect(changes).toEqual(['+callers-anomaly:login'])
   expect(began).toBeLessThanOrEqual(31)
-  const [alert] = engine.observability.alerts.active()
+  const [alert] = virtual.engine.observability.alerts.active()
   const { rule, callers, usual } = alert?.details ?? {}
   expect(rule).toBe('login')
   expect(Number(usual)).toBeLessThan(1.1 * USERS)
@@ -115,8 +86,8 @@ test('an error in statistics affects no decision, and is logged once a second', 
     throw new Error('broken')
   }
   for (let i = 0; i < 3; i++) {
-    engine.observability.onDecision({ ...UNMATCHED, eachCaller }, { attributes: {} })
+    virtual.engine.observability.onDecision({ ...UNMATCHED, eachCaller }, { attributes: {} })
   }
-  const lines = logged.filter(({ msg }) => msg === 'failed to record statistics')
+  const lines = virtual.logged.filter(({ msg }) => msg === 'failed to record statistics')
   expect(lines).toMatchObject([{ level: 'error', problem: 'broken' }])
 })

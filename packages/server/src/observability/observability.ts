@@ -19,6 +19,7 @@ import { registerCallersMetric } from './metrics/caller-metrics.js'
 import type { DecisionMetrics } from './metrics/decision-metrics.js'
 import type { Registry } from './metrics/registry.js'
 import { createRemainingMetrics } from './metrics/remaining-metrics.js'
+import type { SheddingMetrics } from './metrics/shedding-metrics.js'
 import type { NodeInfo } from '../rules/sync/open-rule-follower.js'
 import { nodeProblem, type RuleFollower } from '../rules/sync/rule-follower.js'
 import { singleNodeExchange } from './stats/snapshot-exchange.js'
@@ -49,6 +50,7 @@ export interface ObservabilityDeps {
   readonly ruleFollower: RuleFollower
   readonly counterStore: CounterStore
   readonly metrics: DecisionMetrics
+  readonly shedding: Pick<SheddingMetrics, 'totals' | 'priorities'>
   readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
   /** How long decisions took, in seconds. */
   readonly decisionTimes: HistogramReader
@@ -158,6 +160,10 @@ function openStats(
   })
 }
 
+function protectsCapacity({ catalog }: RuleFollower, rule: string): boolean {
+  return catalog.rule(rule)?.document['protects'] === 'capacity'
+}
+
 function watchAlerts(
   config: Config,
   deps: ObservabilityDeps,
@@ -171,6 +177,7 @@ function watchAlerts(
     ruleFollower,
     counterStore,
     metrics,
+    shedding,
     upstreamHealth,
     worker,
   } = deps
@@ -193,10 +200,15 @@ function watchAlerts(
       matched: () => metrics.matched(),
       rulesAgeSeconds: () => ruleFollower.ageSeconds(),
       rulesProblem: () => ruleFollower.problem(),
-      exhaustedCallers: (olderThanMs) => sources.callers.exhausted(olderThanMs),
+      exhaustedCallers: (olderThanMs) =>
+        // How busy a service is, is no limit of its callers: `shedding` reports it.
+        sources.callers
+          .exhausted(olderThanMs)
+          .filter(({ rule }) => !protectsCapacity(ruleFollower, rule)),
       refusedCall: (rule) => sources.callers.refusedCallOf(rule),
       distinct: () => sources.distinct.estimates(),
       upstreams: () => upstreamHealth.counts(),
+      shedding: () => shedding.totals(),
     },
   })
   counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))

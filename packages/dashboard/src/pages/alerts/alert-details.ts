@@ -26,6 +26,8 @@ const LABELS: Readonly<Record<string, string>> = {
   usualPerSecond: 'Baseline per second',
   callers: 'Callers in 5 minutes',
   usual: 'Baseline',
+  shed: 'Shed requests',
+  shedBy: 'Shed by',
 }
 
 /** Older times are shown with their date. */

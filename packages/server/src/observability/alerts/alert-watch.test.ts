@@ -9,6 +9,7 @@ import { ALERT_KINDS, ALERT_NAMES } from './alert-kinds.js'
 import { type AlertInputs, openAlerts } from './alert-watch.js'
 import type { ExhaustedCaller } from './conditions/caller-exhausted.js'
 import { nodeWith } from './conditions/conditions.test-helper.js'
+import type { SheddingCounts } from './conditions/shedding.js'
 import type { UpstreamCounts } from './conditions/upstream-failing.js'
 
 const START = Date.UTC(2026, 0, 1)
@@ -26,6 +27,7 @@ interface World {
   /** Calls that found no connection, by Redis node. */
   failures: Map<string, number>
   upstreams: UpstreamCounts[]
+  shedding: SheddingCounts
   /** Batches of each Redis node since the start. */
   batches: Map<string, { batches: number; slow: number }>
 }
@@ -43,6 +45,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     distinct: {},
     failures: new Map(),
     upstreams: [],
+    shedding: { calls: 0, shed: 0, each: [], kept: [] },
     batches: new Map(),
   }
   let nowMs = START
@@ -71,6 +74,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     distinct: () => Object.entries(world.distinct),
     connectionFailures: () => (world.memory === undefined ? world.failures : undefined),
     upstreams: () => world.upstreams,
+    shedding: () => world.shedding,
   }
   const clock = { now: () => nowMs }
   const { log, lines } = createMemoryLog('info', clock)
@@ -304,6 +308,24 @@ test('a failing upstream is an alert until it answers', () => {
   expect(changes()).toEqual(['+upstream-failing:http://10.0.0.5:3000'])
   tick(80, () => void (counts.calls += 100))
   expect(changes()).toEqual(['-upstream-failing:http://10.0.0.5:3000'])
+})
+
+test('shedding is an alert after 30 s, and at once if it sheds what it should keep', () => {
+  const { tick, changes, world } = setUp()
+  let shed = 0
+  const overload = () => {
+    shed += 20
+    const each = [{ rule: 'fleet', priority: 'critical', shed }]
+    world.shedding = { calls: world.shedding.calls + 100, shed, each, kept: [['critical', shed]] }
+  }
+  tick(29, overload)
+  expect(changes()).toEqual(['+shedding-kept:critical'])
+  tick(1, overload)
+  expect(changes()).toEqual(['+shedding:'])
+  tick(60, () => {
+    world.shedding = { ...world.shedding, calls: world.shedding.calls + 100 }
+  })
+  expect(changes()).toEqual(['-shedding:', '-shedding-kept:critical'])
 })
 
 test('a slow store is an alert until it is fast again', () => {

@@ -13,6 +13,7 @@ import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clock-of
 import { Availability, DegradedShares } from './conditions/degraded.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
+import { type SheddingCounts, SheddingKept, SheddingShare } from './conditions/shedding.js'
 import { StoreEvictions, StoreMemory } from './conditions/store-memory.js'
 import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
 import { CallerAnomalies, RefusalAnomalies, SampleTimes } from './conditions/anomaly.js'
@@ -39,6 +40,7 @@ export interface AlertInputs {
   /** The estimated number of distinct callers of each rule in the last five minutes. */
   distinct(): Iterable<readonly [rule: string, callers: number]>
   upstreams(): Iterable<UpstreamCounts>
+  shedding(): SheddingCounts
 }
 
 const NO_HEALTH: StoreHealth = { remote: undefined, memory: undefined, isPersistent: undefined }
@@ -89,6 +91,8 @@ class PeriodicAlerts implements AlertWatch {
   readonly #callers: CallerAnomalies
   readonly #times = new SampleTimes()
   readonly #upstreams = new UpstreamFailures()
+  readonly #sheds = new SheddingShare()
+  readonly #shedsKept = new SheddingKept()
   /** Rules that decided by posture since the store went down. */
   readonly #affected = new AffectedRuleSet()
   #isClosed = false
@@ -126,6 +130,9 @@ class PeriodicAlerts implements AlertWatch {
     const callers = inputs.exhaustedCallers(config.callerExhaustedMs, nowMs)
     this.#registry.update('caller-exhausted', findExhaustedCallers(callers, nowMs), nowMs)
     this.#registry.update('upstream-failing', this.#upstreams.evaluate(inputs.upstreams()), nowMs)
+    const shedding = inputs.shedding()
+    this.#registry.update('shedding', this.#sheds.evaluate(shedding), nowMs)
+    this.#registry.update('shedding-kept', this.#shedsKept.evaluate(shedding), nowMs)
   }
 
   breakerOpened(store: string): void {

@@ -40,12 +40,26 @@ test('calls and shed calls are counted by priority, those in shadow apart', asyn
   expect(text).toContain('sluice_loop_delay_seconds 0.012')
   expect(text).toContain('sluice_shed_share 0\n')
   expect(text).toContain('sluice_shed_failures_total 0')
-  expect(shedding.totals()).toEqual({ calls: 7, shed: 2, kept: 1 })
+  expect(text).toContain('sluice_shed_kept_total{priority="critical"} 1')
+  expect(shedding.totals()).toEqual({
+    calls: 7,
+    shed: 2,
+    each: [
+      { rule: 'fleet', priority: 'reads', shed: 1 },
+      { rule: 'fleet', priority: 'critical', shed: 1 },
+    ],
+    kept: [['critical', 1]],
+  })
   expect(shedding.priorities()).toEqual([
     ['critical', { admitted: 2, shed: 1, shadowShed: 2 }],
     ['reads', { admitted: 3, shed: 1, shadowShed: 2 }],
   ])
-  limiter.setRules(SET)
-  expect(registry.text()).toContain('sluice_loop_delay_seconds 0\n')
+  limiter.setRules([{ id: 'fleet', by: [], limits: ['5/hour'], protects: 'capacity' }])
+  expect(shedding.priorities()).toEqual([])
+  metrics.count(limiter.checkSync({ attributes: {} }))
+  const plain = registry.text()
+  expect(plain).toContain('sluice_loop_delay_seconds 0\n')
+  expect(plain).toContain('sluice_calls_total{priority=""} 1')
+  expect(plain).toContain('sluice_shed_total{rule="fleet",priority="",mode="enforce"} 1')
   await limiter.close()
 })

@@ -1,6 +1,7 @@
 /** Counts calls and shed calls by priority. No label value comes from callers. */
 import type { Decision } from '@sluice/core'
 import type { SheddingStats } from '@sluice/limiter'
+import type { ShedCount, SheddingCounts } from '../alerts/conditions/shedding.js'
 import type { Registry } from './registry.js'
 
 /** Series of rules and priorities that are counted; further ones share `other`. */
@@ -14,14 +15,6 @@ export interface SheddingSources {
   readonly stats: () => SheddingStats | undefined
   /** The mean delay of the event loop in the last second, in milliseconds. */
   readonly loopDelayMs: () => number
-}
-
-/** Counts since the start. */
-export interface SheddingTotals {
-  readonly calls: number
-  readonly shed: number
-  /** Shed calls of priorities that are kept, or of the most important one. */
-  readonly kept: number
 }
 
 /** Calls of one priority since the start. */
@@ -41,14 +34,20 @@ export class SheddingMetrics {
   readonly #sources: SheddingSources
   readonly #priorities = new Map<string, PriorityCounts>()
   readonly #shed = new Map<string, ShedSeries>()
-  readonly #totals = { calls: 0, shed: 0, kept: 0 }
+  readonly #totals = { calls: 0, shed: 0 }
 
   constructor(registry: Registry, sources: SheddingSources) {
     this.#sources = sources
     registry.total(
       'sluice_calls_total',
-      'Calls by priority.',
-      () => [...this.#priorities].map(([priority, { calls }]) => [[priority], calls] as const),
+      'Calls by priority; priority="" if the rule set has none.',
+      () => this.callSamples(),
+      { labelNames: ['priority'] },
+    )
+    registry.total(
+      'sluice_shed_kept_total',
+      'Shed calls of priorities that are not to be shed: those that `shed` keeps, and the most important one.',
+      () => this.kept().map(([priority, shed]) => [[priority], shed] as const),
       { labelNames: ['priority'] },
     )
     registry.total(
@@ -84,8 +83,7 @@ export class SheddingMetrics {
     counts?.record(allowed)
     if (reason === 'shed') {
       this.#totals.shed += 1
-      if (counts !== undefined) counts.shed += 1
-      if (this.#sources.stats()?.kept.has(priority ?? '') === true) this.#totals.kept += 1
+      counts?.recordShed(this.#sources.stats()?.kept.has(priority ?? '') === true)
       // What the process itself sheds, it counts itself.
       if (rule !== null) this.countShed(rule, priority ?? '', 'enforce')
     }
@@ -99,8 +97,11 @@ export class SheddingMetrics {
     if (isShadowShed && counts !== undefined) counts.shadowShed += 1
   }
 
-  totals(): SheddingTotals {
-    return this.#totals
+  totals(): SheddingCounts {
+    const each = this.samples().flatMap(([[rule = '', priority = '', mode], shed]): ShedCount[] =>
+      mode === 'enforce' ? [{ rule, priority, shed }] : [],
+    )
+    return { ...this.#totals, each, kept: this.kept() }
   }
 
   /** The priorities of the active rules, the most important first, with their calls. */
@@ -111,6 +112,21 @@ export class SheddingMetrics {
       const ofProcess = stats?.shed.get(priority)?.shadow ?? 0
       return [priority, { admitted, shed, shadowShed: shadowShed + ofProcess }]
     })
+  }
+
+  private kept(): readonly (readonly [priority: string, shed: number])[] {
+    return [...this.#priorities].flatMap(([priority, { keptShed }]) =>
+      keptShed === 0 ? [] : [[priority, keptShed]],
+    )
+  }
+
+  private callSamples(): readonly (readonly [readonly string[], number])[] {
+    let others = this.#totals.calls
+    const samples = [...this.#priorities].map(([priority, { calls }]) => {
+      others -= calls
+      return [[priority], calls] as const
+    })
+    return others === 0 ? samples : [[[''], others], ...samples]
   }
 
   private countsOf(priority: string): PriorityCounts {
@@ -147,10 +163,16 @@ class PriorityCounts implements PriorityTotals {
   calls = 0
   admitted = 0
   shed = 0
+  keptShed = 0
   shadowShed = 0
 
   record(isAdmitted: boolean): void {
     this.calls += 1
     if (isAdmitted) this.admitted += 1
+  }
+
+  recordShed(isKept: boolean): void {
+    this.shed += 1
+    if (isKept) this.keptShed += 1
   }
 }

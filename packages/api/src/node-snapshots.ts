@@ -13,6 +13,8 @@ import type { Input } from './schema.js'
 export const MINUTE_BUCKETS = 360
 /** Rules in a snapshot: those with most refusals, then those with most decisions. */
 export const SNAPSHOT_RULES_MAX = 200
+/** As many as a rule set may have. */
+export const SNAPSHOT_PRIORITIES_MAX = 8
 /** Alerts in a snapshot: the most urgent active ones, and the last resolved ones. */
 export const SNAPSHOT_ALERTS_MAX = 50
 /** More than a node can publish for its rules and orders. */
@@ -73,6 +75,26 @@ const ruleSnapshot = z.object({
   left: z.array(count).max(LEFT_BOUNDS.length),
 })
 export type RuleSnapshot = Input<typeof ruleSnapshot>
+
+/** Calls of one priority: admitted as `allowed`, shed as `refused`. */
+const prioritySnapshot = z.object({ priority: z.string(), series: seriesSnapshot })
+export type PrioritySnapshot = Input<typeof prioritySnapshot>
+
+/** The calls in flight that a rule with `algorithm: concurrency` counts on this node. */
+const inFlightSnapshot = z.object({
+  rule: z.string(),
+  inFlight: count,
+  /** The most at a tick of the last hour. */
+  peak: count,
+  max: count,
+  /** Whether each node has this `max` for itself. */
+  isPerNode: z.boolean(),
+  /** The ceilings of priorities that are below `max`. */
+  ceilings: z
+    .array(z.object({ priority: z.string(), ceiling: count }))
+    .max(SNAPSHOT_PRIORITIES_MAX),
+})
+export type InFlightSnapshot = Input<typeof inFlightSnapshot>
 
 /** What identifies a caller of a rule, and when it was last seen. */
 const callerIdentity = z.object({
@@ -154,6 +176,10 @@ export const nodeSnapshot = z.object({
   store: latencySnapshot,
   storeHealth: storeSnapshot,
   rules: z.array(ruleSnapshot).max(SNAPSHOT_RULES_MAX),
+  /** The most important first; absent in older releases. */
+  priorities: z.array(prioritySnapshot).max(SNAPSHOT_PRIORITIES_MAX).optional(),
+  /** Absent in older releases. */
+  inFlight: z.array(inFlightSnapshot).max(SNAPSHOT_RULES_MAX).optional(),
   /** The start of the period over which callers are counted. */
   callersSinceMs: time,
   callers: z.array(callerSnapshot).max(SNAPSHOT_CALLER_ROWS_MAX),

@@ -68,6 +68,37 @@ export const ruleStatsView = z
   .meta({ id: 'RuleStats' })
 export type RuleStatsView = View<typeof ruleStatsView>
 
+export const priorityStatsView = z
+  .object({
+    priority: z.string(),
+    admitted: counts,
+    shed: counts.meta({ description: 'Refused to protect capacity.' }),
+    shadowShed: counts.meta({
+      description: 'Admitted calls that would have been shed, by rules or `shed` in shadow mode.',
+    }),
+  })
+  .meta({
+    id: 'PriorityStats',
+    description: 'Calls of one priority, per time step of `series`, with the same end.',
+  })
+export type PriorityStatsView = View<typeof priorityStatsView>
+
+export const inFlightView = z
+  .object({
+    rule: z.string(),
+    inFlight: count,
+    peak: count.meta({ description: 'The most in the last hour, measured once a second.' }),
+    max: count,
+    isPerNode: z.boolean().meta({
+      description: 'Each node has `max` for itself; the figures are those of the busiest node.',
+    }),
+    ceilings: z.array(z.object({ priority: z.string(), ceiling: count })).meta({
+      description: 'How much of `max` less important priorities may use.',
+    }),
+  })
+  .meta({ id: 'InFlight', description: 'Calls in flight against the limit of a rule.' })
+export type InFlightView = View<typeof inFlightView>
+
 export const statsView = z
   .object({
     at: instant,
@@ -80,6 +111,10 @@ export const statsView = z
     minutes: seriesView,
     store: storeView,
     rules: z.array(ruleStatsView),
+    priorities: z.array(priorityStatsView).meta({
+      description: 'The most important first; empty if the rule set has none.',
+    }),
+    inFlight: z.array(inFlightView),
   })
   .meta({ id: 'Stats', description: 'Statistics of the decisions of all nodes.' })
 export type StatsView = View<typeof statsView>
@@ -148,6 +183,11 @@ export const ruleTickView = z
   .meta({ id: 'RuleTick' })
 export type RuleTickView = View<typeof ruleTickView>
 
+export const priorityTickView = z
+  .object({ priority: z.string(), admitted: count, shed: count, shadowShed: count })
+  .meta({ id: 'PriorityTick' })
+export type PriorityTickView = View<typeof priorityTickView>
+
 export const tickView = z
   .object({
     at: instant,
@@ -166,6 +206,8 @@ export const tickView = z
     store: storeView,
     alertsActive: count,
     rules: z.array(ruleTickView),
+    priorities: z.array(priorityTickView),
+    inFlight: z.array(inFlightView),
   })
   .meta({ id: 'Tick' })
 export type TickView = View<typeof tickView>

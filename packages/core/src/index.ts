@@ -145,7 +145,7 @@ export {
   type NamedCaller,
 } from './matching/caller-limits.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
-export { ceilingLimit, partUnderCeiling, wholeLimit } from './matching/ceilings.js'
+export { ceilingLimit, ceilingUnits, partUnderCeiling, wholeLimit } from './matching/ceilings.js'
 export type { Priority } from './matching/classify.js'
 export { canonicalValue, type CanonicalOptions } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, CompiledShed, Snapshot } from './matching/compiled.js'

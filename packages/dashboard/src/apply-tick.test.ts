@@ -40,6 +40,8 @@ const before: StatsView = {
   minutes: series(MINUTE, 10 * MINUTE, 5, 30),
   store,
   rules: [rule],
+  priorities: [{ priority: 'reads', admitted: [1, 2], shed: [0, 1], shadowShed: [0, 0] }],
+  inFlight: [],
 }
 
 function tickAt(endMs: number, more: Partial<TickView> = {}): TickView {
@@ -60,6 +62,8 @@ function tickAt(endMs: number, more: Partial<TickView> = {}): TickView {
     store: { ...store, state: 'another' },
     alertsActive: 0,
     rules: [],
+    priorities: [{ priority: 'reads', admitted: 5, shed: 4, shadowShed: 3 }],
+    inFlight: [],
     ...more,
   }
 }
@@ -123,6 +127,25 @@ describe('applyTick', () => {
     expect(back.isComplete).toBe(false)
     expect(back.stats?.isWhole).toBe(false)
     expect(applyTick(back.stats, tickAt(10 * MINUTE + 4000)).isComplete).toBe(false)
+  })
+
+  test('a tick appends a step to each priority, and shows the calls in flight of now', () => {
+    const now = { rule: 'backend', inFlight: 3, peak: 9, max: 40, isPerNode: true, ceilings: [] }
+    const { stats, isComplete } = applyTick(before, tickAt(10 * MINUTE + 2000, { inFlight: [now] }))
+    expect(isComplete).toBe(true)
+    expect(stats?.priorities).toEqual([
+      { priority: 'reads', admitted: [1, 2, 5], shed: [0, 1, 4], shadowShed: [0, 0, 3] },
+    ])
+    expect(stats?.inFlight).toEqual([now])
+  })
+
+  test('a tick with other priorities requests a reload', () => {
+    const none = { admitted: 0, shed: 0, shadowShed: 0 }
+    for (const names of [[], ['critical'], ['reads', 'critical']]) {
+      const priorities = names.map((priority) => ({ priority, ...none }))
+      const tick = tickAt(10 * MINUTE + 2000, { priorities })
+      expect(applyTick(before, tick).isComplete).toBe(false)
+    }
   })
 
   test('a tick without statistics requests a reload', () => {

@@ -1,5 +1,13 @@
 /** Applies a live tick to the statistics: appends one step to each series and reports gaps. */
-import type { RuleStatsView, RuleTickView, SeriesView, StatsView, TickView } from '@sluice/client'
+import type {
+  PriorityStatsView,
+  PriorityTickView,
+  RuleStatsView,
+  RuleTickView,
+  SeriesView,
+  StatsView,
+  TickView,
+} from '@sluice/client'
 import { sum } from './format.js'
 
 export interface TickResult {
@@ -61,6 +69,7 @@ export function applyTick(stats: StatsView | undefined, tick: TickView): TickRes
   const series = appendStep(stats.series, tick, STEPS_MAX)
   const minutes = addMinute(stats.minutes, series)
   const rules = applyRuleTicks(stats.rules, tick.rules)
+  const priorities = applyPriorityTicks(stats.priorities, tick.priorities)
   const { decisionLatency, storeLatency } = stats
   return {
     stats: {
@@ -69,6 +78,7 @@ export function applyTick(stats: StatsView | undefined, tick: TickView): TickRes
       series,
       minutes: minutes.series,
       rules: rules.list,
+      priorities: priorities.list,
       decisionLatency: {
         p50Ms: pushBounded(decisionLatency.p50Ms, tick.decisionP50Ms, STEPS_MAX),
         p99Ms: pushBounded(decisionLatency.p99Ms, tick.decisionP99Ms, STEPS_MAX),
@@ -78,19 +88,20 @@ export function applyTick(stats: StatsView | undefined, tick: TickView): TickRes
         p99Ms: pushBounded(storeLatency.p99Ms, tick.storeP99Ms, STEPS_MAX),
       },
     },
-    isComplete: coversAllNodes && minutes.isComplete && rules.isComplete,
+    isComplete: coversAllNodes && minutes.isComplete && rules.isComplete && priorities.isComplete,
   }
 }
 
 const currentFields = (
   known: StatsView,
-  { at, nodes, isWhole, rulesVersion, store }: TickView,
+  { at, nodes, isWhole, rulesVersion, store, inFlight }: TickView,
 ) => ({
   at,
   nodes,
   isWhole: known.isWhole && isWhole,
   rulesVersion,
   store,
+  inFlight,
 })
 
 /** Appends a minute when its last step has arrived. */
@@ -108,6 +119,27 @@ function addMinute(minutes: SeriesView, steps: SeriesView) {
     degraded: total(steps.degraded),
   }
   return { series: appendStep(minutes, minute, MINUTES_MAX), isComplete: true }
+}
+
+/** Other rules may have other priorities, whose earlier steps are unknown. */
+function applyPriorityTicks(
+  priorities: readonly PriorityStatsView[],
+  ticks: readonly PriorityTickView[],
+) {
+  const isComplete =
+    priorities.length === ticks.length &&
+    ticks.every(({ priority }, i) => priorities[i]?.priority === priority)
+  const byName = new Map(ticks.map((one) => [one.priority, one]))
+  const list = priorities.map((known) => {
+    const { admitted = 0, shed = 0, shadowShed = 0 } = byName.get(known.priority) ?? {}
+    return {
+      priority: known.priority,
+      admitted: pushBounded(known.admitted, admitted, STEPS_MAX),
+      shed: pushBounded(known.shed, shed, STEPS_MAX),
+      shadowShed: pushBounded(known.shadowShed, shadowShed, STEPS_MAX),
+    }
+  })
+  return { list, isComplete }
 }
 
 function applyRuleTicks(rules: readonly RuleStatsView[], ruleTicks: readonly RuleTickView[]) {

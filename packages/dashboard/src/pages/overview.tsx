@@ -17,6 +17,7 @@ import {
 } from '../ui/index.js'
 import { latestValue, headlineFigures, storeHint } from './overview/headline-figures.js'
 import { LatencyCard, TrafficCard } from './overview/charts.js'
+import { InFlightCard, PrioritiesCard } from './overview/priorities.js'
 import { RefusedCallers, RefusingRules } from './overview/refusals.js'
 import { StoreCard } from './overview/store-card.js'
 import { Health } from './overview/health.js'
@@ -63,6 +64,7 @@ function OverviewContent({ stats }: { readonly stats: StatsView }) {
       {!stats.isWhole && <SingleProcessNote />}
       <Headline stats={stats} />
       <TrafficCard stats={stats} />
+      <Shedding stats={stats} />
       <div class="columns">
         <div class="column">
           <RefusingRules stats={stats} hasNoRules={hasNoRules} />
@@ -82,6 +84,26 @@ function OverviewContent({ stats }: { readonly stats: StatsView }) {
         </Card>
       )}
     </>
+  )
+}
+
+/** Absent if no rules have priorities or limit requests in flight. */
+function Shedding({ stats }: { readonly stats: StatsView }) {
+  const { priorities, inFlight } = stats
+  if (priorities.length === 0 && inFlight.length === 0) return null
+  return (
+    <div class="columns">
+      {priorities.length > 0 && (
+        <div class="column">
+          <PrioritiesCard stats={stats} />
+        </div>
+      )}
+      {inFlight.length > 0 && (
+        <div class="column">
+          <InFlightCard inFlight={inFlight} />
+        </div>
+      )}
+    </div>
   )
 }
 

@@ -4,7 +4,7 @@ export { type ChartLine, TimeChart } from './chart.js'
 export { Dialog } from './dialog.js'
 export { CheckField, Choice, SelectField, TextArea, TextField } from './field.js'
 export { Card, Definitions, Grid, Page, Row, Stack } from './page.js'
-export { Meter, ShareBar, Sparkline } from './sparkline.js'
+export { CeilingBar, Meter, ShareBar, Sparkline } from './sparkline.js'
 export { type Column, Table } from './table.js'
 export { Tabs } from './tabs.js'
 export {

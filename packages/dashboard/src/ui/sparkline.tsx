@@ -1,5 +1,5 @@
-/** Small inline charts: a sparkline, a bar of shares and a meter. */
-import { percent, sum } from '../format.js'
+/** Small inline charts: a sparkline, a bar of shares, a meter and a bar with ceilings. */
+import { count, percent, sum } from '../format.js'
 import { classes, type Tone } from './tone.js'
 
 interface SparklineProps {
@@ -123,6 +123,35 @@ export function Meter({ label, value, tone = 'accent' }: MeterProps) {
       aria-label={`${label}: ${percent(value)}`}
     >
       <rect width={width} height="8" />
+    </svg>
+  )
+}
+
+interface CeilingBarProps {
+  readonly label: string
+  readonly value: number
+  readonly max: number
+  /** Marked where they are below the maximum. */
+  readonly ceilings: readonly number[]
+  readonly tone?: Tone | undefined
+}
+
+/** How much of a maximum is used, with marks where less important use ends. */
+export function CeilingBar({ label, value, max, ceilings, tone = 'accent' }: CeilingBarProps) {
+  const place = (units: number) => (max === 0 ? 0 : Math.min(100, (units / max) * 100))
+  const ends = ceilings.length === 0 ? '' : `; ceilings at ${ceilings.map(count).join(', ')}`
+  return (
+    <svg
+      class={`share-bar ceiling-bar tone-${tone}`}
+      viewBox="0 0 100 8"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`${label}: ${count(value)} of ${count(max)}${ends}`}
+    >
+      <rect width={place(value)} height="8" />
+      {ceilings.map((ceiling) => (
+        <rect key={ceiling} class="ceiling-mark" x={place(ceiling) - 0.5} width="1" height="8" />
+      ))}
     </svg>
   )
 }

@@ -27,6 +27,7 @@ import { CallerTracker } from './stats/callers/caller-tracker.js'
 import { HoursFile } from './stats/callers/hours-at-limit-file.js'
 import { DistinctCallers } from './stats/distinct-callers.js'
 import { FleetStats } from './stats/fleet-stats.js'
+import { type CallsInFlight, describeInFlight } from './stats/in-flight.js'
 import type { HistogramReader } from './stats/latency.js'
 import { nameProtection } from './stats/name-protection.js'
 import type { AlertLists } from './stats/node-snapshot.js'
@@ -51,6 +52,8 @@ export interface ObservabilityDeps {
   readonly counterStore: CounterStore
   readonly metrics: DecisionMetrics
   readonly shedding: Pick<SheddingMetrics, 'totals' | 'priorities'>
+  /** Calls in flight by rule. */
+  readonly inFlight: () => CallsInFlight
   readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
   /** How long decisions took, in seconds. */
   readonly decisionTimes: HistogramReader
@@ -146,6 +149,7 @@ function openStats(
   sources: CallerSources & { readonly alerts: () => AlertLists },
 ): NodeStats {
   const { registry, clock, node, ruleFollower, counterStore, metrics, decisionTimes } = deps
+  const { shedding, inFlight } = deps
   return new NodeStats({
     node,
     rulesVersion: () => ruleFollower.version(),
@@ -154,6 +158,8 @@ function openStats(
     decisionTimes,
     storeTimes: counterStore.times,
     storeHealth: () => storeSnapshot(counterStore),
+    priorities: () => shedding.priorities(),
+    inFlight: () => describeInFlight(inFlight(), ruleFollower.catalog),
     ...sources,
     remaining: createRemainingMetrics(registry),
     nowMs: clock.now(),

@@ -28,6 +28,17 @@ const SERIES = {
 
 const LATENCY = { p50Ms: [null, 0.1], p99Ms: [null, 0.4] }
 
+const IN_FLIGHT = [
+  {
+    rule: 'backend',
+    inFlight: 30,
+    peak: 42,
+    max: 80,
+    isPerNode: true,
+    ceilings: [{ priority: 'reads', ceiling: 72 }],
+  },
+]
+
 const STATS: StatsView = {
   at: AT,
   nodes: 1,
@@ -48,6 +59,11 @@ const STATS: StatsView = {
       left: [1, 0, 0, 0, 0, 2],
     },
   ],
+  priorities: [
+    { priority: 'critical', admitted: [1, 1], shed: [0, 0], shadowShed: [0, 0] },
+    { priority: 'reads', admitted: [0, 1], shed: [0, 1], shadowShed: [0, 0] },
+  ],
+  inFlight: IN_FLIGHT,
 }
 
 export const TICK: TickView = {
@@ -66,6 +82,11 @@ export const TICK: TickView = {
   storeP99Ms: null,
   store: STORE,
   rules: [],
+  priorities: [
+    { priority: 'critical', admitted: 1, shed: 0, shadowShed: 0 },
+    { priority: 'reads', admitted: 1, shed: 1, shadowShed: 0 },
+  ],
+  inFlight: IN_FLIGHT,
 }
 
 const TOP: TopView = {

@@ -37,6 +37,33 @@ describe('the stats of a fleet', () => {
     expect(tight?.left).toEqual([36 + 2, 0, 0, 2, 0, 0])
   })
 
+  test('have the calls of each priority on all nodes, in the order of this node', async () => {
+    const optionsOf = (...names: readonly string[]) => {
+      let calls = 0
+      const priorities = () =>
+        names.map((name) => [name, { admitted: calls++, shed: 1, shadowShed: 2 }] as const)
+      return { deps: { priorities } }
+    }
+    const { one, two, three } = makeFleet(
+      optionsOf('critical', 'reads'),
+      optionsOf('reads', 'old'),
+      {},
+    )
+    for (const node of [one, two, three]) node.pass(4)
+    await Promise.all([two.post(), three.post()])
+    const { priorities, series } = await one.fleet.stats()
+    expect(priorities.map(({ priority }) => priority)).toEqual(['critical', 'reads', 'old'])
+    expect(priorities.map(({ shed }) => shed)).toEqual([
+      [1, 0],
+      [2, 0],
+      [1, 0],
+    ])
+    expect(priorities[1]?.shadowShed).toEqual([4, 0])
+    expect(series.allowed).toHaveLength(2)
+    const tick = await one.fleet.tick()
+    expect(tick.priorities[0]).toMatchObject({ priority: 'critical', shed: 0, shadowShed: 0 })
+  })
+
   test('leave out buckets that a node has not published yet', async () => {
     const { one, two } = makeFleet({}, {})
     one.pass(10, () => one.call('u1'))

@@ -5,6 +5,7 @@
  */
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { mergeEstimate } from './distinct-callers.js'
+import { mergeInFlight } from './in-flight.js'
 import { type NodeLatency, mergeLatency, quantile } from './latency.js'
 import {
   LEFT_BOUNDS,
@@ -12,6 +13,7 @@ import {
   type NodeSnapshot,
   RULE_BUCKET_MS,
   RULE_BUCKETS,
+  SNAPSHOT_PRIORITIES_MAX,
   SNAPSHOT_RULES_MAX,
   type RuleSnapshot,
   type SeriesSnapshot,
@@ -22,6 +24,7 @@ import {
 import { commonEnd, mergeSeries } from './series.js'
 import type {
   LatencyView,
+  PriorityStatsView,
   RuleStatsView,
   RuleTickView,
   SeriesView,
@@ -71,12 +74,14 @@ export async function mergeStats(fleet: FleetSnapshot, rule?: string): Promise<S
     ),
     store: storeView(all),
     rules: await mergeRules(all, rule),
+    priorities: mergePriorities(all, { end: series.end, length }),
+    inFlight: mergeInFlight(all),
   }
 }
 
 /** The last bucket of the statistics, for clients that have the earlier ones. */
 export function tickOf(stats: StatsView): TickView {
-  const { series, decisionLatency, storeLatency, store, rules } = stats
+  const { series, decisionLatency, storeLatency, store, rules, priorities, inFlight } = stats
   return {
     at: stats.at,
     rulesVersion: stats.rulesVersion,
@@ -93,6 +98,13 @@ export function tickOf(stats: StatsView): TickView {
     storeP99Ms: storeLatency.p99Ms.at(-1) ?? null,
     store,
     rules: rules.slice(0, TICK_RULES_MAX).map(ruleTick),
+    priorities: priorities.map(({ priority, admitted, shed, shadowShed }) => ({
+      priority,
+      admitted: last(admitted),
+      shed: last(shed),
+      shadowShed: last(shadowShed),
+    })),
+    inFlight,
   }
 }
 
@@ -113,6 +125,31 @@ export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSn
       refusalsPerSecond: rateOf([refused]),
       clockOffsetMs: furthest(storeHealth.nodes.map(({ clockOffsetMs }) => clockOffsetMs)),
       store: storeHealth.state,
+    }
+  })
+}
+
+/** In the order of this node; priorities that only others have come last. */
+function mergePriorities(
+  all: readonly NodeSnapshot[],
+  { end, length }: { readonly end: number; readonly length: number },
+): readonly PriorityStatsView[] {
+  const byName = new Map<string, SeriesSnapshot[]>()
+  for (const { priority, series } of all.flatMap(({ priorities = [] }) => priorities)) {
+    byName.set(priority, [...(byName.get(priority) ?? []), series])
+  }
+  return [...byName].slice(0, SNAPSHOT_PRIORITIES_MAX).map(([priority, list]) => {
+    const { allowed, refused, shadowRefused } = mergeSeries(list, { end, capacity: length })
+    // A node that has begun later has fewer steps than the series of all calls.
+    const fill = (counts: readonly number[]) => [
+      ...Array.from({ length: length - counts.length }, () => 0),
+      ...counts,
+    ]
+    return {
+      priority,
+      admitted: fill(allowed),
+      shed: fill(refused),
+      shadowShed: fill(shadowRefused),
     }
   })
 }

@@ -4,14 +4,17 @@ import type { Alert } from '../alerts/alert.js'
 export {
   type CallerIdentity,
   type CallerSnapshot,
+  type InFlightSnapshot,
   type LatencySnapshot,
   LEFT_BOUNDS,
   MINUTE_BUCKETS,
   type NodeSnapshot,
+  type PrioritySnapshot,
   type RuleSnapshot,
   type SeriesSnapshot,
   type ShadowCallerSnapshot,
   SNAPSHOT_ALERTS_MAX,
+  SNAPSHOT_PRIORITIES_MAX,
   SNAPSHOT_RULES_MAX,
   type StoreSnapshot,
 } from '@sluice/api/node-snapshots'

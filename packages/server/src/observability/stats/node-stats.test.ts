@@ -1,5 +1,6 @@
 import { type Call, UNMATCHED } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
+import type { PriorityTotals } from '../metrics/shedding-metrics.js'
 import { UNTRACKED } from './callers/rule-callers.js'
 import {
   RULE_BUCKET_MS,
@@ -89,6 +90,60 @@ describe('the totals of a node', () => {
     })
     expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot)
   })
+})
+
+describe('a priority', () => {
+  const setUp = () => {
+    const totals = new Map<string, PriorityTotals>()
+    const node = makeNode({ deps: { priorities: () => [...totals] } })
+    const add = (priority: string, admitted: number, shed = 0, shadowShed = 0) => {
+      const before = totals.get(priority) ?? { admitted: 0, shed: 0, shadowShed: 0 }
+      totals.set(priority, {
+        admitted: before.admitted + admitted,
+        shed: before.shed + shed,
+        shadowShed: before.shadowShed + shadowShed,
+      })
+    }
+    return { node, add, totals }
+  }
+
+  test('has the growth of its counts by bucket, in the order of importance', () => {
+    const { node, add } = setUp()
+    node.pass(1, () => {
+      add('critical', 3)
+      add('reads', 5, 2, 1)
+    })
+    node.pass(2, () => add('reads', 0, 4))
+    node.pass(1)
+    const [critical, reads] = node.snapshot().priorities ?? []
+    expect(critical).toMatchObject({ priority: 'critical', series: { allowed: [3, 0] } })
+    expect(reads).toMatchObject({
+      priority: 'reads',
+      series: { end: node.snapshot().total.end, allowed: [5, 0], refused: [6, 4] },
+    })
+    expect(reads?.series.shadowRefused).toEqual([1, 0])
+  })
+
+  test('of earlier rules is left out, and counts nothing twice when it is back', () => {
+    const { node, add, totals } = setUp()
+    node.pass(2, () => add('reads', 5))
+    const before = totals.get('reads') ?? { admitted: 0, shed: 0, shadowShed: 0 }
+    totals.delete('reads')
+    node.pass(2)
+    expect(node.snapshot().priorities).toEqual([])
+    totals.set('reads', before)
+    node.pass(2, () => add('reads', 1))
+    expect(node.snapshot().priorities?.[0]?.series.allowed).toEqual([10, 0, 2])
+  })
+})
+
+test('calls in flight have their peak since the rule counts them', () => {
+  const backend = { rule: 'backend', inFlight: 0, max: 80, isPerNode: true, ceilings: [] }
+  let calls = [backend]
+  const node = makeNode({ deps: { inFlight: () => calls } })
+  node.pass(1, () => (calls = [{ ...backend, inFlight: 42 }]))
+  node.pass(70, () => (calls = [{ ...backend, inFlight: 30 }]))
+  expect(node.snapshot().inFlight).toEqual([{ ...backend, inFlight: 30, peak: 42 }])
 })
 
 describe('a rule', () => {

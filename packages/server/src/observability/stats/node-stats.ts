@@ -6,16 +6,20 @@
 import type { Call, CallerVisit, Cost, Decision } from '@sluice/core'
 import { amountOf, candidateId } from '@sluice/core'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decision-metrics.js'
+import type { PriorityTotals } from '../metrics/shedding-metrics.js'
 import type { NodeInfo } from '../../rules/sync/open-rule-follower.js'
 import type { CallerTracker, KnownCaller } from './callers/caller-tracker.js'
 import type { RuleCallers } from './callers/rule-callers.js'
 import type { DistinctCallers, RuleDistinctCallers } from './distinct-callers.js'
+import { InFlightPeaks } from './in-flight.js'
 import { HistogramRing, type HistogramReader, NO_LATENCY } from './latency.js'
 import {
   SNAPSHOT_ALERTS_MAX,
   SNAPSHOT_CALLERS_MAX,
+  type InFlightSnapshot,
   MINUTE_BUCKETS,
   type NodeSnapshot,
+  type PrioritySnapshot,
   RULE_BUCKET_MS,
   SNAPSHOT_RULES_MAX,
   type AlertLists,
@@ -39,6 +43,10 @@ export interface NodeStatsDeps {
   /** Store latency in seconds; undefined for the memory store. */
   readonly storeTimes: HistogramReader | undefined
   readonly storeHealth: () => StoreSnapshot
+  /** Calls by priority since the start, the most important first. @default none */
+  readonly priorities?: (() => readonly (readonly [string, PriorityTotals])[]) | undefined
+  /** Calls in flight by rule. @default none */
+  readonly inFlight?: (() => readonly Omit<InFlightSnapshot, 'peak'>[]) | undefined
   /** @default none */
   readonly alerts?: (() => AlertLists) | undefined
   readonly callers: Pick<
@@ -76,6 +84,9 @@ export class NodeStats {
   readonly #decisionRing: HistogramRing
   readonly #storeRing: HistogramRing | undefined
   readonly #rules = new Map<string, RuleObservers>()
+  /** By the bounded names of the metrics; those of earlier rules stay. */
+  readonly #priorityRings = new Map<string, BucketRing>()
+  readonly #inFlightPeaks = new InFlightPeaks()
   /** By the bounded names of the metrics, which include candidates. */
   readonly #ruleSeries = new Map<string, RuleSeries>()
   /**
@@ -162,11 +173,26 @@ export class NodeStats {
     this.#decisionRing.feed(bucket)
     this.#storeRing?.feed(bucket)
     this.#minuteRing.feed(this.#minute, this.#total)
+    this.feedPriorities(bucket)
+    this.#inFlightPeaks.record(this.#deps.inFlight?.() ?? [], this.#minute)
     if (this.#bucket < ruleEnd) {
       for (const steps of this.#ruleSeries.values()) steps.rewind(this.#bucket, nowMs)
     }
     if (this.#minute < minuteEnd) {
       for (const { left } of this.#rules.values()) left.rewind(this.#minute)
+    }
+  }
+
+  private feedPriorities(bucket: number): void {
+    for (const [priority, { admitted, shed, shadowShed }] of this.#deps.priorities?.() ?? []) {
+      const ring = this.#priorityRings.get(priority) ?? new BucketRing(BUCKETS)
+      this.#priorityRings.set(priority, ring)
+      ring.feed(bucket, {
+        allowed: admitted,
+        refused: shed,
+        shadowRefused: shadowShed,
+        degraded: 0,
+      })
     }
   }
 
@@ -224,11 +250,28 @@ export class NodeStats {
       store: this.#storeRing?.latency(firstBucket, end) ?? NO_LATENCY,
       storeHealth: storeHealth(),
       rules: this.busiest().map((steps) => this.ruleSnapshot(steps)),
+      priorities: this.prioritySnapshots(),
+      inFlight: this.inFlightSnapshots(),
       callersSinceMs: callers.callersSinceMs,
       callers: callers.view(SNAPSHOT_CALLERS_MAX, nowMs),
       shadowCallers: callers.shadowView(SNAPSHOT_CALLERS_MAX),
       alerts: firstAlerts(this.#deps.alerts?.()),
     }
+  }
+
+  private prioritySnapshots(): readonly PrioritySnapshot[] {
+    const { firstBucket, end } = this.#totalClock
+    return (this.#deps.priorities?.() ?? []).flatMap(([priority]) => {
+      const series = this.#priorityRings.get(priority)?.series(firstBucket, end)
+      return series === undefined ? [] : { priority, series }
+    })
+  }
+
+  private inFlightSnapshots(): readonly InFlightSnapshot[] {
+    return (this.#deps.inFlight?.() ?? []).map((calls) => {
+      const peak = this.#inFlightPeaks.get(calls.rule, this.#minute)
+      return { ...calls, peak: Math.max(peak, calls.inFlight) }
+    })
   }
 
   /** A rule, even if the snapshot leaves it out; undefined if it made no decisions. */

@@ -1,5 +1,5 @@
 /** Fleet statistics as the admin API returns them; see packages/client/src/types-stats.ts. */
-import type { StoreSnapshot } from './node-snapshot.js'
+import type { InFlightSnapshot, StoreSnapshot } from './node-snapshot.js'
 
 export interface SeriesView {
   readonly stepMs: number
@@ -25,6 +25,14 @@ export interface RuleStatsView {
   readonly left: readonly number[]
 }
 
+/** Per step of the series of all calls, with the same end. */
+export interface PriorityStatsView {
+  readonly priority: string
+  readonly admitted: readonly number[]
+  readonly shed: readonly number[]
+  readonly shadowShed: readonly number[]
+}
+
 export interface StatsView {
   readonly at: string
   readonly nodes: number
@@ -36,6 +44,9 @@ export interface StatsView {
   readonly minutes: SeriesView
   readonly store: StoreSnapshot
   readonly rules: readonly RuleStatsView[]
+  /** The most important first. */
+  readonly priorities: readonly PriorityStatsView[]
+  readonly inFlight: readonly InFlightSnapshot[]
 }
 
 /**
@@ -105,6 +116,13 @@ export interface TickView {
   readonly storeP99Ms: number | null
   readonly store: StoreSnapshot
   readonly rules: readonly RuleTickView[]
+  readonly priorities: readonly {
+    readonly priority: string
+    readonly admitted: number
+    readonly shed: number
+    readonly shadowShed: number
+  }[]
+  readonly inFlight: readonly InFlightSnapshot[]
 }
 
 /** A node according to its last snapshot. */

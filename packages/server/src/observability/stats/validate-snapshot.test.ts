@@ -50,6 +50,17 @@ function wholeSnapshot(): NodeSnapshot {
     callers: [
       { ...IDENTITY, ...counted, zeroSinceMs: 5, hours: 1, isRefilled: true, isEverybody: false },
     ],
+    priorities: [{ priority: 'reads', series: snapshot.total }],
+    inFlight: [
+      {
+        rule: 'backend',
+        inFlight: 7,
+        peak: 9,
+        max: 40,
+        isPerNode: true,
+        ceilings: [{ priority: 'reads', ceiling: 36 }],
+      },
+    ],
     shadowCallers: [{ ...IDENTITY, ...shadow, ...candidate, lastRefusedCall: 'GET /' }],
     alerts: { active: [ALERT], recent: [{ ...ALERT, resolvedAt: ALERT.since }] },
     sealedNames: 'x',

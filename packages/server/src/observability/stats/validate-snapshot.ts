@@ -14,6 +14,7 @@ import {
   type NodeSnapshot,
   SNAPSHOT_ALERTS_MAX,
   SNAPSHOT_CALLER_ROWS_MAX,
+  SNAPSHOT_PRIORITIES_MAX,
   SNAPSHOT_RULES_MAX,
   STORE_NODES_MAX,
   TIME_MAX,
@@ -38,6 +39,9 @@ export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
     isLatency(value.store) &&
     isStore(value.storeHealth) &&
     isListOf(value.rules, SNAPSHOT_RULES_MAX, isRule) &&
+    (value.priorities === undefined ||
+      isListOf(value.priorities, SNAPSHOT_PRIORITIES_MAX, isPriority)) &&
+    (value.inFlight === undefined || isListOf(value.inFlight, SNAPSHOT_RULES_MAX, isInFlight)) &&
     isTime(value.callersSinceMs) &&
     isListOf(value.callers, SNAPSHOT_CALLER_ROWS_MAX, isCaller) &&
     (value.shadowCallers === undefined ||
@@ -119,6 +123,24 @@ function isRule(value: unknown): boolean {
     (value.sketch === null || isText(value.sketch)) &&
     isListOf(value.left, LEFT_BOUNDS.length, isCount)
   )
+}
+
+function isPriority(value: unknown): boolean {
+  return isFields(value) && isText(value.priority) && isSeries(value.series)
+}
+
+function isInFlight(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.rule) &&
+    [value.inFlight, value.peak, value.max].every(isCount) &&
+    typeof value.isPerNode === 'boolean' &&
+    isListOf(value.ceilings, SNAPSHOT_PRIORITIES_MAX, isCeiling)
+  )
+}
+
+function isCeiling(value: unknown): boolean {
+  return isFields(value) && isText(value.priority) && isCount(value.ceiling)
 }
 
 function hasCallerFields(value: unknown): value is Fields {

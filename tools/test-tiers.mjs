@@ -51,6 +51,7 @@ export const FULL = [
     'dashboard/live-pages',
     'dashboard/login',
     'dashboard/playground',
+    'dashboard/priorities',
     'dashboard/rule-changes',
     'dashboard/screenshots',
     'dashboard/server-restart',

@@ -165,6 +165,12 @@ export const topView = z
     nodes: count,
     isWhole,
     callers: z.array(topCallerView),
+    shed: z
+      .array(z.object({ priority: z.string(), perSecond: count, share: z.number().min(0).max(1) }))
+      .meta({
+        description:
+          'Priorities of which calls were shed in the last ten seconds, the most important first.',
+      }),
   })
   .meta({ id: 'Top' })
 export type TopView = View<typeof topView>

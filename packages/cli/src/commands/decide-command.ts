@@ -94,7 +94,7 @@ export function addDecide(program: Command, cli: Cli): void {
 }
 
 function decisionText(decision: AdminDecisionView): string {
-  const { allowed, reason, rule } = decision
+  const { allowed, reason, rule, priority } = decision
   const number = (field: string) => {
     const value = decision[field]
     return typeof value === 'number' ? value : undefined
@@ -106,6 +106,7 @@ function decisionText(decision: AdminDecisionView): string {
   )
   const limited = typeof limitName === 'string' ? `, limit ${limitName}` : ''
   const rows: (readonly [string, string])[] = [[allowed ? 'allowed' : 'refused', reason]]
+  if (priority !== undefined) rows.push(['priority', plainText(priority)])
   if (typeof rule === 'string') rows.push(['rule', `${rule}${limited}`])
   if (remaining !== undefined) rows.push(['remaining', `${remaining} of ${limit ?? '?'}`])
   const reset = number('resetAfterMs')
@@ -118,7 +119,8 @@ function decisionText(decision: AdminDecisionView): string {
   return pairs(rows)
 }
 
-function sourceText({ source, staleMs }: AdminDecisionView): string {
+function sourceText({ source, staleMs, reason, rule }: AdminDecisionView): string {
+  if (reason === 'shed' && rule === null) return 'by the node, which is too busy'
   const by = SOURCE_TEXTS.get(source) ?? plainText(source)
   return staleMs === undefined ? by : `${by}, ${elapsedText(staleMs)} old`
 }
@@ -191,11 +193,16 @@ function overridesOf({ explain }: AdminDecisionView): ReadonlyMap<string, string
   )
 }
 
-function limitCells({ name, candidate, remaining, limit, resetAfterMs, block }: Fields) {
-  const notes = [...(candidate === true ? ['candidate'] : []), ...blockNotes(block)]
+function limitCells({ name, candidate, remaining, limit, ceiling, resetAfterMs, block }: Fields) {
+  const isBelow = typeof ceiling === 'number'
+  const notes = [
+    ...(candidate === true ? ['candidate'] : []),
+    ...(isBelow ? [`ceiling ${ceiling} of ${plainText(limit)}`] : []),
+    ...blockNotes(block),
+  ]
   const named = notes.length === 0 ? plainText(name) : `${plainText(name)} (${notes.join(', ')})`
   const reset = typeof resetAfterMs === 'number' ? timeText(resetAfterMs) : ''
-  return [named, `${plainText(remaining)} of ${plainText(limit)}`, reset]
+  return [named, `${plainText(remaining)} of ${plainText(isBelow ? ceiling : limit)}`, reset]
 }
 
 /** `blocked until 2026-01-01T00:15:00.000Z, 2 in a row`; empty while the caller is not blocked. */

@@ -82,6 +82,25 @@ per-user  user=u1  0f1e2d3c4b5a6978
     expect(JSON.parse(json.out)).toEqual({ ...decision, ...who })
   })
 
+  test('prints the priority of a call, and who shed it', async () => {
+    const shed = { ...decision, allowed: false, reason: 'shed', remaining: 0, retryAfterMs: 2000 }
+    const fleet = { ...shed, rule: 'fleet', limit: 80, priority: 'reads', shadow: [], callers: [] }
+    const admin = await startAdmin({ 'POST /check': answer(fleet) })
+    expect((await admin.run(['check', 'user=u1'])).out).toBe(`refused    shed
+priority   reads
+rule       fleet, limit token-bucket-1s
+remaining  0 of 80
+full in    100 ms
+retry in   2 s
+decided    by the store
+`)
+    const busy = { ...fleet, rule: null, limitName: null, limit: null, remaining: null }
+    const node = await startAdmin({ 'POST /check': answer({ ...busy, source: 'local' }) })
+    expect((await node.run(['check', 'user=u1'])).out).toContain(
+      'decided   by the node, which is too busy\n',
+    )
+  })
+
   test('prints that no rule matched, and not who decided', async () => {
     const unmatched = { allowed: true, reason: 'unmatched', rule: null, source: 'store' }
     const admin = await startAdmin({ 'POST /check': answer({ ...unmatched, callers: [] }) })
@@ -127,6 +146,16 @@ per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a69
   const passed = ran.out.split('\n\n')[2]?.split('\n')
   expect(passed?.slice(0, 2)).toEqual(['NOT MET  WHY', 'login    it counts by ip, which is absent'])
   expect(passed?.at(-2)).toBe('and 3 more; --json has all')
+})
+
+test('sluice peek prints the ceiling of a priority below others', async () => {
+  const limit = { name: 'fixed-window-1s', limit: 100, ceiling: 80, remaining: 3, resetAfterMs: 9 }
+  const explain = [{ rule: 'per-user', matched: true, limits: [limit] }]
+  const peeked = { ...decision, priority: 'reads', explain }
+  const admin = await startAdmin({ 'POST /peek': answer(peeked) })
+  const { out } = await admin.run(['peek', 'user=u1'])
+  expect(out).toContain('priority   reads\n')
+  expect(out).toContain('fixed-window-1s (ceiling 80 of 100)  3 of 80  9 ms')
 })
 
 test('sluice peek prints the age of each limit that was not read just now', async () => {

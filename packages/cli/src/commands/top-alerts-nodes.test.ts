@@ -51,6 +51,18 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
     expect(admin.requests[0]?.query).toEqual({ by: 'refusals', limit: '20' })
   })
 
+  test('prints what is shed at present', async () => {
+    const shed = [
+      { priority: 'reads', perSecond: 120.5, share: 0.4137 },
+      { priority: 'test', perSecond: 30, share: 1 },
+    ]
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [], shed }) })
+    expect((await admin.run(['top'])).out).toBe(`most refusals; of the last 7 min, on 2 nodes
+shed in the last 10 s: reads 41.4 % (120.5/s), test 100 % (30/s)
+No callers in this period.
+`)
+  })
+
   test('prints the last refused call, and the hash of a caller without a known name', async () => {
     const callers = [
       { ...caller, isEverybody: false, lastRefusedCall: 'GET /v1/orders/:id' },

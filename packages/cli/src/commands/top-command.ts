@@ -89,7 +89,7 @@ async function showAgain(context: CommandContext, flags: TopFlags): Promise<void
 function topText(view: TopView, isWide: boolean, io: Io): string {
   const nowMs = Date.parse(view.at)
   const since = elapsedText(nowMs - Date.parse(view.since))
-  const head = `${ORDERS[view.by]}; of the last ${since}, ${coverageText(view)}\n`
+  const head = `${ORDERS[view.by]}; of the last ${since}, ${coverageText(view)}\n${shedText(view)}`
   if (view.callers.length === 0) return `${head}No callers in this period.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
   const hasCalls = view.callers.some((caller) => refusedCallOf(caller) !== undefined)
@@ -128,6 +128,16 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
     io.columns,
   )
   return `${head}\n${rows}`
+}
+
+/** What is shed now, which refusals of callers do not tell; a server of 0.1.0 sends none. */
+function shedText({ shed = [] }: Partial<Pick<TopView, 'shed'>>): string {
+  if (shed.length === 0) return ''
+  const texts = shed.map(({ priority, perSecond, share }) => {
+    const percent = Math.round(share * 1000) / 10
+    return `${priority} ${percent} % (${perSecond}/s)`
+  })
+  return `shed in the last 10 s: ${texts.join(', ')}\n`
 }
 
 /** The hash if no node that answered knows the name; a server of release 0.1.0 sends less. */

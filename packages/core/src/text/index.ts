@@ -14,6 +14,7 @@ export {
   byText,
   callerText,
   countedAttributes,
+  headroomText,
   isRecord,
   limitsText,
   matchText,

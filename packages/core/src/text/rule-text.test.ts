@@ -3,6 +3,7 @@ import {
   allLimitsText,
   byText,
   callerText,
+  headroomText,
   limitsText,
   matchText,
   ruleLimitsText,
@@ -16,6 +17,11 @@ describe('texts about a rule', () => {
     expect(limitsText(['1/day', { max: 5, window: '90s' }])).toBe('1/day and 5/90s')
     expect(limitsText([])).toBe('no limit')
     expect(limitsText(undefined)).toBe('')
+  })
+
+  test('headroom is shown in percent, however it is written', () => {
+    expect(headroomText({ critical: '20%', writes: 0.07 })).toBe('critical 20%, writes 7%')
+    expect(headroomText(undefined)).toBeUndefined()
   })
 
   test('tiers are shown in short and in full', () => {

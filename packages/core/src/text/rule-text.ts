@@ -66,6 +66,18 @@ export function allLimitsText(rule: Readonly<Record<string, unknown>>): string {
   return [limitsText(rule['limits']), ...tiers].join('; ')
 }
 
+/** `critical 20%, writes 10%`; undefined: the rule keeps nothing free. */
+export function headroomText(headroom: unknown): string | undefined {
+  if (!isRecord(headroom)) return undefined
+  return Object.entries(headroom)
+    .map(([priority, share]) => `${priority} ${shareText(share)}`)
+    .join(', ')
+}
+
+function shareText(share: unknown): string {
+  return typeof share === 'number' ? `${Math.round(share * 10_000) / 100}%` : valueText(share)
+}
+
 /** The attributes that a rule counts by, given as a list, as one name or not at all. */
 export function countedAttributes(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]

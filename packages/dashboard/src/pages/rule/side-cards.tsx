@@ -3,7 +3,7 @@ import type { RuleStatsView, RuleView, TopCallerView, TopOrder } from '@sluice/c
 import { api, useResource } from '../../api.js'
 import { nowMs } from '../../clock.js'
 import { count, duration, percent, compact, sum, timeOf } from '../../format.js'
-import { lastTick } from '../../live.js'
+import { lastTick, rulesVersion } from '../../live.js'
 import { hrefs } from '../../router.js'
 import {
   callerColumn,
@@ -19,8 +19,8 @@ import {
   Text,
   RelativeTime,
 } from '../../ui/index.js'
-import { allLimitsText, byText, matchText, valueText } from '@sluice/core/text'
-import { storeFailureText } from '../rules/rule-text.js'
+import { allLimitsText, byText, headroomText, matchText, valueText } from '@sluice/core/text'
+import { ceilingsText, storeFailureText } from '../rules/rule-text.js'
 
 interface CardProps {
   readonly rule: RuleView
@@ -32,6 +32,7 @@ export function RuleSettings({ rule, stats }: CardProps) {
     { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
     { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
     { term: 'Limits', value: <Text value={allLimitsText(rule)} max={400} /> },
+    ...capacityItems(rule),
     { term: 'Coordination', value: <Text value={valueText(rule['coordination'] ?? 'exact')} /> },
     { term: 'On store failure', value: <Text value={storeFailureText(rule['posture'])} /> },
     { term: 'Version', value: count(rule.version) },
@@ -54,6 +55,34 @@ export function RuleSettings({ rule, stats }: CardProps) {
     <Card title="Settings">
       <Definitions items={items} />
     </Card>
+  )
+}
+
+/** Only of rules that keep something free, or protect capacity. */
+function capacityItems(rule: RuleView) {
+  const headroom = headroomText(rule['headroom'])
+  return [
+    ...(headroom === undefined
+      ? []
+      : [
+          { term: 'Headroom', value: <Text value={headroom} max={200} /> },
+          { term: 'Ceilings', value: <Ceilings headroom={rule['headroom']} /> },
+        ]),
+    ...(rule['protects'] === 'capacity'
+      ? [{ term: 'Protects', value: 'capacity: refused requests are shed' }]
+      : []),
+  ]
+}
+
+/** What each priority of the rule set may use of the limits. */
+function Ceilings({ headroom }: { readonly headroom: unknown }) {
+  const set = useResource(() => api.listRules({ limit: 1 }), [rulesVersion.value])
+  if (set.value === undefined) return set.error === undefined ? <>…</> : <>unknown</>
+  const { priorities = [] } = set.value
+  return priorities.length === 0 ? (
+    <>none: the rule set has no priorities</>
+  ) : (
+    <Text value={ceilingsText(headroom, priorities)} max={300} />
   )
 }
 

@@ -8,6 +8,26 @@ export function storeFailureText(posture: unknown): string {
   return `fail ${valueText(posture ?? 'local')}`
 }
 
+/** `critical 100 %, writes 80 %, reads 70 %`: what is not kept free for more important ones. */
+export function ceilingsText(headroom: unknown, priorities: readonly unknown[]): string {
+  const reserves = isRecord(headroom) ? headroom : {}
+  let left = 100
+  return priorities
+    .map((priority) => {
+      const name = valueText(priority)
+      const text = `${name} ${Math.round(left * 100) / 100} %`
+      left -= percentOf(reserves[name])
+      return text
+    })
+    .join(', ')
+}
+
+/** Shares are written as `20%` or 0.2. */
+function percentOf(share: unknown): number {
+  if (typeof share === 'number') return share * 100
+  return typeof share === 'string' ? Number.parseFloat(share) || 0 : 0
+}
+
 const SPANS: readonly (readonly [number, string])[] = [
   [86_400_000, 'd'],
   [3_600_000, 'h'],

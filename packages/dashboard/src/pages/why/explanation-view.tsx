@@ -33,7 +33,7 @@ interface ExplanationViewProps {
 }
 
 export function ExplanationView({ explanation, ruleVerdict }: ExplanationViewProps) {
-  const { isAllowed, summary, decidedBy, shadow, matched, unmatched } = explanation
+  const { isAllowed, summary, priority, decidedBy, shadow, matched, unmatched } = explanation
   const tone = isAllowed ? 'allowed' : 'refused'
   return (
     <>
@@ -55,7 +55,15 @@ export function ExplanationView({ explanation, ruleVerdict }: ExplanationViewPro
           <p class="why-summary">
             <Text value={summary} max={400} />
           </p>
-          <p class="soft small">Decided {decidedBy}.</p>
+          <p class="soft small">
+            Decided {decidedBy}.
+            {priority !== undefined && (
+              <>
+                {' '}
+                Priority <Text value={priority} />.
+              </>
+            )}
+          </p>
         </div>
       </section>
       {shadow.length > 0 && (
@@ -114,7 +122,8 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
 }
 
 function Limit({ limit }: { readonly limit: LimitExplanation }) {
-  const { remaining, limit: max } = limit
+  const { remaining, limit: whole, ceiling } = limit
+  const max = ceiling ?? whole
   const isExhausted = limit.retryAfterMs === null || limit.retryAfterMs > 0
   const share = max === 0 ? 0 : Math.min(1, Math.max(0, remaining / max))
   const tone = isExhausted ? (limit.isCandidate ? 'shadow' : 'refused') : 'allowed'
@@ -135,6 +144,9 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
         </span>
         <span class="nowrap">
           <b>{count(remaining)}</b> <span class="faint">of {count(max)} left</span>
+          {ceiling !== undefined && (
+            <span class="faint"> under the ceiling, {count(whole)} in all</span>
+          )}
         </span>
       </div>
       <svg

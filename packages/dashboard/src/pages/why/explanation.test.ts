@@ -34,6 +34,18 @@ describe('decisionSummary', () => {
       'Refused by orders-per-user/hourly on store failure: 0 of 1,000 left, retry in 37 s.',
     ],
     [
+      { reason: 'shed', rule: null, limitName: null, retryAfterMs: 2000, priority: 'reads' },
+      'Shed: this node is too busy.',
+    ],
+    [
+      { reason: 'shed', limit: 800, retryAfterMs: 2000, priority: 'reads' },
+      'Shed by orders-per-user/hourly to protect capacity: 0 of 800 left for priority reads, retry in 2 s.',
+    ],
+    [
+      { reason: 'shed', retryAfterMs: 2000 },
+      'Shed by orders-per-user/hourly to protect capacity: 0 of 1,000 left, retry in 2 s.',
+    ],
+    [
       { allowed: true, reason: 'within', remaining: 7 },
       'Allowed: 7 of 1,000 left of the tightest limit, orders-per-user/hourly.',
     ],
@@ -77,6 +89,17 @@ describe('explainDecision', () => {
     expect(answer.matched).toMatchObject([{ rule: 'a', hash: 'h1', caller: { user: 'u1' } }])
     expect(answer.unmatched).toMatchObject([{ rule: 'b', why: 'path is "/"' }])
     expect(answer.decidedBy).toBe('by this node, from a lease, 40 ms old')
+  })
+
+  test('the priority of a request and the ceilings of its limits are read', () => {
+    const limits = [{ ...limit, ceiling: 800 }, limit]
+    const answer = explainDecision(
+      decision({ priority: 'reads', explain: [{ ...(explain[0] as object), limits }] }),
+    )
+    expect(answer.priority).toBe('reads')
+    expect(answer.matched[0]?.limits.map(({ ceiling }) => ceiling)).toEqual([800, undefined])
+    const busy = explainDecision(decision({ reason: 'shed', rule: null, source: 'local' }))
+    expect(busy.decidedBy).toBe('by this node, before any rule')
   })
 
   test('a decision without an explanation has no rules', () => {

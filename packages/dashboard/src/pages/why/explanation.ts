@@ -8,6 +8,8 @@ export interface LimitExplanation {
   readonly name: string
   readonly algorithm: string
   readonly limit: number
+  /** How much of the limit the priority of the call may use; undefined: all. */
+  readonly ceiling: number | undefined
   readonly windowMs: number
   readonly isCandidate: boolean
   readonly amount: number
@@ -41,6 +43,8 @@ export interface Explanation {
   readonly refusedBy: string | undefined
   /** The decision in one sentence. */
   readonly summary: string
+  /** Undefined if the rule set has no priorities. */
+  readonly priority: string | undefined
   /** What decided, and how old its data was. */
   readonly decidedBy: string
   readonly matched: readonly RuleExplanation[]
@@ -62,17 +66,23 @@ export function explainDecision(decision: AdminDecisionView): Explanation {
   const rules = Array.isArray(explainField)
     ? explainField.filter(isRecord).map(ruleOf(decision))
     : []
-  const { staleMs } = decision
-  const decidedBy = SOURCE_TEXTS.get(decision.source) ?? valueText(decision.source)
+  const { staleMs, priority } = decision
+  const decidedBy = decidedByText(decision)
   return {
     isAllowed: decision.allowed,
     refusedBy: decision.allowed || decision.rule === null ? undefined : valueText(decision.rule),
     summary: decisionSummary(decision),
+    priority: typeof priority === 'string' ? priority : undefined,
     decidedBy: staleMs === undefined ? decidedBy : `${decidedBy}, ${waitText(staleMs)} old`,
     matched: rules.filter(({ isMatched }) => isMatched),
     unmatched: rules.filter(({ isMatched }) => !isMatched),
     shadow: listOf(decision['shadow']),
   }
+}
+
+function decidedByText({ source, reason, rule }: AdminDecisionView): string {
+  if (reason === 'shed' && rule === null) return 'by this node, before any rule'
+  return SOURCE_TEXTS.get(source) ?? valueText(source)
 }
 
 const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0)
@@ -101,7 +111,8 @@ export function decisionSummary(decision: AdminDecisionView): string {
     return `Blocked by ${limitPath} for going over its limit: ${then}.`
   }
   if (reason === 'shed') {
-    return `Shed by ${limitPath} to protect capacity: ${left} for this priority, ${then}.`
+    const whose = decision.priority === undefined ? '' : ` for priority ${decision.priority}`
+    return `Shed by ${limitPath} to protect capacity: ${left}${whose}, ${then}.`
   }
   const posture = reason === 'posture' ? ' on store failure' : ''
   return `Refused by ${limitPath}${posture}: ${left}, ${then}.`
@@ -135,11 +146,12 @@ function overrideText(override: Readonly<Record<string, unknown>>): string {
 }
 
 function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
-  const { name, algorithm, retryAfterMs, posture, state, block } = fields
+  const { name, algorithm, ceiling, retryAfterMs, posture, state, block } = fields
   return {
     name: valueText(name),
     algorithm: valueText(algorithm),
     limit: numberOf(fields['limit']),
+    ceiling: typeof ceiling === 'number' ? ceiling : undefined,
     windowMs: numberOf(fields['windowMs']),
     isCandidate: fields['candidate'] === true,
     amount: numberOf(fields['amount']),

@@ -21,6 +21,7 @@ const answer = (more: Partial<Explanation>): Explanation => ({
   isAllowed: true,
   refusedBy: undefined,
   summary: '',
+  priority: undefined,
   decidedBy: '',
   matched: [],
   unmatched: [],

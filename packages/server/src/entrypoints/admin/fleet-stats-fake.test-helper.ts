@@ -90,6 +90,7 @@ export const TICK: TickView = {
 }
 
 const TOP: TopView = {
+  shed: [{ priority: 'reads', perSecond: 1.5, share: 0.25 }],
   at: AT,
   since: AT,
   by: 'refusals',

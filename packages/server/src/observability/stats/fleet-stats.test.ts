@@ -60,6 +60,12 @@ describe('the stats of a fleet', () => {
     ])
     expect(priorities[1]?.shadowShed).toEqual([4, 0])
     expect(series.allowed).toHaveLength(2)
+    const { shed } = await one.fleet.top('refusals', { limit: 1 })
+    expect(shed).toEqual([
+      { priority: 'critical', perSecond: 0.3, share: expect.any(Number) },
+      { priority: 'reads', perSecond: 0.6, share: expect.any(Number) },
+      { priority: 'old', perSecond: 0.3, share: expect.any(Number) },
+    ])
     const tick = await one.fleet.tick()
     expect(tick.priorities[0]).toMatchObject({ priority: 'critical', shed: 0, shadowShed: 0 })
   })

@@ -11,7 +11,7 @@ import { type Scheduler, systemScheduler } from '../../lib/scheduler.js'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { type SnapshotExchange, POST_EVERY_MS } from './snapshot-exchange.js'
 import { callersSinceMs, mergeCallers } from './callers/merge-callers.js'
-import { mergeStats, nodeViews, type FleetSnapshot, tickOf } from './merge-snapshots.js'
+import { type FleetSnapshot, mergeStats, nodeViews, shedRates, tickOf } from './merge-snapshots.js'
 import { mergeAlerts } from './merge-alerts.js'
 import type { NameProtection } from './name-protection.js'
 import type { NodeSnapshot, AlertLists } from './node-snapshot.js'
@@ -106,6 +106,7 @@ export class FleetStats {
       nodes: all.length,
       isWhole,
       callers: (await mergeCallers(all, by, query, atMs)).map((row) => this.addName(row)),
+      shed: shedRates(all),
     }
   }
 

@@ -28,6 +28,7 @@ import type {
   RuleStatsView,
   RuleTickView,
   SeriesView,
+  ShedRateView,
   NodeSnapshotView,
   StatsView,
   TickView,
@@ -130,15 +131,32 @@ export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSn
 }
 
 /** In the order of this node; priorities that only others have come last. */
-function mergePriorities(
+function seriesByPriority(
   all: readonly NodeSnapshot[],
-  { end, length }: { readonly end: number; readonly length: number },
-): readonly PriorityStatsView[] {
+): readonly (readonly [priority: string, series: readonly SeriesSnapshot[]])[] {
   const byName = new Map<string, SeriesSnapshot[]>()
   for (const { priority, series } of all.flatMap(({ priorities = [] }) => priorities)) {
     byName.set(priority, [...(byName.get(priority) ?? []), series])
   }
-  return [...byName].slice(0, SNAPSHOT_PRIORITIES_MAX).map(([priority, list]) => {
+  return [...byName].slice(0, SNAPSHOT_PRIORITIES_MAX)
+}
+
+/** Of each priority of which calls were shed in the last ten seconds: how many. */
+export function shedRates(all: readonly NodeSnapshot[]): readonly ShedRateView[] {
+  return seriesByPriority(all).flatMap(([priority, list]) => {
+    const rate = (read: (series: SeriesSnapshot) => readonly number[]) =>
+      sum(list.map((series) => rateOf([read(series)])))
+    const perSecond = rate(({ refused }) => refused)
+    const admitted = rate(({ allowed }) => allowed)
+    return perSecond === 0 ? [] : { priority, perSecond, share: perSecond / (perSecond + admitted) }
+  })
+}
+
+function mergePriorities(
+  all: readonly NodeSnapshot[],
+  { end, length }: { readonly end: number; readonly length: number },
+): readonly PriorityStatsView[] {
+  return seriesByPriority(all).map(([priority, list]) => {
     const { allowed, refused, shadowRefused } = mergeSeries(list, { end, capacity: length })
     // A node that has begun later has fewer steps than the series of all calls.
     const fill = (counts: readonly number[]) => [

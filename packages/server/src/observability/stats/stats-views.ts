@@ -86,6 +86,15 @@ export interface TopView {
   readonly nodes: number
   readonly isWhole: boolean
   readonly callers: readonly TopCallerView[]
+  /** Priorities of which calls were shed in the last ten seconds. */
+  readonly shed: readonly ShedRateView[]
+}
+
+export interface ShedRateView {
+  readonly priority: string
+  readonly perSecond: number
+  /** Shed calls divided by admitted and shed ones. */
+  readonly share: number
 }
 
 export interface RuleTickView {

@@ -1,0 +1,77 @@
+/** Priorities in the dashboard: what is shed of each, and why a request is. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { operatorOf } from '../operator.test-helper.js'
+import { stopAll } from '../process.test-helper.js'
+import { eventually, logIn, useChromium } from './chromium.test-helper.js'
+import {
+  startDashboardServer,
+  type DashboardServer,
+  type TrafficSource,
+  sendTraffic,
+} from './dashboard-server.test-helper.js'
+
+const chromium = useChromium()
+const traffic: TrafficSource[] = []
+let server: DashboardServer
+
+beforeAll(async () => {
+  server = await startDashboardServer(`
+priorities: [critical, writes, reads]
+classify:
+  - { match: { path: /pay }, as: critical }
+  - { match: { method: GET }, as: reads }
+  - { as: writes }
+rules:
+  - id: fleet
+    by: []
+    limits: [{ algorithm: fixed-window, max: 10, window: 1h }]
+    headroom: { critical: 20%, writes: 0.1 }
+    protects: capacity
+`)
+  traffic.push(sendTraffic(server.api, { method: 'GET', path: '/list' }, 8))
+})
+afterAll(() => {
+  for (const source of traffic) source.stop()
+  return stopAll()
+})
+
+const openAt = async (path: string) => {
+  const page = await (await chromium.open(server.admin)).newPage()
+  await logIn(page, server.admin, server.token, path)
+  return page
+}
+
+test('the overview shows what was admitted and shed of each priority, the most important first', async () => {
+  const page = await openAt('/')
+  const table = page.getByRole('table', { name: 'Requests by priority' })
+  const row = table.getByRole('row', { name: /^reads/ })
+  await eventually(async () => (await row.innerText()).replaceAll(/\s+/g, ' ')).toMatch(/100 %$/)
+  const names = await table.getByRole('rowheader').allInnerTexts()
+  expect(names).toEqual(['critical', 'writes', 'reads'])
+  expect(await table.getByRole('row', { name: /^critical/ }).innerText()).toMatch(/0 %$/)
+})
+
+test('the page of a rule shows its headroom, the ceilings and what it protects', async () => {
+  const page = await openAt('/rules/fleet')
+  await page.getByText('critical 20%, writes 10%').waitFor()
+  await page.getByText('critical 100 %, writes 80 %, reads 70 %').waitFor()
+  await page.getByText('capacity: refused requests are shed').waitFor()
+})
+
+test('the explanation of a shed request names its priority and the ceiling', async () => {
+  const page = await openAt('/why?method=GET&path=/list')
+  await page.getByText(/^Shed by fleet\/.* 0 of 7 left for priority reads/).waitFor()
+  await page.getByText('Priority reads.').waitFor()
+  await page.getByText('under the ceiling, 10 in all').waitFor()
+})
+
+test('sluice top and sluice check say what is shed', async () => {
+  const { sluice } = operatorOf(server)
+  await eventually(async () => (await sluice('top')).out).toMatch(
+    /^shed in the last 10 s: reads 100 % \(.*\/s\)$/m,
+  )
+  const { out, code } = await sluice('check method=GET path=/list')
+  expect(code).toBe(1)
+  expect(out).toMatch(/^refused +shed\npriority +reads\n/)
+  expect((await sluice('peek method=GET path=/list')).out).toContain('(ceiling 7 of 10)')
+})

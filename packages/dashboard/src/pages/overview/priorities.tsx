@@ -14,7 +14,7 @@ export function PrioritiesCard({ stats }: { readonly stats: StatsView }) {
   const rows = priorities.map((each) => ({ ...each, now: priorityFigures(each, series.stepMs) }))
   const hasShadow = rows.some(({ now }) => now.shadowShed > 0)
   return (
-    <Card flush title="Priorities" lead="The most important first">
+    <Card flush title="Priorities" lead={leadText(hasShadow)}>
       <Table
         caption="Requests by priority"
         rows={rows}
@@ -22,7 +22,7 @@ export function PrioritiesCard({ stats }: { readonly stats: StatsView }) {
         columns={[
           { head: 'Priority', isMain: true, cell: ({ priority }) => <Text value={priority} /> },
           {
-            head: 'Shed, 5 min',
+            head: 'Shed',
             cell: ({ priority, shed }) => (
               <Sparkline
                 values={shed}
@@ -33,13 +33,13 @@ export function PrioritiesCard({ stats }: { readonly stats: StatsView }) {
               />
             ),
           },
-          { head: 'Admitted /s', isNumber: true, cell: ({ now }) => rate(now.admitted) },
-          { head: 'Shed /s', isNumber: true, cell: ({ now }) => rate(now.shed) },
-          { head: 'Share shed', isNumber: true, cell: ({ now }) => percent(now.share) },
+          { head: 'Admitted/s', isNumber: true, cell: ({ now }) => rate(now.admitted) },
+          { head: 'Shed/s', isNumber: true, cell: ({ now }) => rate(now.shed) },
+          { head: 'Share', isNumber: true, cell: ({ now }) => percent(now.share) },
           ...(hasShadow
             ? [
                 {
-                  head: 'Would be shed /s',
+                  head: 'Would be',
                   isNumber: true,
                   cell: ({ now }: (typeof rows)[number]) => rate(now.shadowShed),
                 },
@@ -50,6 +50,9 @@ export function PrioritiesCard({ stats }: { readonly stats: StatsView }) {
     </Card>
   )
 }
+
+const leadText = (hasShadow: boolean): string =>
+  hasShadow ? 'Admitted, shed, and what would be shed in shadow' : 'What is admitted and shed'
 
 export function InFlightCard({ inFlight }: { readonly inFlight: readonly InFlightView[] }) {
   return (
@@ -62,16 +65,18 @@ export function InFlightCard({ inFlight }: { readonly inFlight: readonly InFligh
           {
             head: 'Rule',
             isMain: true,
-            cell: ({ rule, isPerNode }) => (
+            cell: (row) => (
               <div class="stacked-cell">
-                <Link href={hrefs.rule(rule)}>
-                  <Text value={rule} max={60} />
-                </Link>
-                {isPerNode && <span class="faint small">busiest node</span>}
+                <span>
+                  <Link href={hrefs.rule(row.rule)}>
+                    <Text value={row.rule} max={60} />
+                  </Link>{' '}
+                  {row.isPerNode && <span class="faint small">busiest node</span>}
+                </span>
+                <Ceilings row={row} />
               </div>
             ),
           },
-          { head: 'Against ceilings', cell: (row) => <Ceilings row={row} /> },
           { head: 'Now', isNumber: true, cell: (row) => count(row.inFlight) },
           { head: 'Peak, 1 h', isNumber: true, cell: ({ peak }) => count(peak) },
           { head: 'Max', isNumber: true, cell: ({ max }) => count(max) },
@@ -85,7 +90,7 @@ function Ceilings({ row }: { readonly row: InFlightView }) {
   const { rule, inFlight, max, ceilings } = row
   const share = max === 0 ? 0 : inFlight / max
   return (
-    <div class="stacked-cell">
+    <>
       <CeilingBar
         label={`In flight of ${rule}`}
         value={inFlight}
@@ -95,9 +100,11 @@ function Ceilings({ row }: { readonly row: InFlightView }) {
       />
       {ceilings.length > 0 && (
         <span class="faint small">
-          {ceilings.map(({ priority, ceiling }) => `${priority} ${count(ceiling)}`).join(', ')}
+          {ceilings
+            .map(({ priority, ceiling }) => `${priority} up to ${count(ceiling)}`)
+            .join(', ')}
         </span>
       )}
-    </div>
+    </>
   )
 }

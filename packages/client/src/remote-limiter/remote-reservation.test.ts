@@ -1,0 +1,130 @@
+/** Reservations over the decision API: one list for each verb, and what happens without a server. */
+import { describe, expect, test } from 'vitest'
+import { DECISION, POSTURE, VirtualServer } from './remote-limiter.test-helper.js'
+
+const call = { attributes: { user: 'u1', tokens: 800 } }
+const RESERVED = { ...DECISION, reservation: 'r1~x' }
+const SETTLED = {
+  settled: true,
+  reason: 'settled',
+  charged: 300,
+  givenBack: 500,
+  owed: 0,
+  costs: { tokens: { charged: 300, givenBack: 500, owed: 0 } },
+}
+
+/** Reserves, and answers with a reservation. */
+async function reserve(server: VirtualServer, limiter = server.limiter()) {
+  const reserving = limiter.reserve(call, { ttl: '5m', idempotencyKey: 'k' })
+  await server.endTurn()
+  await server.last().answer(() => RESERVED)
+  return { limiter, reservation: await reserving }
+}
+
+describe('a remote reservation', () => {
+  test('is made, extended and settled by the verbs of the decision API', async () => {
+    const server = new VirtualServer()
+    const { limiter, reservation } = await reserve(server)
+    expect(server.last()).toMatchObject({
+      path: '/v1/reserve',
+      items: [{ attributes: { user: 'u1', tokens: 800 }, ttl: '5m', idempotencyKey: 'k' }],
+    })
+    expect(reservation).toMatchObject({ allowed: true, reservation: 'r1~x' })
+
+    const extending = reservation.extend({ tokens: 200 })
+    await server.endTurn()
+    expect(server.last()).toMatchObject({
+      path: '/v1/extend',
+      items: [{ reservation: 'r1~x', attributes: { tokens: 200 } }],
+    })
+    await server.last().answer(() => ({ ...RESERVED, reservation: 'r1~y' }))
+    const extended = await extending
+    expect(extended.reservation).toBe('r1~y')
+
+    const settling = extended.settle({ tokens: 300 })
+    await server.endTurn()
+    expect(server.last()).toMatchObject({
+      path: '/v1/settle',
+      items: [{ reservation: 'r1~y', actual: { tokens: 300 } }],
+    })
+    await server.last().answer(() => SETTLED)
+    expect(await settling).toEqual(SETTLED)
+
+    const cancelling = limiter.cancel('r1~z')
+    await server.endTurn()
+    expect(server.last()).toMatchObject({
+      path: '/v1/cancel',
+      items: [{ reservation: 'r1~z' }],
+    })
+    await server.last().answer(() => ({ ...SETTLED, reason: 'cancelled' }))
+    expect(await cancelling).toMatchObject({ reason: 'cancelled' })
+  })
+
+  test('is a decision by posture without a server, and then settles nothing', async () => {
+    const server = new VirtualServer()
+    const reserving = server.limiter().reserve(call)
+    await server.endTurn()
+    await server.last().fail('ECONNREFUSED')
+    const reservation = await reserving
+    expect(reservation).toMatchObject({ allowed: true, ...POSTURE })
+    expect(reservation.reservation).toBeUndefined()
+    expect(await reservation.settle(300)).toMatchObject({ settled: false, reason: 'posture' })
+    expect(await reservation.cancel()).toMatchObject({ settled: false, reason: 'posture' })
+    expect(server.requests).toHaveLength(1)
+  })
+
+  test('that the server made too late for a refused call is given back', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter({ posture: 'closed' })
+    const reserving = limiter.reserve(call)
+    await server.endTurn()
+    const request = server.last()
+    await server.advance(100)
+    expect((await reserving).allowed).toBe(false)
+    await request.answer(() => RESERVED)
+    await server.endTurn()
+    expect(server.last()).toMatchObject({ path: '/v1/cancel', items: [{ reservation: 'r1~x' }] })
+  })
+
+  test('whose settle is not confirmed rejects, and can be settled again', async () => {
+    const server = new VirtualServer()
+    const { reservation } = await reserve(server)
+    const settling = reservation.settle(300)
+    await server.endTurn()
+    const rejected = expect(settling).rejects.toMatchObject({
+      code: 'STORE_FAILED',
+      message: expect.stringContaining('The settle was not confirmed') as string,
+    })
+    await server.last().fail('ECONNRESET')
+    await rejected
+    const again = reservation.settle(300)
+    await server.endTurn()
+    await server.last().answer(() => SETTLED)
+    expect(await again).toMatchObject({ settled: true })
+  })
+
+  test('rejects with the problem that the server found', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter()
+    const settling = limiter.settle('r1~forged', 1)
+    await server.endTurn()
+    const rejected = expect(settling).rejects.toMatchObject({ code: 'RESERVATION_INVALID' })
+    await server
+      .last()
+      .answer(() => ({ status: 400, error: 'RESERVATION_INVALID', detail: 'its checksum' }))
+    await rejected
+  })
+
+  test.each([
+    ['a number below 0', -1],
+    ['a fraction', 1.5],
+    ['a cost that is no number', { tokens: '1' as unknown as number }],
+    ['nothing', undefined as unknown as number],
+  ])('is not settled with %s', async (_, actual) => {
+    const server = new VirtualServer()
+    await expect(server.limiter().settle('r1~x', actual)).rejects.toMatchObject({
+      code: 'CALL_COST_INVALID',
+    })
+    expect(server.requests).toEqual([])
+  })
+})

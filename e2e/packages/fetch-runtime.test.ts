@@ -68,7 +68,9 @@ describe('a runtime that has no modules of Node', () => {
 
   test('decides calls by every algorithm with a limiter in memory, and refunds them', async () => {
     const { decide } = runOnWeb(await bundle(PROGRAM))
-    for (const algorithm of ALGORITHM_NAMES) {
+    // A refund gives back no call in flight.
+    const names = ALGORITHM_NAMES.filter((name) => name !== 'concurrency')
+    for (const algorithm of names) {
       const results = await (decide as (name: string) => Promise<readonly boolean[]>)(algorithm)
       // Two pass, the third does not; one refund lets one more pass.
       expect([...results], algorithm).toEqual([true, true, false, true])

@@ -4,7 +4,7 @@
  * whole or with steps left out.
  */
 import type { Attributes, Call } from '@sluice/limiter'
-import { MODULE_CHOICES, MODULE_NAMES } from '@sluice/core'
+import { MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
 import { Dice } from '../../packages/limiter/src/redis/protocol/scenario.test-helper.js'
 
 export type Rules = readonly Readonly<Record<string, unknown>>[]
@@ -239,7 +239,7 @@ class Author {
   }
 
   private limit(n: number): Limits[number] {
-    const module = this.#dice.pick(MODULE_NAMES)
+    const module = this.#dice.pick(RATE_MODULE_NAMES)
     const choice = MODULE_CHOICES[module]
     const { algorithm } = choice
     const window = this.#dice.pick(WINDOWS)

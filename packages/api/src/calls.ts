@@ -77,6 +77,13 @@ export const counterView = z
     bytes: z.number().nullable(),
     remaining: z.number(),
     resetAfterMs: z.number(),
+    holders: z
+      .array(z.object({ holder: z.int(), places: z.int(), expiresAtMs: z.number() }))
+      .optional()
+      .meta({
+        description:
+          'Only for a limit of concurrency: the nodes that hold places, and until when if they do not renew them.',
+      }),
     block: z
       .object({
         sinceMs: z.number().nullable(),

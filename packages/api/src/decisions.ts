@@ -200,7 +200,7 @@ export const policyView = z
       description: "Only for a fixed window that begins with the caller's first call.",
     }),
     limit: z.int(),
-    windowMs: z.int(),
+    windowMs: z.int().meta({ description: '0 for calls in flight, which have no window.' }),
     remaining: z.int(),
     resetAfterMs: z.int(),
     retryAfterMs: z
@@ -268,7 +268,7 @@ export const limitExplanation = z
       description:
         'Only for a priority below others with headroom: how much of the limit it may use.',
     }),
-    windowMs: z.int(),
+    windowMs: z.int().meta({ description: '0 for calls in flight, which have no window.' }),
     candidate: z.boolean(),
     amount: z.int().meta({ description: 'The units that the call would take.' }),
     remaining: z.int(),
@@ -312,6 +312,9 @@ export const ruleExplanation = z
       .meta({ description: 'The hash that identifies the caller in keys and logs.' }),
     override: z.record(z.string(), z.string()).nullable().meta({
       description: 'The caller of the override that applies; for `ip` perhaps a network.',
+    }),
+    note: z.string().optional().meta({
+      description: 'Only for a rule that counts calls in flight: where it does.',
     }),
     limits: z.array(limitExplanation),
   })

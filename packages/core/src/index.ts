@@ -11,6 +11,7 @@ export {
   type ModuleName,
   moduleOf,
   modules,
+  RATE_MODULE_NAMES,
 } from './algorithms/index.js'
 export type { Algorithm, Outcome, StateLayout, Step } from './algorithms/algorithm.js'
 export {
@@ -24,6 +25,13 @@ export type { FixedWindow } from './algorithms/fixed-window.js'
 export { owe, peekOf, stepOf } from './algorithms/metered.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
+export {
+  isConcurrency,
+  type PlaceHolder,
+  placeHolders,
+  type Places,
+  PLACES_RETRY_MS,
+} from './algorithms/concurrency.js'
 export { LOG_INSTANTS_SHOWN, type Log, shortenLog } from './algorithms/sliding-window-log.js'
 export type { Bucket } from './algorithms/token-bucket.js'
 export {

@@ -6,6 +6,7 @@
  */
 import type { LimitField } from './algorithms/algorithm.js'
 import type { BlockSpec } from './algorithms/block.js'
+import { LEASE_MS_MAX, LEASE_MS_MIN } from './algorithms/concurrency.js'
 import {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -28,9 +29,12 @@ export type OnRefusal = 'none' | 'charge' | 'overdraw'
 
 export interface LimitSpec {
   readonly algorithm: AlgorithmName
-  /** Units per window; 0 refuses every call. */
+  /** Units per window, or places; 0 refuses every call. */
   readonly max: number
+  /** 0 for concurrency, which has no window. */
   readonly windowMs: number
+  /** Concurrency: how long a place stays taken if its holder does not renew it. Default 10 s. */
+  readonly leaseMs?: number | undefined
   /** The name of the counter; derived from algorithm and window if absent. */
   readonly name?: string | undefined
   /** Buckets: the most units that may be taken at once. Default `max`; 1 for gcra. */
@@ -60,7 +64,9 @@ export interface Limit {
   readonly format: number
   readonly name: string
   readonly max: number
+  /** 0 for concurrency, which has no window. */
   readonly windowMs: number
+  /** The window, or the lease of a place. A state further ahead than that is of another clock. */
   readonly windowUs: number
   /** The units of an unused counter: burst, queue or max. 0 refuses every call. */
   readonly capacity: number
@@ -82,7 +88,12 @@ export interface Limit {
 
 /** Why a limit cannot be used: the field, its value, and an accepted value. */
 export interface LimitProblem {
-  readonly code: 'limit-number' | 'limit-window' | 'limit-too-fine' | 'limit-conflict'
+  readonly code:
+    | 'limit-number'
+    | 'limit-window'
+    | 'limit-lease'
+    | 'limit-too-fine'
+    | 'limit-conflict'
   readonly field: string
   readonly found: string
   readonly accepted: string
@@ -95,13 +106,14 @@ const OPTIONAL_FIELDS: readonly LimitField[] = [
   'maxWaitMs',
   'start',
   'debt',
+  'leaseMs',
 ]
 
 /** The shortest window of a limit that an adapter makes itself. */
 const ADAPTER_WINDOW_MS_MIN = 1
 
 export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): string {
-  return `${algorithm}-${formatDuration(windowMs)}`
+  return windowMs === 0 ? algorithm : `${algorithm}-${formatDuration(windowMs)}`
 }
 
 /** Prepares a limit; throws a RangeError that names the problem if it has one. */
@@ -138,7 +150,8 @@ function prepareLimit(spec: LimitSpec): Limit {
   const { max, windowMs } = spec
   const algorithm = moduleOf(spec)
   const rate = rateOf(spec, algorithm) ?? { p: 0, q: 1, tickUs: 1 }
-  const { capacity, maxWaitUs, borrowable } = algorithm.prepare(spec, rate)
+  const prepared = algorithm.prepare(spec, rate)
+  const { capacity, maxWaitUs, borrowable, windowUs = windowMs * 1000 } = prepared
   const debt = debtOf(spec)
   const scale = scaleOf(max + debt, windowMs * 1000)
   return {
@@ -147,7 +160,7 @@ function prepareLimit(spec: LimitSpec): Limit {
     name: spec.name ?? defaultLimitName(spec.algorithm, windowMs),
     max,
     windowMs,
-    windowUs: windowMs * 1000,
+    windowUs,
     capacity: max === 0 ? 0 : capacity,
     ...rate,
     maxWaitUs,
@@ -186,11 +199,16 @@ export function findLimitProblem(spec: LimitSpec): LimitProblem | undefined {
 }
 
 function findProblem(spec: LimitSpec, windowMsMin: number): LimitProblem | undefined {
-  return findNumberProblem(spec, windowMsMin) ?? findConflict(spec) ?? findPrecisionProblem(spec)
+  return (
+    findNumberProblem(spec, windowMsMin) ??
+    findPlacesConflict(spec) ??
+    findConflict(spec) ??
+    findPrecisionProblem(spec)
+  )
 }
 
 function findNumberProblem(spec: LimitSpec, windowMsMin: number): LimitProblem | undefined {
-  const { max, windowMs } = spec
+  const { max, windowMs, leaseMs } = spec
   const number = (field: string, value: unknown, least: number, most: number) =>
     isCount(value) && value >= least && value <= most
       ? undefined
@@ -203,15 +221,20 @@ function findNumberProblem(spec: LimitSpec, windowMsMin: number): LimitProblem |
   const optional = (field: string, value: unknown, least: number, most: number) =>
     value === undefined ? undefined : number(field, value, least, most)
 
-  if (!isCount(windowMs) || windowMs < windowMsMin || windowMs > WINDOW_MS_MAX) {
-    return {
-      code: 'limit-window',
-      field: 'window',
-      found: isCount(windowMs) ? formatDuration(windowMs) : String(windowMs),
-      accepted: `a duration from ${formatDuration(windowMsMin)} to ${formatDuration(WINDOW_MS_MAX)}`,
-    }
-  }
+  const duration = (field: 'window' | 'lease', ms: unknown, least: number, most: number) =>
+    isCount(ms) && ms >= least && ms <= most
+      ? undefined
+      : ({
+          code: `limit-${field}`,
+          field,
+          found: isCount(ms) ? formatDuration(ms) : String(ms),
+          accepted: `a duration from ${formatDuration(least)} to ${formatDuration(most)}`,
+        } as const)
+
+  const hasWindow = moduleOf(spec).family !== 'places'
   return (
+    (hasWindow ? duration('window', windowMs, windowMsMin, WINDOW_MS_MAX) : undefined) ??
+    (leaseMs === undefined ? undefined : duration('lease', leaseMs, LEASE_MS_MIN, LEASE_MS_MAX)) ??
     number('max', max, 0, moduleOf(spec).largestMax) ??
     optional('burst', spec.burst, 1, MAX_UNITS) ??
     optional('queue', spec.queue, 1, algorithms['leaky-bucket'].largestCapacity) ??
@@ -219,6 +242,21 @@ function findNumberProblem(spec: LimitSpec, windowMsMin: number): LimitProblem |
     optional('wait', spec.waitMs, 0, WINDOW_MS_MAX) ??
     optional('debt', spec.debt, 0, MAX_UNITS)
   )
+}
+
+/** Places have no window, and no time for which a caller could be refused. */
+function findPlacesConflict(spec: LimitSpec): LimitProblem | undefined {
+  const { algorithm, windowMs, onRefusal, block } = spec
+  if (moduleOf(spec).family !== 'places') return undefined
+  const conflict = (field: string, found = field): LimitProblem => ({
+    code: 'limit-conflict',
+    field,
+    found: `${found} with algorithm: ${algorithm}`,
+    accepted: `no ${field} with it`,
+  })
+  if (windowMs !== 0) return conflict('window')
+  if (onRefusal === 'charge') return conflict('onRefusal', 'onRefusal: charge')
+  return block === undefined ? undefined : conflict('block')
 }
 
 function findConflict(spec: LimitSpec): LimitProblem | undefined {

@@ -1,4 +1,4 @@
-import { MODULE_CHOICES, MODULE_NAMES } from '@sluice/core'
+import { MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { DENIED_MAX } from './deny-cache.js'
@@ -145,7 +145,7 @@ describe('DenyCache', () => {
     })
   })
 
-  test.each(MODULE_NAMES)(
+  test.each(RATE_MODULE_NAMES)(
     'a remembered refusal of %s goes to the store again when the clock stepped back',
     async (name) => {
       const limit = { ...MODULE_CHOICES[name], max: 1, window: '1h' }
@@ -229,7 +229,7 @@ test('a full deny cache accepts nothing new, and keeps what it holds', async () 
 })
 
 test('a refusal from the cache is one that the store would have given, for all limits and traces', async () => {
-  const choices = fc.constantFrom(...Object.values(MODULE_CHOICES))
+  const choices = fc.constantFrom(...RATE_MODULE_NAMES.map((name) => MODULE_CHOICES[name]))
   const size = fc.record({
     max: fc.integer({ min: 0, max: 8 }),
     window: fc.constantFrom('250ms', '1s', '7s'),

@@ -6,7 +6,8 @@
  * taken more since, so where this refuses, the store would too; only units that another node gave
  * back are seen late, and no entry lives longer than `denyCacheMs` after its call was sent. Shortly
  * before it expires, one call goes to the store so that the others need not. A refusal caused by
- * units that another call only holds is not remembered.
+ * units that another call only holds is not remembered, nor one by calls in flight: they may end at
+ * any moment.
  *
  * The cache is set-associative: a set holds eight counters, and a counter that finds its set full
  * is not remembered.
@@ -15,6 +16,7 @@ import {
   algorithmOf,
   layoutOf,
   isBlock,
+  isConcurrency,
   type CounterKey,
   type Decision,
   type Limit,
@@ -125,7 +127,8 @@ export class DenyCache {
       const take = takes[i]
       const answer = answers[i]
       if (take === undefined || answer === undefined || typeof answer === 'string') continue
-      if (answer.retryAfterMs !== 0 && answer.held !== true) this.insert(take, answer, sent)
+      if (answer.retryAfterMs === 0 || answer.held === true || isConcurrency(take.limit)) continue
+      this.insert(take, answer, sent)
     }
   }
 

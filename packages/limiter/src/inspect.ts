@@ -9,9 +9,13 @@ import {
   counterKey,
   formatHash,
   isBlock,
+  isConcurrency,
   type Limit,
   type Log,
   type NamedCaller,
+  type PlaceHolder,
+  placeHolders,
+  type Places,
   type PlannedTake,
   SluiceError,
   shortenLog,
@@ -44,8 +48,8 @@ export interface InspectedCounter {
   readonly node: string | null
   /**
    * The state as the algorithm keeps it, times in microseconds. For a log: its units, oldest and
-   * newest instant, and the number of instants, at most 64. Null if there is none, so that the
-   * caller has its whole budget.
+   * newest instant, and the number of instants, at most 64. For places: how many are taken, and by
+   * how many holders. Null if there is none, so that the caller has its whole budget.
    */
   readonly state: Readonly<Record<string, number>> | null
   /** Milliseconds until it expires; null if it does not exist or is in this process. */
@@ -54,6 +58,8 @@ export interface InspectedCounter {
   readonly bytes: number | null
   readonly remaining: number
   readonly resetAfterMs: number
+  /** Set for a limit of concurrency: who holds places, and until when if it does not renew them. */
+  readonly holders?: readonly PlaceHolder[]
   /** Set for the block beside a limit, which is a counter of its own, directly after its limit. */
   readonly block?: InspectedBlock
 }
@@ -98,7 +104,8 @@ export async function inspectCounters(
   const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes], { states: true })
   const counters = takes.map(async ({ where, ...take }, i): Promise<InspectedCounter> => {
     const { key, limit, compiled } = take
-    const onNode = compiled.coordination === 'split' ? inspectOnNode(take) : undefined
+    const isOnNode = compiled.coordination === 'split' || compiled.coordination === 'node'
+    const onNode = isOnNode ? inspectOnNode(take) : undefined
     const peek = onNode ?? peeked[i]
     if (peek === undefined) throw new Error('The store left out a counter')
     const stored = onNode === undefined ? await store.inspector?.inspect(key, limit) : undefined
@@ -108,11 +115,12 @@ export async function inspectCounters(
       key: stored?.key ?? formatHash(key),
       partition: key.partition,
       node: stored?.node ?? null,
-      state: stateOf(peek.state),
+      state: stateOf(peek.state, limit),
       ttlMs: stored?.ttlMs ?? null,
       bytes: stored?.bytes ?? null,
       remaining: peek.remaining,
       resetAfterMs: peek.resetAfterMs,
+      ...(isConcurrency(limit) ? { holders: placeHolders((peek.state ?? []) as Places) } : {}),
       ...(isBlock(limit) ? { block: inspectedBlock(peek.state as Block | undefined, limit) } : {}),
     }
   })
@@ -150,9 +158,13 @@ function requireRule({ rules, byId }: Snapshot, id: string): CompiledRule {
   )
 }
 
-function stateOf(state: unknown): InspectedCounter['state'] {
+function stateOf(state: unknown, limit: Limit): InspectedCounter['state'] {
   if (state === undefined || state === null) return null
   if (!Array.isArray(state)) return state as Readonly<Record<string, number>>
+  if (isConcurrency(limit)) {
+    const holders = placeHolders(state as Places)
+    return { places: holders.reduce((sum, each) => sum + each.places, 0), holders: holders.length }
+  }
   const log = shortenLog(state as Log)
   let units = 0
   for (let i = 1; i < log.length; i += 2) units += log[i] ?? 0

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { MODULE_CHOICES } from '@sluice/core'
+import { MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
 import { createLimiter, type Decision, type Limiter } from './index.js'
 import { type ManualClock, manualClock } from './testing/index.js'
 import { propertyRuns } from '../../../tools/property-runs.js'
@@ -8,7 +8,7 @@ import { propertyRuns } from '../../../tools/property-runs.js'
 /** `npm run test:long` multiplies the number of generated traces by this. */
 const RUNS = propertyRuns(300)
 
-const choices = fc.constantFrom(...Object.values(MODULE_CHOICES))
+const choices = fc.constantFrom(...RATE_MODULE_NAMES.map((name) => MODULE_CHOICES[name]))
 const sizes = fc.record({
   max: fc.integer({ min: 0, max: 12 }),
   window: fc.constantFrom('250ms', '1s', '7s', '1m'),

@@ -14,7 +14,10 @@ export interface Give {
   readonly key: CounterKey
   readonly limit: Limit
   readonly amount: number
-  /** When the units were taken, as `at` of their outcome; undefined: in the present window. */
+  /**
+   * When the units were taken, as `at` of their outcome; for places, their holder. Undefined: in the
+   * present window.
+   */
   readonly at?: number | undefined
   /**
    * Whether the call was never admitted. Then its slot in a leaky bucket becomes free even if the
@@ -27,9 +30,12 @@ export interface Charge {
   readonly key: CounterKey
   readonly limit: Limit
   readonly amount: number
-  /** When the units were spent. */
+  /** When the units were spent; for places, their holder. */
   readonly at: number
-  /** How far below empty the counter may go. */
+  /**
+   * How far below empty the counter may go. For places, whether the holder has exactly the amount
+   * (1) or at least as many (0).
+   */
   readonly debt: number
 }
 
@@ -112,6 +118,12 @@ export interface Remote {
    * outdated.
    */
   onGivenBack?(listener: (key: CounterKey) => void): void
+  /**
+   * Calls the listener when the store itself gives back places of a call that was decided in parts,
+   * with the result: whether the store confirmed it. Until then, and for ever if it did not, the
+   * record of the holder may have more places than its takes were answered with.
+   */
+  onPlacesReturned?(listener: (give: Give, isConfirmed: Promise<boolean>) => void): void
 }
 
 /** Where one counter is stored, and how much memory it uses. */
@@ -242,13 +254,14 @@ export interface Store {
 
   /**
    * Returns units, never above full, and only to the window that contains `at`. Does nothing if the
-   * counter does not exist. Also frees a slot in the queue of a leaky bucket.
+   * counter does not exist. Also frees a slot in the queue of a leaky bucket, and places of a
+   * holder, which is then `at`.
    */
   give(give: Give): Promise<void>
 
   /**
    * Takes units that were already spent. Cannot be refused; goes down to empty, or below by at most
-   * `debt`.
+   * `debt`. Of places it renews the lease of the holder `at`: see concurrency.ts of the algorithms.
    */
   charge(charge: Charge): Promise<void>
 

@@ -236,8 +236,11 @@ function inspectText({ rule, caller, hash, counters }: InspectView): string {
   return head + counters.map((counter) => `\n${counterText(counter)}`).join('')
 }
 
+type PlaceHolder = NonNullable<CounterView['holders']>[number]
+
 function counterText(counter: CounterView): string {
   const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs, block } = counter
+  const { holders = [] } = counter
   const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${plainText(value)}`)
   return pairs([
     [block === undefined ? 'limit' : 'block of', limitOf(counter)],
@@ -253,7 +256,14 @@ function counterText(counter: CounterView): string {
           ['full in', timeText(resetAfterMs)],
         ] as const)
       : blockRows(block, resetAfterMs)),
+    ...holders.map(holderRow),
   ])
+}
+
+/** `holder 421   3 places until 2026-01-01 12:00:10`. */
+function holderRow({ holder, places, expiresAtMs }: PlaceHolder): readonly [string, string] {
+  const until = instantText(new Date(expiresAtMs).toISOString())
+  return [`holder ${holder}`, `${places} ${places === 1 ? 'place' : 'places'} until ${until}`]
 }
 
 function noStateText({ block }: CounterView): string {

@@ -12,6 +12,7 @@ type AlgorithmName =
   | 'fixed-window'
   | 'sliding-window-counter'
   | 'sliding-window-log'
+  | 'concurrency'
 
 export type Posture = 'open' | 'closed'
 

@@ -106,8 +106,9 @@ class FieldsDecision implements RemoteDecision {
 
   policyField(): string {
     const items = this.#policies.map(({ name, limit, windowMs }) => {
-      const window = windowMs % 1000 === 0 ? `;w=${windowMs / 1000}` : ''
-      return `"${name}";q=${limit}${window}`
+      const quota = `"${name}";q=${limit}`
+      if (windowMs === 0) return `${quota};qu="concurrent-requests"`
+      return windowMs % 1000 === 0 ? `${quota};w=${windowMs / 1000}` : quota
     })
     return items.join(', ')
   }

@@ -28,7 +28,10 @@ export interface Outcome {
   readonly retryAfterMs: number | null
   /** The call is admitted, but must be held this long. */
   readonly delayMs: number
-  /** The instant the units belong to, in microseconds; `give` needs it to return them. */
+  /**
+   * The instant the units belong to, in microseconds; for places, their holder. `give` needs it to
+   * return them.
+   */
   readonly at: number
 }
 
@@ -40,15 +43,16 @@ export interface Step<State> extends Outcome {
 }
 
 /** An optional field of a limit that only some algorithms accept. */
-export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start' | 'debt'
+export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start' | 'debt' | 'leaseMs'
 
 /** The traits that code outside the algorithms reads instead of an algorithm's name. */
 interface AlgorithmTraits {
   /**
    * bucket: a level that refills. queue: calls leave one after the other. window: a count per
-   * window. log: an entry per instant. block: no units, a time for which all is refused.
+   * window. log: an entry per instant. places: a count per holder, without a window. block: no
+   * units, a time for which all is refused.
    */
-  readonly family: 'bucket' | 'queue' | 'window' | 'log' | 'block'
+  readonly family: 'bucket' | 'queue' | 'window' | 'log' | 'places' | 'block'
   /** Whether a node may draw units ahead of its calls (`coordination: leased`). */
   readonly leasable: boolean
   /** Whether counts of several nodes can be added up (`coordination: local`). */
@@ -91,7 +95,10 @@ export interface StateLayout<State> {
 }
 
 /** The part of a limit's arithmetic that differs between algorithms. */
-type PreparedLimit = Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'>
+interface PreparedLimit extends Pick<Limit, 'capacity' | 'maxWaitUs' | 'borrowable'> {
+  /** @default the window as written */
+  readonly windowUs?: number
+}
 
 export interface Algorithm<State> extends AlgorithmTraits {
   /** The name in rules. Two modules have the same one if a limit field chooses between them. */
@@ -120,7 +127,8 @@ export interface Algorithm<State> extends AlgorithmTraits {
 
   /**
    * Takes `amount`, or returns how long to wait. With `atLeast`, takes whatever is left if that is
-   * at least as much (a lease draw). Amount 0 always fits and changes nothing.
+   * at least as much (a lease draw). `holder` is whose places are taken (concurrency only). Amount 0
+   * always fits and changes nothing.
    */
   take(
     state: State | undefined,
@@ -128,6 +136,7 @@ export interface Algorithm<State> extends AlgorithmTraits {
     amount: number,
     now: number,
     atLeast?: number,
+    holder?: number,
   ): Step<State>
 
   /** Returns what `take` would return, with the present `remaining`. */

@@ -6,7 +6,7 @@ import { algorithmOf } from './index.js'
 export interface Counter {
   /** Changes the limit from now on and keeps what was counted. */
   change(limit: Limit): void
-  take(amount: number, now: number, atLeast?: number): Outcome
+  take(amount: number, now: number, atLeast?: number, holder?: number): Outcome
   peek(amount: number, now: number): Outcome
   give(amount: number, now: number, at?: number, undone?: boolean): void
   charge(amount: number, now: number, at: number, debt: number): void
@@ -18,6 +18,8 @@ export interface Act {
   readonly now: number
   readonly amount: number
   readonly atLeast?: number | undefined
+  /** Whose places a take takes. */
+  readonly holder?: number | undefined
   /** When the units of a give were taken, or those of a charge were spent. */
   readonly at?: number | undefined
   readonly debt?: number | undefined
@@ -30,7 +32,7 @@ export interface Act {
 /** Returns the outcome of an act; for a give or a charge, the outcome of a peek of 1 after it. */
 export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act): Outcome {
   if (more.limit !== undefined) counter.change(more.limit)
-  if (verb === 'take') return counter.take(amount, now, more.atLeast)
+  if (verb === 'take') return counter.take(amount, now, more.atLeast, more.holder)
   if (verb === 'give') counter.give(amount, now, more.at, more.undone)
   if (verb === 'charge') counter.charge(amount, now, more.at ?? now, more.debt ?? 0)
   return counter.peek(verb === 'peek' ? amount : 1, now)
@@ -63,8 +65,8 @@ export function createStoredCounter(first: Limit, from?: unknown): StoredCounter
     change: (next) => {
       limit = next
     },
-    take(amount, now, atLeast) {
-      const step = algorithm().take(state, limit, amount, now, atLeast)
+    take(amount, now, atLeast, holder) {
+      const step = algorithm().take(state, limit, amount, now, atLeast, holder)
       write(step.granted > 0 || amount === 0 ? step.state : step.rebased)
       return outcomeOf(step)
     },

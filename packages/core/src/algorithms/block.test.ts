@@ -33,7 +33,7 @@ test('a block is stored under a format of its own', () => {
   expect(layoutOf(limit)).toBe(blockAlgorithm.layout)
   expect(isBlock(limit)).toBe(true)
   const formats = STORED_ALGORITHMS.map(({ format }) => format)
-  expect(formats).toEqual(formats.map((_, index) => index + 1))
+  expect(new Set(formats).size).toBe(formats.length)
   expect(Object.keys(blockAlgorithm)).toEqual(Object.keys(modules['token-bucket']))
   expect(MODULE_NAMES).not.toContain('block')
 })

@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { algorithmOf, MODULE_NAMES, type ModuleName } from './index.js'
+import { algorithmOf, RATE_MODULE_NAMES, type RateModuleName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit } from '../limit.js'
 import { applyAct, createStoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
@@ -53,7 +53,8 @@ function expectBound(admissions: readonly Admission[], limit: Limit): void {
   const { max, windowUs } = limit
   switch (algorithmOf(limit).lua) {
     case 'block':
-      throw new Error('A block has no units')
+    case 'concurrency':
+      throw new Error('It has no units of time')
     case 'caller-window': {
       let [start, windows] = [-windowUs, 0]
       for (const { countedAt } of admissions) {
@@ -95,7 +96,8 @@ function longestWaitUs(limit: Limit, amount: number): number {
   const unitUs = limit.windowUs / limit.max
   switch (limit.algorithm) {
     case 'block':
-      throw new Error('A block has no units')
+    case 'concurrency':
+      throw new Error('It has no units of time')
     case 'leaky-bucket':
       return Math.ceil(2 * (limit.capacity + 1) * unitUs) + limit.tickUs
     case 'sliding-window-counter':
@@ -109,7 +111,7 @@ function longestWaitUs(limit: Limit, amount: number): number {
   }
 }
 
-describe.each(MODULE_NAMES)('%s', (algorithm) => {
+describe.each(RATE_MODULE_NAMES)('%s', (algorithm) => {
   test('a clock that steps back by less than a window adds nothing', () => {
     const steps = fc.record({ where: fc.nat({ max: 29 }), share: fc.nat({ max: 999 }) })
     holds(400, fc.tuple(traces(algorithm), steps), ([trace, { where, share }]) => {
@@ -161,7 +163,7 @@ describe.each(MODULE_NAMES)('%s', (algorithm) => {
 })
 
 /** A limit, and the same limit with another max, burst or queue. */
-function changes(algorithm: ModuleName) {
+function changes(algorithm: RateModuleName) {
   return fc
     .tuple(traces(algorithm), specs(algorithm))
     .map(([trace, other]) => {
@@ -172,7 +174,7 @@ function changes(algorithm: ModuleName) {
     .filter(({ changed }) => findLimitProblem(changed) === undefined)
 }
 
-describe.each(MODULE_NAMES)('%s', (algorithm) => {
+describe.each(RATE_MODULE_NAMES)('%s', (algorithm) => {
   test('a changed limit keeps what was used', () => {
     holds(300, changes(algorithm), ({ trace, changed }) => {
       const [before, after] = [defineLimit(trace.spec), defineLimit(changed)]

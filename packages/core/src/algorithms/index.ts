@@ -7,6 +7,7 @@ import type { Coordination } from '../rules/rule.js'
 import type { Algorithm, StateLayout } from './algorithm.js'
 import { blockAlgorithm } from './block.js'
 import { callerWindow } from './caller-window.js'
+import { concurrency } from './concurrency.js'
 import { fixedWindow } from './fixed-window.js'
 import { leakyBucket } from './leaky-bucket.js'
 import { slidingWindowCounter } from './sliding-window-counter.js'
@@ -20,6 +21,7 @@ export const algorithms = {
   'fixed-window': fixedWindow,
   'sliding-window-counter': slidingWindowCounter,
   'sliding-window-log': slidingWindowLog,
+  concurrency,
 } as const
 
 export type AlgorithmName = keyof typeof algorithms
@@ -32,6 +34,13 @@ export const modules = { ...algorithms, 'caller-window': callerWindow } as const
 export type ModuleName = keyof typeof modules
 
 export const MODULE_NAMES = Object.keys(modules) as readonly ModuleName[]
+
+/** The modules that count units in time; concurrency counts calls in flight. */
+export type RateModuleName = Exclude<ModuleName, 'concurrency'>
+
+export const RATE_MODULE_NAMES: readonly RateModuleName[] = MODULE_NAMES.filter(
+  (name): name is RateModuleName => name !== 'concurrency',
+)
 
 /** The fields of a limit that choose its module. */
 export type ModuleChoice = Pick<LimitSpec, 'algorithm' | 'start'>
@@ -80,12 +89,18 @@ export function layoutOf(limit: Limit): StateLayout<unknown> | undefined {
   return LAYOUT_BY_FORMAT[limit.format]
 }
 
-/** Whether an algorithm supports a coordination mode; `exact` supports all of them. */
+/** Whether an algorithm supports a coordination mode; all of them support `exact` and `node`. */
 export function canCoordinate(
   { leasable, mergeable, splittable }: Algorithm<unknown>,
   coordination: Coordination,
 ): boolean {
-  const supported = { exact: true, leased: leasable, local: mergeable, split: splittable }
+  const supported = {
+    exact: true,
+    leased: leasable,
+    local: mergeable,
+    split: splittable,
+    node: true,
+  }
   return supported[coordination]
 }
 

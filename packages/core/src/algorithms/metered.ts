@@ -23,7 +23,7 @@ export function stepOf(take: Demand, state: unknown, now: number): Step<unknown>
     if (take.overdraw === true) return overdraw(state, limit, amount, now)
   } else if (amount < 0) return giveBack(state, limit, amount, now, take.at)
   else if (take.gate === true) return gate(state, limit, now)
-  return algorithmOf(limit).take(state, limit, amount, now, take.atLeast)
+  return algorithmOf(limit).take(state, limit, amount, now, take.atLeast, take.holder)
 }
 
 /** Returns what `stepOf` would say, with the present `remaining`; takes and gives back nothing. */

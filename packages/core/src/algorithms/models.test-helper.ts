@@ -2,7 +2,7 @@
  * Reference models of the algorithms, written from the specification alone and sharing no code
  * with them: exact (BigInt), slow and simple.
  */
-import { algorithmOf, type ModuleName } from './index.js'
+import { algorithmOf, type RateModuleName } from './index.js'
 import type { Limit } from '../limit.js'
 
 type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'borrowable' | 'scale'
@@ -375,7 +375,7 @@ export function firstFrom(from: bigint, holds: (n: bigint) => boolean): bigint {
   return high
 }
 
-const MODELS: Readonly<Record<ModuleName, unknown>> = {
+const MODELS: Readonly<Record<RateModuleName, unknown>> = {
   'token-bucket': bucket,
   gcra: bucket,
   'leaky-bucket': queue,
@@ -387,5 +387,5 @@ const MODELS: Readonly<Record<ModuleName, unknown>> = {
 
 /** Returns the model of a limit with an opaque state type. */
 export function modelOf(limit: Limit): Model<unknown> {
-  return MODELS[algorithmOf(limit).lua as ModuleName] as Model<unknown>
+  return MODELS[algorithmOf(limit).lua as RateModuleName] as Model<unknown>
 }

@@ -25,10 +25,10 @@ const WINDOW_STEPS_MIN = 2 ** 21
 
 /**
  * Returns the rate in microseconds, else in milliseconds, else undefined: 4 * burst * q must stay
- * exact, and so must the microseconds in which it refills.
+ * exact, and so must the microseconds in which it refills. Without a window there is no rate.
  */
 export function rateOf(spec: LimitSpec, sizing: Sizing): Rate | undefined {
-  if (spec.max === 0) return undefined
+  if (spec.max === 0 || spec.windowMs === 0) return undefined
   for (const tickUs of TICKS_US) {
     const rate = rateIn(spec, tickUs)
     const parts = 4 * (sizing.capacityOf(spec) + 1 + borrowableUnits(spec, rate)) * rate.q

@@ -8,7 +8,7 @@ import { defineLimit, type Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { type Act, applyAct, createStoredCounter, type StoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
-import { algorithmOf, MODULE_NAMES } from './index.js'
+import { algorithmOf, RATE_MODULE_NAMES } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
 import { propertyRuns } from '../../../../tools/property-runs.js'
@@ -215,7 +215,8 @@ function isOver(at: number, now: number, limit: Limit): boolean {
   const windowsAgo = Math.floor(now / limit.windowUs) - Math.floor(at / limit.windowUs)
   switch (algorithmOf(limit).lua) {
     case 'block':
-      throw new Error('A block has no units')
+    case 'concurrency':
+      throw new Error('It has no units of time')
     case 'fixed-window':
       return windowsAgo >= 1
     case 'sliding-window-counter':
@@ -232,7 +233,7 @@ function isOver(at: number, now: number, limit: Limit): boolean {
 }
 
 /** Algorithms that refund units; a call that left a queue cannot return to it. */
-const REFUNDED = MODULE_NAMES.filter((name) => name !== 'leaky-bucket')
+const REFUNDED = RATE_MODULE_NAMES.filter((name) => name !== 'leaky-bucket')
 
 test.each(REFUNDED)('%s: units given back at once are all available again', (algorithm) => {
   holds(100, traces(algorithm), (trace) => {
@@ -266,7 +267,7 @@ test('leaky-bucket: calls undone in reverse order restore the queue', () => {
   })
 })
 
-describe.each(MODULE_NAMES)('%s', (algorithm) => {
+describe.each(RATE_MODULE_NAMES)('%s', (algorithm) => {
   const every = traces(algorithm, { lends: true })
 
   test('every outcome equals that of the exact model, so there is no false refusal', () => {

@@ -1,6 +1,6 @@
 /** Generates limits of every accepted size, and calls to them. */
 import fc from 'fast-check'
-import { MODULE_CHOICES, type ModuleName } from './index.js'
+import { MODULE_CHOICES, type ModuleName, type RateModuleName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import type { Act } from './apply.test-helper.js'
@@ -42,6 +42,7 @@ export function specs(
 ): fc.Arbitrary<LimitSpec> {
   const isLog = algorithm === 'sliding-window-log'
   const max = isLog ? fc.oneof(fewUnits, fc.integer({ min: 1, max: 10_000 })) : units
+  if (algorithm === 'concurrency') return placesSpecs()
   const choice = MODULE_CHOICES[algorithm]
   const sized = fc.record({ max, windowMs: windows }).map((size) => ({ ...choice, ...size }))
   const wide = sized.chain((spec): fc.Arbitrary<LimitSpec> => {
@@ -50,6 +51,13 @@ export function specs(
     return lends ? debts.map((debt) => ({ ...spec, debt })) : fc.constant(spec)
   })
   return wide.filter((spec) => findLimitProblem(spec) === undefined && (!slow || isSlow(spec)))
+}
+
+function placesSpecs(): fc.Arbitrary<LimitSpec> {
+  const max = fc.oneof(fewUnits, fc.integer({ min: 1, max: 1_000_000_000 }))
+  const leaseMs = fc.option(fc.integer({ min: 1000, max: 300_000 }), { nil: undefined })
+  const size = fc.record({ max, leaseMs })
+  return size.map((each) => ({ algorithm: 'concurrency', windowMs: 0, ...each }))
 }
 
 function isSlow(spec: LimitSpec): boolean {
@@ -136,7 +144,7 @@ export interface Trace {
   readonly moments: readonly Moment[]
 }
 
-export function traces(algorithm: ModuleName, choices: Choices = {}): fc.Arbitrary<Trace> {
+export function traces(algorithm: RateModuleName, choices: Choices = {}): fc.Arbitrary<Trace> {
   const others = fc.array(specs(algorithm, choices), { maxLength: 3 })
   return fc.record({ spec: specs(algorithm, choices), others, start: starts, moments })
 }

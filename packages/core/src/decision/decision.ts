@@ -45,6 +45,7 @@ export interface Policy {
   /** `call` for a fixed window that begins with the caller's first call; else absent. */
   readonly start?: LimitSpec['start']
   readonly limit: number
+  /** 0 for calls in flight, which have no window. */
   readonly windowMs: number
   readonly remaining: number
   readonly resetAfterMs: number
@@ -76,6 +77,8 @@ export interface DecisionExtras {
   readonly staleMs?: number | undefined
   /** Of a shed call: when to retry. @default the least */
   readonly shedRetryMs?: number | undefined
+  /** Gives back the places that the call holds. */
+  readonly release?: (() => void) | undefined
 }
 
 export interface Decision {
@@ -104,6 +107,11 @@ export interface Decision {
   readonly explain?: readonly RuleExplanation[]
   /** Only if the store did not answer: the rules decided by posture, and their postures. */
   readonly postures?: Postures
+  /**
+   * Only if the call holds places of a limit of concurrency: gives them back. To be called when the
+   * call has ended; a second time it does nothing. Not part of the JSON form.
+   */
+  readonly release?: () => void
   /** Every enforced limit, for headers; not part of the JSON form. */
   policies(): readonly Policy[]
   /** The value of `RateLimit-Policy`; empty if no enforced limit matched. */
@@ -243,6 +251,7 @@ class CombinedDecision implements Decision {
   declare readonly receipt?: string
   declare readonly explain?: readonly RuleExplanation[]
   declare readonly postures?: Postures
+  declare readonly release?: () => void
   readonly #matched: readonly MatchedRule[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
@@ -278,12 +287,13 @@ class CombinedDecision implements Decision {
     const priority = matched[0]?.view.priority
     if (priority !== undefined) this.priority = priority.name
     if (extras !== NO_EXTRAS) {
-      const { receipt, explain, postures, reason, staleMs } = extras
+      const { receipt, explain, postures, reason, staleMs, release } = extras
       if (staleMs !== undefined) this.staleMs = Math.ceil(staleMs)
       if (receipt !== undefined) this.receipt = receipt
       if (explain !== undefined) this.explain = explain
       if (postures !== undefined) this.postures = postures
       if (reason !== undefined) this.reason = reason
+      if (release !== undefined) this.release = release
     }
     this.#matched = matched
     this.#takes = takes

@@ -4,9 +4,10 @@
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Block, isBlock } from '../algorithms/block.js'
+import { isConcurrency, placeHolders, type Places } from '../algorithms/concurrency.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
-import type { LimitSpec } from '../limit.js'
+import type { Limit, LimitSpec } from '../limit.js'
 import type { MatchExplanation } from '../matching/explain-matches.js'
 import { wholeLimit } from '../matching/ceilings.js'
 import type { MatchedRule } from '../matching/match.js'
@@ -23,6 +24,7 @@ export interface LimitExplanation {
   readonly limit: number
   /** Only for a priority below others with headroom: how much of the limit it may use. */
   readonly ceiling?: number
+  /** 0 for calls in flight, which have no window. */
   readonly windowMs: number
   readonly candidate: boolean
   /** The units that the call would take. */
@@ -34,7 +36,7 @@ export interface LimitExplanation {
   readonly delayMs: number
   /**
    * The counter's state in the form of its algorithm; a log has at most 64 instants, with the
-   * oldest merged. Null if the counter is not in use.
+   * oldest merged, and places are listed by holder. Null if the counter is not in use.
    */
   readonly state: unknown
   /** The age of the state when it was read; 0 if the store answered. */
@@ -56,8 +58,14 @@ export interface RuleExplanation extends MatchExplanation {
    * applies.
    */
   readonly override: Readonly<Record<string, string>> | null
+  /** Only for a rule that counts calls in flight: where it does. */
+  readonly note?: string
   readonly limits: readonly LimitExplanation[]
 }
+
+/** An entry point that does not see a call end cannot count it as in flight. */
+const IN_FLIGHT_NOTE =
+  'calls in flight are counted only where their end is seen: gateway, middlewares, reservations'
 
 type PeekOutcome = Outcome & {
   readonly state?: unknown
@@ -85,11 +93,16 @@ export function explainRules(
     }),
   )
   const matchedById = new Map(plan.matched.map((matched) => [matched.rule.id, matched]))
-  return matches.map((match) => ({
-    ...match,
-    ...explainCaller(matchedById.get(match.rule)),
-    limits: limits.flatMap((found) => (found.rule === match.rule ? found.limit : [])),
-  }))
+  return matches.map((match) => {
+    const own = limits.flatMap((found) => (found.rule === match.rule ? found.limit : []))
+    const isNoted = own.some(({ algorithm }) => algorithm === 'concurrency')
+    return {
+      ...match,
+      ...explainCaller(matchedById.get(match.rule)),
+      ...(isNoted ? { note: IN_FLIGHT_NOTE } : {}),
+      limits: own,
+    }
+  })
 }
 
 function explainCaller(
@@ -103,6 +116,11 @@ function explainCaller(
     caller: formatHash(caller),
     override: callerEntries ? Object.fromEntries(callerEntries) : null,
   }
+}
+
+function shownState(state: unknown, limit: Limit): unknown {
+  if (!Array.isArray(state)) return state ?? null
+  return isConcurrency(limit) ? placeHolders(state as Places) : shortenLog(state as Log)
 }
 
 function explainBlock(outcome: PeekOutcome | undefined): LimitExplanation['block'] {
@@ -131,7 +149,7 @@ function explainLimit(
     resetAfterMs,
     retryAfterMs,
     delayMs,
-    state: Array.isArray(state) ? shortenLog(state as Log) : (state ?? null),
+    state: shownState(state, limit),
     staleMs: Math.ceil(staleMs),
     ...(block === undefined ? {} : { block }),
     ...(posture === undefined ? {} : { posture }),

@@ -34,7 +34,7 @@ function decision(policies: readonly Policy[]): Decision {
       windowMs: each.windowMs,
       capacity: each.limit,
     }
-    const field = policyField(each.name, each.limit, each.windowMs)
+    const field = policyField(each.name, limit)
     const compiled = {
       rule: each.rule,
       policy: each.name,
@@ -42,6 +42,8 @@ function decision(policies: readonly Policy[]): Decision {
       leftField: leftFieldHead(each.name),
       posture: 'open' as const,
       durable: false,
+      isPlaces: false,
+      isOrdinary: true,
       coordination: 'exact' as const,
       maxStranded: 0.05,
       syncEveryMs: 100,

@@ -105,7 +105,8 @@ function olderHeaders(
   standard: 'draft-6' | 'draft-7',
 ): string[] {
   const policies = decision.policies().map(({ limit, windowMs }) => {
-    return windowMs % 1000 === 0 ? `${limit};w=${windowMs / 1000}` : String(limit)
+    const isShown = windowMs > 0 && windowMs % 1000 === 0
+    return isShown ? `${limit};w=${windowMs / 1000}` : String(limit)
   })
   // A reset before the retry would invite calls that are refused again.
   const waitMs = decision.allowed ? decision.resetAfterMs : decision.retryAfterMs

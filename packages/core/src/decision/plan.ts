@@ -17,7 +17,7 @@ export interface Take {
   readonly gate?: boolean | undefined
   /**
    * Counts first and compares then: the amount is charged even if its group is refused, and what
-   * exceeds the limit is owed, down to the limit's `debt`. @default false
+   * exceeds the limit is owed, down to the limit's `debt`. Not for places. @default false
    */
   readonly overdraw?: boolean | undefined
   /**
@@ -27,6 +27,11 @@ export interface Take {
   readonly at?: number | undefined
   /** The least amount that a lease accepts if the whole is not available. */
   readonly atLeast?: number | undefined
+  /**
+   * Of a limit of concurrency: the number of the node, or other holder, whose places are taken.
+   * @default 0
+   */
+  readonly holder?: number | undefined
   /** Whether the counter survives a restart, if the store supports it. @default false */
   readonly durable?: boolean | undefined
   /**
@@ -64,6 +69,8 @@ export interface PlanOptions {
    * Whether the entry point can delay a call; if not, a delay is a refusal that charges nothing.
    */
   readonly canWait: boolean
+  /** Whose places the call takes, if it counts as in flight. @default 0 */
+  readonly holder?: number | undefined
 }
 
 const DEFAULT_OPTIONS: PlanOptions = { canWait: true }
@@ -150,8 +157,9 @@ function planTakes(
   match: MatchedRule,
   limits: readonly CompiledLimit[],
   amount: number,
-  { canWait }: PlanOptions,
+  options: PlanOptions,
 ): PlannedTake[] {
+  const { canWait } = options
   let takes = before
   for (let i = 0; i < limits.length; i++) {
     const whole = limits[i]
@@ -159,15 +167,27 @@ function planTakes(
     const compiled = whole.ceilings === undefined ? whole : ofPriority(whole, match)
     const key = counterKey(match.caller, compiled)
     const limit = canWait ? compiled.limit : compiled.immediate
-    // Set only if durable: few are, and every field of every take costs memory.
-    const take = compiled.durable
-      ? { key, limit, amount, atLeast: undefined, compiled, durable: true }
-      : new OrdinaryTake(key, limit, amount, compiled)
+    // Few takes have more fields, and every field of every take costs memory.
+    const take = compiled.isOrdinary
+      ? new OrdinaryTake(key, limit, amount, compiled)
+      : specialTake(key, limit, amount, compiled, options)
     if (takes === NO_TAKES) takes = [take]
     else takes.push(take)
     if (compiled.block !== undefined) takes.push(blockTake(match, compiled, compiled.block, amount))
   }
   return takes
+}
+
+/** A take of a counter that survives a restart, or of places. */
+function specialTake(
+  key: CounterKey,
+  limit: Limit,
+  amount: number,
+  compiled: CompiledLimit,
+  { holder }: PlanOptions,
+): PlannedTake {
+  const take = { key, limit, amount, atLeast: undefined, compiled, durable: compiled.durable }
+  return compiled.isPlaces ? { ...take, holder } : take
 }
 
 /** The limit under the ceiling of the call's priority; the whole one if that is not known. */

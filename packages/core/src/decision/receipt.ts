@@ -20,7 +20,9 @@ export function writeReceipt(
 ): string | undefined {
   // A refusal has no receipt: what a limit charges for it is a penalty and is not refunded.
   if (!passes(outcomes[0] ?? [])) return undefined
-  const entries = grantedTakes(plan, outcomes).map(({ entry }) => formatEntry(entry))
+  // Places are given back when the call ends, not by a refund.
+  const granted = grantedTakes(plan, outcomes).filter(({ take }) => !take.compiled.isPlaces)
+  const entries = granted.map(({ entry }) => formatEntry(entry))
   if (entries.length === 0) return undefined
   const body = [FORMAT, serial.toString(36), ...entries].join('~')
   return signText(body, signingKey(secret, 'receipt'))

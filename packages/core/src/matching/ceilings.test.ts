@@ -1,7 +1,7 @@
 /** Ceilings are exact, and the counter behind them is the one of the whole limit. */
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { algorithmOf, MODULE_NAMES } from '../algorithms/index.js'
+import { algorithmOf, RATE_MODULE_NAMES } from '../algorithms/index.js'
 import { play, traces } from '../algorithms/traces.test-helper.js'
 import { defineLimit, type Limit, type LimitSpec } from '../limit.js'
 import { planCall } from '../decision/plan.js'
@@ -33,7 +33,7 @@ const reserveLists = fc
   .array(fc.integer({ min: 1, max: 3000 }), { maxLength: 3 })
   .filter((list) => list.reduce((sum, share) => sum + share, 0) <= 9000)
 
-describe.each(MODULE_NAMES)('%s with calls of all priorities on one counter', (name) => {
+describe.each(RATE_MODULE_NAMES)('%s with calls of all priorities on one counter', (name) => {
   const everything = fc.record({
     trace: traces(name, { lends: true }),
     reserves: reserveLists,
@@ -68,6 +68,17 @@ describe.each(MODULE_NAMES)('%s with calls of all priorities on one counter', (n
       { numRuns: propertyRuns(200) },
     )
   })
+})
+
+test('priorities share the places of a limit, and each may take those below its ceiling', () => {
+  const whole = defineLimit({ algorithm: 'concurrency', max: 10, windowMs: 0 })
+  const under = ceilingLimit(whole, [2000])
+  expect(under).toMatchObject({ max: 8, capacity: 8, windowUs: whole.windowUs })
+  const algorithm = algorithmOf(whole)
+  const { state } = algorithm.take(undefined, whole, 8, 1, undefined, 7)
+  expect(algorithm.take(state, under, 1, 1, undefined, 7)).toMatchObject({ retryAfterMs: 1000 })
+  const { state: full } = algorithm.take(state, whole, 2, 1, undefined, 8)
+  expect(algorithm.peek(full, whole, 1, 1)).toMatchObject({ remaining: 0, retryAfterMs: 1000 })
 })
 
 describe('headroom', () => {

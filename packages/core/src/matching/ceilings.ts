@@ -97,7 +97,7 @@ function underCeiling(
     ...whole,
     limit,
     immediate: intern(withoutWaiting(limit)),
-    field: whole.sheds ? '' : policyField(whole.policy, limit.capacity, limit.windowMs),
+    field: whole.sheds ? '' : policyField(whole.policy, limit),
     coordination,
     ceilings: undefined,
     ceiling: { whole, reserves },

@@ -3,6 +3,7 @@ import { canonicalIp, groupAddress } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
 import { defineBlock } from '../algorithms/block.js'
+import { isConcurrency } from '../algorithms/concurrency.js'
 import { algorithmOf, canCoordinate } from '../algorithms/index.js'
 import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
@@ -54,10 +55,12 @@ export function compileLimits(
       immediate: limits.intern(withoutWaiting(limit)),
       ...limitSeed(limitKey, { rule, name: limit.name, candidate, by }),
       policy,
-      field: sheds ? '' : policyField(policy, limit.capacity, limit.windowMs),
+      field: sheds ? '' : policyField(policy, limit),
       leftField: sheds ? '' : leftFieldHead(policy),
       posture,
       durable,
+      isPlaces: isConcurrency(limit),
+      isOrdinary: !durable && !isConcurrency(limit),
       sheds,
       coordination: spec.block === undefined ? coordinationOf(limit, coordination) : 'exact',
       maxStranded,

@@ -22,6 +22,7 @@ import {
 } from './compiled-match.js'
 import { OverrideLimits } from './override-limits.js'
 import { withOverrides } from './compiled-snapshot.js'
+import { countsInFlight } from './in-flight.js'
 
 export interface CompileOptions {
   /** The key that hashes callers; nodes that share counters share it. */
@@ -176,7 +177,7 @@ function compileShed({ shed, priorities = [] }: RuleSet): CompiledShed | undefin
   }
 }
 
-/** `clock` is set later, with the overrides. */
+/** `clock` is set later, with the overrides, and so is `places` if only an override has them. */
 function needsOf(
   set: RuleSet,
   rules: readonly CompiledRule[],
@@ -212,5 +213,6 @@ function needsOf(
     deadline: enforced.some(({ rule }) => rule.deadlineMs !== undefined),
     hedge: enforced.some(({ rule }) => rule.hedge),
     coordination: rules.some(({ rule }) => rule.coordination !== 'exact'),
+    places: rules.some(countsInFlight),
   }
 }

@@ -1,5 +1,5 @@
 /** The snapshot that decisions read. */
-import type { Needs, Snapshot } from './compiled.js'
+import type { CompiledRule, Needs, Snapshot } from './compiled.js'
 
 /** Constructed in one place, so that all snapshots have one hidden class. */
 class CompiledSnapshot implements Snapshot {
@@ -27,14 +27,14 @@ class CompiledSnapshot implements Snapshot {
     this.byId = base.byId
     this.index = base.index
     this.overrides = overrides
-    this.needs = withClock(
-      base.needs,
-      base.rules.some(({ mode }, order) => mode !== 'off' && endingOf(order) > 0),
-    )
-    this.allNeeds = withClock(
-      base.allNeeds,
-      base.rules.some((_, order) => endingOf(order) > 0),
-    )
+    const some = (isMet: (rule: CompiledRule, order: number) => boolean) => ({
+      active: base.rules.some((rule, order) => rule.mode !== 'off' && isMet(rule, order)),
+      any: base.rules.some(isMet),
+    })
+    const clock = some((_, order) => endingOf(order) > 0)
+    const places = some(({ overrideLimits }) => overrideLimits.hasPlaces)
+    this.needs = withOverrideNeeds(base.needs, clock.active, places.active)
+    this.allNeeds = withOverrideNeeds(base.allNeeds, clock.any, places.any)
     this.strictPaths = base.strictPaths
     this.classifier = base.classifier
     this.shed = base.shed
@@ -58,8 +58,9 @@ export function withOverrides(
   return new CompiledSnapshot(base, hasAny ? overrides : undefined)
 }
 
-/** Overrides with an end need the wall clock. */
-function withClock(needs: Needs, clock: boolean): Needs {
+/** Overrides with an end need the wall clock, and those that count calls in flight their end. */
+function withOverrideNeeds(needs: Needs, clock: boolean, hasPlaces: boolean): Needs {
   const { route, method, path, goodPath, ip, deadline, hedge, coordination } = needs
-  return { route, method, path, goodPath, ip, clock, deadline, hedge, coordination }
+  const places = needs.places || hasPlaces
+  return { route, method, path, goodPath, ip, clock, deadline, hedge, coordination, places }
 }

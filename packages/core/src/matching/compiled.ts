@@ -38,6 +38,10 @@ export interface CompiledLimit extends Hash64 {
    */
   readonly posture: Posture
   readonly durable: boolean
+  /** Whether it counts calls in flight, so that their end must be reported. */
+  readonly isPlaces: boolean
+  /** Whether its takes have no more than key, limit and amount, as most do. */
+  readonly isOrdinary: boolean
   /** From the rule: whether its refusals shed calls. */
   readonly sheds: boolean
   /**
@@ -122,6 +126,8 @@ export interface Needs {
   readonly hedge: boolean
   /** Whether a rule that is not off has a coordination other than `exact`. */
   readonly coordination: boolean
+  /** Whether a rule that is not off counts calls in flight, for any caller. */
+  readonly places: boolean
 }
 
 /** When and what a busy process sheds. */

@@ -20,15 +20,23 @@ export class OverrideLimits {
   readonly #rule: Rule
   readonly #scope: OverrideScope
   #lists: LimitLists | undefined
+  #hasPlaces = false
 
   constructor(rule: Rule, scope: OverrideScope) {
     this.#rule = rule
     this.#scope = scope
   }
 
+  /** Whether an override, now or before, counts calls in flight. */
+  get hasPlaces(): boolean {
+    return this.#hasPlaces
+  }
+
   get(specs: readonly LimitSpec[]): LimitList {
     this.#lists ??= new LimitLists(this.#rule, this.#scope)
-    return this.#lists.get(specs)
+    const list = this.#lists.get(specs)
+    this.#hasPlaces ||= list.limits.some(({ isPlaces }) => isPlaces)
+    return list
   }
 }
 

@@ -52,6 +52,7 @@ export const PROBLEMS = {
   'bad-duration': error((found) => `bad duration ${found}`),
   'limit-number': error((found) => `number ${found} is out of range`),
   'limit-window': error((found) => `window ${found} is out of range`),
+  'limit-lease': error((found) => `lease ${found} is out of range`),
   'limit-conflict': error((found) => `found ${found}`),
   'limit-too-fine': error((found) => `found ${found}`),
   'bad-limit-name': error((found) => `bad limit name ${found}`),

@@ -1,8 +1,8 @@
 /**
  * Determines what a change does to the counters of a rule. A counter is identified by rule id,
  * limit name, caller and the attributes that the rule counts by; its state is readable only by one
- * algorithm. A candidate has its own counters. Those of a split rule are on each node, not in the
- * store.
+ * algorithm. A candidate has its own counters. Those of a rule with coordination `split` or `node`
+ * are on each node, not in the store.
  *
  * The report is from the view of callers: one whose tier is new had the rule's own limits before,
  * and one whose tier was removed has them now.
@@ -74,15 +74,20 @@ function byChange(before: Rule | undefined, after: Rule | undefined): string {
   return was === is ? '' : `by ${was} to ${is}`
 }
 
+/** Where a coordination keeps counters: in the store, or in one of two stores of each node. */
+function homeOf(coordination: Coordination | undefined): 'store' | 'split' | 'node' {
+  return coordination === 'split' || coordination === 'node' ? coordination : 'store'
+}
+
 /** Returns how the counters move; empty if they stay. */
 function moveText({ was, is }: Shift): string {
   if (was === undefined || is === undefined) return ''
-  return (was === 'split') === (is === 'split') ? '' : `coordination ${was} to ${is}`
+  return homeOf(was) === homeOf(is) ? '' : `coordination ${was} to ${is}`
 }
 
-/** Only the store charges refusals, so a limit that charges them is never split. */
-function isSplit(coordination: Coordination | undefined, { onRefusal }: LimitSpec): boolean {
-  return coordination === 'split' && onRefusal !== 'charge'
+/** Only the store charges refusals, so a limit that charges them is always there. */
+function homeOfLimit(coordination: Coordination | undefined, { onRefusal }: LimitSpec): string {
+  return onRefusal === 'charge' ? 'store' : homeOf(coordination)
 }
 
 function placesOf(
@@ -161,7 +166,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
     if (old === undefined) {
       return { where, limit, counters: 'start anew', what: `new: ${limitSpecText(spec)}` }
     }
-    const isMoved = isSplit(coordinated, old) !== isSplit(coordination, spec)
+    const isMoved = homeOfLimit(coordinated, old) !== homeOfLimit(coordination, spec)
     const isFound = by === '' && !isMoved && moduleOf(old) === moduleOf(spec)
     const reasons = [by, isMoved ? moveText(shift) : '', limitChanges(old, spec)]
     const what = reasons.filter((text) => text !== '').join(', ')

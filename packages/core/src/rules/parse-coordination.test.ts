@@ -3,7 +3,7 @@ import { ALGORITHM_NAMES } from '../algorithms/index.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
 
-const COORDINATIONS = ['exact', 'leased', 'local', 'split'] as const
+const COORDINATIONS = ['exact', 'leased', 'local', 'split', 'node'] as const
 const LEAST = { id: 'r', by: [], limits: ['1000/minute'] }
 
 function read(fields: object): Rule | undefined {
@@ -22,10 +22,11 @@ describe('coordination supported by each algorithm', () => {
   )
   test.each(cases)('%s, %s', (coordination, algorithm) => {
     const isMerged = coordination === 'leased' || coordination === 'local'
-    const isExactOnly = algorithm === 'leaky-bucket' || algorithm === 'sliding-window-log'
-    const limits = [{ algorithm, max: 10, window: '1m' }]
+    const isUnmerged = ['leaky-bucket', 'sliding-window-log', 'concurrency'].includes(algorithm)
+    const window = algorithm === 'concurrency' ? {} : { window: '1m' }
+    const limits = [{ algorithm, max: 10, ...window }]
     const conflicts = (field: string) =>
-      isMerged && isExactOnly ? [`coordination-conflict ${field}.algorithm`] : []
+      isMerged && isUnmerged ? [`coordination-conflict ${field}.algorithm`] : []
     expect(problemsOf({ coordination, limits })).toEqual(conflicts('limits[0]'))
     expect(problemsOf({ coordination, tiers: { plan: { pro: limits } } })).toEqual(
       conflicts('tiers.plan.pro[0]'),
@@ -40,7 +41,8 @@ describe('coordination supported by each algorithm', () => {
 
   test.each(COORDINATIONS)('%s, fixed-window with start: call', (coordination) => {
     const limits = [{ algorithm: 'fixed-window', start: 'call', max: 10, window: '1m' }]
-    const expected = coordination === 'exact' ? [] : ['coordination-conflict limits[0].start']
+    const isSupported = coordination === 'exact' || coordination === 'node'
+    const expected = isSupported ? [] : ['coordination-conflict limits[0].start']
     expect(problemsOf({ coordination, limits })).toEqual(expected)
   })
 })

@@ -14,7 +14,7 @@ import {
 import type { Coordination, Rule } from './rule.js'
 import type { MapNode, ScalarNode } from './tree.js'
 
-const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local', 'split']
+const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local', 'split', 'node']
 const MAX_STRANDED = 0.05
 export const MAX_STRANDED_MAX = 0.5
 const ACCEPTED_MAX_STRANDED = `a number above 0, up to ${MAX_STRANDED_MAX}, or a percentage such as 5%`
@@ -117,7 +117,7 @@ function refuseLimit(limit: Located, coordination: Coordination): void {
       field: fieldName(limit, 'algorithm'),
       found: algorithm,
       why: coordination,
-      accepted: `${others.slice(0, -1).join(', ')} or ${others.at(-1)} here, or coordination: exact or split`,
+      accepted: `${others.slice(0, -1).join(', ')} or ${others.at(-1)} here, or coordination: exact, split or node`,
     })
     return
   }
@@ -128,7 +128,7 @@ function refuseLimit(limit: Located, coordination: Coordination): void {
     field: fieldName(limit, 'start'),
     found: 'start: call',
     why: coordination,
-    accepted: 'start: clock here, or coordination: exact',
+    accepted: 'start: clock here, or coordination: exact or node',
   })
 }
 

@@ -1,7 +1,7 @@
 /** Parses limits: the short form `10/second`, and the long form with every field. */
 import { formatDuration, parseDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from '../text/duration.js'
 import type { BlockSpec } from '../algorithms/block.js'
-import { ALGORITHM_NAMES } from '../algorithms/index.js'
+import { ALGORITHM_NAMES, type AlgorithmName, algorithms } from '../algorithms/index.js'
 import { MAX_UNITS } from '../numbers.js'
 import { DEFAULT_ALGORITHM, defaultLimitName, findLimitProblem, type LimitSpec } from '../limit.js'
 import {
@@ -35,6 +35,7 @@ const LIMIT_KEYS: readonly string[] = [
   'algorithm',
   'max',
   'window',
+  'lease',
   'start',
   'burst',
   'queue',
@@ -110,11 +111,12 @@ function readLongForm(located: Located): LimitSpec | undefined {
   if (map === undefined) return undefined
   const algorithm = readOptional(map, 'algorithm', (field) => readChoice(field, ALGORITHM_NAMES))
   const max = readRequired(map, 'max', { accepted: ACCEPTED_NUMBER, read: readUnits })
-  const windowMs = readRequired(map, 'window', { accepted: ACCEPTED_DURATION, read: readDuration })
+  const windowMs = readWindow(map, algorithm)
   const spec = {
     algorithm: algorithm ?? DEFAULT_ALGORITHM,
     max: max ?? 0,
     windowMs: windowMs ?? 0,
+    leaseMs: readOptional(map, 'lease', readDuration),
     name: readOptional(map, 'name', readLimitName),
     start: readOptional(map, 'start', (field) => readChoice(field, STARTS)),
     burst: readOptional(map, 'burst', readUnits),
@@ -132,6 +134,16 @@ function readLongForm(located: Located): LimitSpec | undefined {
   return isRead && isComputable(map, spec) ? withoutAbsent(spec) : undefined
 }
 
+/** Reads the window, which places do not have; 0 if there is none. */
+function readWindow(map: Located<MapNode>, algorithm: AlgorithmName | undefined) {
+  const { entries } = map.node
+  // Whether an unknown algorithm needs a window is not known either.
+  const isUnknown = algorithm === undefined && entries.has('algorithm')
+  const isPlaces = algorithm !== undefined && algorithms[algorithm].family === 'places'
+  if ((isUnknown || isPlaces) && !entries.has('window')) return 0
+  return readRequired(map, 'window', { accepted: ACCEPTED_DURATION, read: readDuration })
+}
+
 function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
   const problem = findLimitProblem(spec)
   if (problem === undefined) return true
@@ -144,11 +156,12 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
 
 /** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
-  const { name, start, burst, queue, maxWaitMs, waitMs, onRefusal, block } = spec
+  const { leaseMs, name, start, burst, queue, maxWaitMs, waitMs, onRefusal, block } = spec
   return {
     algorithm: spec.algorithm,
     max: spec.max,
     windowMs: spec.windowMs,
+    ...(leaseMs === undefined ? {} : { leaseMs }),
     ...(name === undefined ? {} : { name }),
     ...(start === undefined ? {} : { start }),
     ...(burst === undefined ? {} : { burst }),

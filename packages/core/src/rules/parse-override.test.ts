@@ -85,7 +85,7 @@ describe('one override', () => {
       for (let i = 0; i < 2; i++) {
         expect(parseOverride(rule, source, { cache }).errors.map(({ message }) => message)).toEqual(
           [
-            `rule "r": limits[1].algorithm: leaky-bucket does not go with coordination: ${coordination}. Accepted: token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact or split`,
+            `rule "r": limits[1].algorithm: leaky-bucket does not go with coordination: ${coordination}. Accepted: token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact, split or node`,
           ],
         )
       }

@@ -250,11 +250,11 @@ describe('a message', () => {
         field: 'limits[0].windw',
         found: '"windw"',
         accepted:
-          'algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal, block',
+          'algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, block',
         suggestion: 'window',
         message:
           'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
-          '"window"? Accepted: algorithm, max, window, start, burst, queue, maxWait, wait, name, onRefusal, block',
+          '"window"? Accepted: algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, block',
       },
     ])
   })

@@ -37,7 +37,7 @@ export function warnOfRule({ rule, map }: LocatedRule): void {
   }
   for (const locatedLimit of locatedLimitsOf(rule, map)) {
     warnOfLog(locatedLimit)
-    if (rule.hedge) warnOfHedgedLog(locatedLimit)
+    if (rule.hedge) warnOfHedgedList(locatedLimit)
     if (rule.mode === 'enforce' && !locatedLimit.isCandidate) warnOfFixedWindow(locatedLimit)
     if (isShared(locatedLimit)) {
       if (rule.coordination === 'leased') warnOfSmallLease(locatedLimit, rule.maxStranded)
@@ -60,9 +60,16 @@ function warnOfLog({ located, limit }: LocatedLimit): void {
   })
 }
 
-/** Warns of a hedged log: its state is all of its entries, too much to send with every decision. */
-function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
-  if (moduleOf(limit).family !== 'log') return
+/**
+ * Warns of a hedged log: its state is all of its entries, too much to send with every decision. And
+ * of hedged places: those that are taken now are no guess of those that will be.
+ */
+function warnOfHedgedList({ located, limit }: LocatedLimit): void {
+  const { family } = moduleOf(limit)
+  if (family === 'places') {
+    reportAt(located, 'hedged-log', { found: limit.algorithm, accepted: 'hedge: false' })
+  }
+  if (family !== 'log') return
   reportAt(located, 'hedged-log', {
     found: limit.algorithm,
     accepted: 'another algorithm such as sliding-window-counter, or hedge: false',

@@ -4,9 +4,9 @@ import type { LimitSpec } from '../limit.js'
 export type Mode = 'enforce' | 'shadow' | 'off'
 /**
  * How nodes share a counter: every call goes to the store; units are drawn ahead; counts are
- * merged; or each node has a fixed part of the limit.
+ * merged; each node has a fixed part of the limit; or each node has the whole limit for itself.
  */
-export type Coordination = 'exact' | 'leased' | 'local' | 'split'
+export type Coordination = 'exact' | 'leased' | 'local' | 'split' | 'node'
 /**
  * What a rule does when the store does not answer: allow all, refuse all, or allow a share of the
  * limit counted in this process.

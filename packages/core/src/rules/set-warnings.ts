@@ -191,8 +191,9 @@ function isCaught(
   return shapes.some(isCaughtAt) || neighbours.comparisons > COMPARISONS_MAX
 }
 
+/** The limit with the lowest rate; undefined if the rule counts only calls in flight. */
 function slowestLimit({ limits }: Rule): LimitSpec | undefined {
-  const [first, ...others] = limits
+  const [first, ...others] = limits.filter(({ windowMs }) => windowMs > 0)
   return others.reduce((slowest, limit) => {
     return slowest === undefined || rateOf(limit) < rateOf(slowest) ? limit : slowest
   }, first)

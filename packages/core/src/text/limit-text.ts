@@ -26,7 +26,8 @@ const duration = (ms: number | undefined) => (ms === undefined ? undefined : for
 /** The fields except algorithm and name, which identify the counter and not its size. */
 const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'max', absent: '', read: ({ max }) => whole(max) },
-  { name: 'window', absent: '', read: ({ windowMs }) => duration(windowMs) },
+  { name: 'window', absent: 'none', read: ({ windowMs }) => duration(windowMs || undefined) },
+  { name: 'lease', absent: 'default', read: ({ leaseMs }) => duration(leaseMs) },
   { name: 'start', absent: 'clock', read: ({ start }) => start },
   { name: 'burst', absent: 'default', read: ({ burst }) => whole(burst) },
   { name: 'queue', absent: 'default', read: ({ queue }) => whole(queue) },

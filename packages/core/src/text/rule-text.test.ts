@@ -15,6 +15,10 @@ describe('texts about a rule', () => {
       limitsText([{ algorithm: 'gcra', max: 1000, window: '1h', burst: 5, name: 'hourly' }]),
     ).toBe('1000/hour gcra burst 5 hourly')
     expect(limitsText(['1/day', { max: 5, window: '90s' }])).toBe('1/day and 5/90s')
+    expect(limitsText([{ algorithm: 'concurrency', max: 20 }])).toBe('20 in flight')
+    expect(limitsText([{ algorithm: 'concurrency', max: 5, lease: '1m', name: 'long' }])).toBe(
+      '5 in flight lease 1m long',
+    )
     expect(limitsText([])).toBe('no limit')
     expect(limitsText(undefined)).toBe('')
   })

@@ -16,13 +16,16 @@ const UNITS: ReadonlyMap<unknown, string> = new Map([
   ['1d', 'day'],
 ])
 
-/** `1000/hour sliding-window-counter burst 80 hourly`. */
+/** `1000/hour sliding-window-counter burst 80 hourly`, `20 in flight`. */
 function limitText(limit: unknown): string {
   if (!isRecord(limit)) return valueText(limit)
   const { algorithm, max, window, name, ...rest } = limit
+  const isPlaces = algorithm === 'concurrency'
   const words = [
-    `${valueText(max)}/${UNITS.get(window) ?? valueText(window)}`,
-    algorithm === undefined || algorithm === 'token-bucket' ? [] : valueText(algorithm),
+    isPlaces
+      ? `${valueText(max)} in flight`
+      : `${valueText(max)}/${UNITS.get(window) ?? valueText(window)}`,
+    isPlaces || algorithm === undefined || algorithm === 'token-bucket' ? [] : valueText(algorithm),
     Object.entries(rest).map(([field, value]) => `${field} ${valueText(value)}`),
     name === undefined ? [] : valueText(name),
   ]

@@ -115,7 +115,7 @@ end
 -- Overwriting a value of the same length costs half as much as setting one. Many keys share an
 -- expiry span.
 local call, keys, ttls = redis.call, KEYS, {}
-for counter = 1, valueCount + logCount + forgottenCount do
+for counter = 1, valueCount + listCount + forgottenCount do
   local kept, value = writes[counter], values[counter]
   if kept ~= nil then
     local key, ttl = keys[counter + keysBefore], ttls[kept]
@@ -127,8 +127,8 @@ for counter = 1, valueCount + logCount + forgottenCount do
       packed.writeField(counter, value, ttl)
     elseif not value then
       call('DEL', key)
-    elseif algorithms[6] and type(value) == 'table' then
-      algorithms[6].write(key, value, ttl)
+    elseif type(value) == 'table' then
+      value.write(key, value, ttl)
     elseif ttl then
       call('SET', key, value, 'PX', ttl)
     elseif kept then

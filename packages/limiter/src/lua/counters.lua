@@ -1,8 +1,6 @@
 -- Loads the counters: each is read once before any decision, and written once afterwards.
 
-local LOG_READ_TO = '2067'
-
--- `values`: a string, a log, or false if there is none. `writes` has an entry for each changed
+-- `values`: a string, a list (a log or places), or false if there is none. `writes` has an entry for each changed
 -- counter: the expiry of its key; or, if its present TTL suffices, false if the value is as long as
 -- the one in Redis, else true. `spoiled` lists counters whose key holds another type; nil if there
 -- are none.
@@ -16,12 +14,12 @@ elseif valueCount > 0 then
 else
   values = {}
 end
--- Reads short logs whole, and the beginning of long ones.
-for counter = valueCount + 1, valueCount + logCount do
-  values[counter] = redis.pcall('GETRANGE', KEYS[counter + keysBefore], '0', LOG_READ_TO)
+-- Reads short lists whole, and the beginning of long ones.
+for counter = valueCount + 1, valueCount + listCount do
+  values[counter] = redis.pcall('GETRANGE', KEYS[counter + keysBefore], 0, LIST_READ_SIZE - 1)
 end
-if isPacked or logCount > 0 then
-  for counter = 1, valueCount + logCount do
+if isPacked or listCount > 0 then
+  for counter = 1, valueCount + listCount do
     if type(values[counter]) == 'table' then
       spoiled = spoiled or {}
       spoiled[counter] = true

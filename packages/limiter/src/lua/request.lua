@@ -12,9 +12,9 @@ if now == 0 then
 end
 if request[1] > 0 and now > request[1] then return cmsgpack.pack({ 0, now }) end
 
--- Counters are numbered: first those with a value, then logs, then those that are only deleted.
+-- Counters are numbered: first those with a value, then lists, then those that are only deleted.
 -- Each has a key, except in the packed layout: there values are in hashes, whose keys come first.
-local valueCount, logCount, forgottenCount = request[3], request[4], request[5]
+local valueCount, listCount, forgottenCount = request[3], request[4], request[5]
 local hashCount = request[6]
 local isPacked, keysBefore, place = hashCount > 0, 0, 7
 if isPacked then

@@ -25,7 +25,9 @@ local function stepOf(limit, amount, last, a, b, c, d)
     metered = metered or makeMetered(now)
     return metered.take(limit, amount, last, a, b, c, d)
   end
-  return limit.algorithm.take(a, b, c, d, limit, amount, now, last > 0 and last - 1 or amount)
+  -- The last number is one more than the least amount, or whose places are taken.
+  local atLeast = last > 0 and last - 1 or amount
+  return limit.algorithm.take(a, b, c, d, limit, amount, now, atLeast, last)
 end
 
 local function chargeAt(counter, limit, amount, at, debt)

@@ -7,11 +7,15 @@ for _, limit in ipairs(limits) do
   limit.algorithm = algorithms[format]
 end
 
-local function readLog(counter, value, algorithm)
+-- A list names the function that writes it, which also tells of which algorithm it is.
+local function readList(counter, value, algorithm)
   if type(value) == 'string' then
     value = algorithm.open(KEYS[counter + keysBefore], value, counter <= valueCount)
     if value == nil then return 0 end
+    value.write = algorithm.write
     values[counter] = value
+  elseif value.write ~= algorithm.write then
+    return 0
   end
   return value.kept, value
 end
@@ -20,26 +24,26 @@ end
 local function read(counter, limit)
   local value, algorithm = values[counter], limit.algorithm
   if not value then return 0 end
-  if algorithm.open then return readLog(counter, value, algorithm) end
+  if algorithm.open then return readList(counter, value, algorithm) end
   return algorithm.readValue(value, limit.format)
 end
 
 -- Sets the state of a counter. Its key is kept for twice the time until the state expires, and for
 -- at least one span, see span.lua; a field of a hash only until the state expires, because its hash
--- is kept longer. A log without entries is deleted.
+-- is kept longer. A list without entries is deleted.
 local function keep(counter, limit, kept, a, b, c, d)
   local algorithm = limit.algorithm
-  local expiresAt, isLog = algorithm.expiresAt(a, b, c, d, limit), algorithm.open ~= nil
-  if isLog and expiresAt == 0 then
+  local expiresAt, isList = algorithm.expiresAt(a, b, c, d, limit), algorithm.open ~= nil
+  if isList and expiresAt == 0 then
     values[counter], writes[counter] = false, true
     return
   end
-  local needed = isPacked and not isLog and expiresAt or 2 * expiresAt - now
+  local needed = isPacked and not isList and expiresAt or 2 * expiresAt - now
   local isNew = needed + EARLY_US > kept * SPAN_US
   if isNew then kept = spanOf(needed, now) end
   local value = a
-  if isLog then
-    a.kept = kept
+  if isList then
+    a.kept, a.write = kept, algorithm.write
   else
     value = algorithm.packValue(limit.format, kept, a, b, c, d)
   end
@@ -54,7 +58,7 @@ end
 -- The present size of the reply.
 local size
 
--- Appends an outcome; a refusal includes the state, except that of a log.
+-- Appends an outcome; a refusal includes the state, except that of a list.
 local function say(counter, limit, expected, states,
     granted, remaining, resetMs, retryMs, delayMs, at)
   if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then

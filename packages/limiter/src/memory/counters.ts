@@ -7,7 +7,7 @@
  * passes uncounted. If a whole round finds only blocked callers, the one that is free soonest is
  * evicted, and that is counted.
  */
-import { algorithmOf, type CounterKey, gcd, layoutOf, type Limit, type Log } from '@sluice/core'
+import { algorithmOf, type CounterKey, gcd, layoutOf, type Limit } from '@sluice/core'
 import { HashIndex } from './hash-index.js'
 import { LimitRegistry } from './limit-registry.js'
 import { RECORD_BYTES, Slab } from './slab.js'
@@ -42,7 +42,8 @@ const FORMAT_MASK = 0x7f
 const LIMIT_MASK = 0xffffff
 /** The counter is part of a snapshot. */
 const DURABLE = 1 << 31
-const LOG_PAIR_BYTES = 16
+/** A number of a state that is a list: a log or places. */
+const LIST_NUMBER_BYTES = 8
 
 export class Counters {
   readonly #capacity: number
@@ -50,8 +51,8 @@ export class Counters {
   readonly #slab = new Slab()
   readonly #index = new HashIndex(this.#slab)
   readonly #limits = new LimitRegistry()
-  readonly #logs = new Map<number, Log>()
-  #logNumbers = 0
+  readonly #lists = new Map<number, readonly number[]>()
+  #listNumbers = 0
   #hand = 0
   #stride = 1
   #strideOf = 0
@@ -85,7 +86,7 @@ export class Counters {
     const meta = this.#slab.meta(record)
     if (formatIn(meta) !== limit.format) return undefined
     const layout = layoutOf(limit)
-    if (layout === undefined) return this.#logs.get(record)
+    if (layout === undefined) return this.#lists.get(record)
     return layout.read(this.#slab.doubles(record), this.#slab.stateAt(record))
   }
 
@@ -93,7 +94,7 @@ export class Counters {
   bytesOf(key: CounterKey): number | undefined {
     const record = this.find(key)
     if (record === -1) return undefined
-    return RECORD_BYTES + (this.#logs.get(record)?.length ?? 0) * (LOG_PAIR_BYTES / 2)
+    return RECORD_BYTES + (this.#lists.get(record)?.length ?? 0) * LIST_NUMBER_BYTES
   }
 
   /** Stores the state of a key with its known record (-1 if it has none yet). */
@@ -141,7 +142,7 @@ export class Counters {
   stats(): CounterStats {
     return {
       counters: this.#slab.live,
-      bytes: this.#slab.bytes + this.#index.bytes + this.#logNumbers * (LOG_PAIR_BYTES / 2),
+      bytes: this.#slab.bytes + this.#index.bytes + this.#listNumbers * LIST_NUMBER_BYTES,
       evicted: this.#evicted,
       evictedBlocked: this.#evictedBlocked,
       unstored: this.#unstored,
@@ -150,16 +151,16 @@ export class Counters {
 
   private store(record: number, limit: Limit, state: unknown): void {
     const layout = layoutOf(limit)
-    const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
-    if (before !== undefined) this.#logNumbers -= before.length
+    const before = this.#lists.size > 0 ? this.#lists.get(record) : undefined
+    if (before !== undefined) this.#listNumbers -= before.length
     if (layout !== undefined) {
-      if (before !== undefined) this.#logs.delete(record)
+      if (before !== undefined) this.#lists.delete(record)
       layout.write(state, this.#slab.doubles(record), this.#slab.stateAt(record))
       return
     }
-    const log = state as Log
-    this.#logNumbers += log.length
-    this.#logs.set(record, log)
+    const list = state as readonly number[]
+    this.#listNumbers += list.length
+    this.#lists.set(record, list)
   }
 
   /**
@@ -191,8 +192,8 @@ export class Counters {
     this.#drops += 1
     this.#index.remove(this.#slab.hi(record), this.#slab.lo(record))
     this.#limits.release(this.#slab.meta(record) & LIMIT_MASK)
-    this.#logNumbers -= this.#logs.get(record)?.length ?? 0
-    this.#logs.delete(record)
+    this.#listNumbers -= this.#lists.get(record)?.length ?? 0
+    this.#lists.delete(record)
     this.#slab.free(record)
   }
 

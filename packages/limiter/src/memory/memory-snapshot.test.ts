@@ -1,4 +1,4 @@
-import { defineLimit, type Limit, MODULE_CHOICES } from '@sluice/core'
+import { defineLimit, type Limit, MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createLimiter } from '../index.js'
@@ -38,9 +38,10 @@ test('a limiter with the same secret continues the counters of its durable rules
 
 describe('a snapshot', () => {
   test('restores every state of every algorithm exactly in another store', () => {
-    const limits = Object.values(MODULE_CHOICES).map((choice) =>
-      defineLimit({ ...choice, max: 7, windowMs: 61_000 }),
+    const rates = RATE_MODULE_NAMES.map((name) =>
+      defineLimit({ ...MODULE_CHOICES[name], max: 7, windowMs: 61_000 }),
     )
+    const limits = [...rates, defineLimit({ algorithm: 'concurrency', max: 7, windowMs: 0 })]
     const { clock, before, after } = stores()
     for (let n = 0; n < 60; n++) {
       for (const [i, limit] of limits.entries()) before.sync.take(take(n * 10 + i, limit))

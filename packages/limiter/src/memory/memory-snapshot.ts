@@ -16,7 +16,7 @@ const MAGIC = new TextEncoder().encode('sluice-\u0001')
 const HEAD_BYTES = 16
 const COUNTER_BYTES = 16
 const CHECKSUM_BYTES = 8
-/** The most numbers of a state that fits into a record; a log has as many as its entries need. */
+/** The most numbers of a state that fits into a record; a list has as many as its entries need. */
 const STATE_NUMBERS = 3
 
 export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {

@@ -1,5 +1,5 @@
 /** Counters in Redis or Valkey, shared by every node. */
-import { type CounterKey, SluiceError, show, type Take } from '@sluice/core'
+import { type CounterKey, isConcurrency, SluiceError, show, type Take } from '@sluice/core'
 import { monotonicMs } from '../clock.js'
 import type {
   Answer,
@@ -100,6 +100,7 @@ class RedisCounterStore implements RedisStore {
   readonly #session: StoreSession
   readonly #answeringListeners: (() => void)[] = []
   readonly #givenBackListeners: ((key: CounterKey) => void)[] = []
+  readonly #placesListeners: ((give: Give, isConfirmed: Promise<boolean>) => void)[] = []
   readonly #clusterTake: ClusterTakeDeps
   readonly #undoQueue: PendingUndo[] = []
   readonly #combineAnswers = (groups: Groups<Take>, answers: Groups<Answer>) =>
@@ -162,6 +163,9 @@ class RedisCounterStore implements RedisStore {
       announce: (key) => this.#session.announce(key),
       onGivenBack: (listener) => {
         this.#givenBackListeners.push(listener)
+      },
+      onPlacesReturned: (listener) => {
+        this.#placesListeners.push(listener)
       },
     }
   }
@@ -336,19 +340,27 @@ class RedisCounterStore implements RedisStore {
         // A mark is not a counter, so no refusal by it can be remembered.
         const isMark = give.undone !== true
         if (!isMark) this.notifyGivenBack(give.key)
-        await this.giveBack(give)
+        const isConfirmed = this.giveBack(give)
+        if (isConcurrency(give.limit)) {
+          for (const listener of this.#placesListeners) listener(give, isConfirmed)
+        }
+        await isConfirmed
         if (!isMark) this.notifyGivenBack(give.key)
       })
       void Promise.all(givingBack).then(() => done())
     }
   }
 
-  /** Both are sent in one batch, and the script runs them in this order. */
-  private async giveBack({ penalty, ...give }: GiveBack): Promise<void> {
+  /**
+   * Both are sent in one batch, and the script runs them in this order. Returns whether the store
+   * confirmed the first.
+   */
+  private async giveBack({ penalty, ...give }: GiveBack): Promise<boolean> {
     const { key, limit, at = 0 } = give
     const steps = give.amount === 0 ? [] : [this.give(give)]
     if (penalty !== undefined) steps.push(this.charge({ key, limit, at, ...penalty }))
-    await Promise.allSettled(steps)
+    const [given] = await Promise.allSettled(steps)
+    return given?.status === 'fulfilled'
   }
 
   /** A mark that is lost expires. */

@@ -1,6 +1,6 @@
 /**
  * The counters and limits of a batch, each once, with the numbers by which the script knows them:
- * first counters with a value, then logs, then those that are only reset. The memory is reused by
+ * first counters with a value, then lists (logs and places), then those that are only reset. The memory is reused by
  * the next batch.
  */
 import { type CounterKey, layoutOf, type Limit, SluiceError, show, type Take } from '@sluice/core'
@@ -30,7 +30,7 @@ const COUNTERS_MAX = 4096
 const REFERENCES_AT_FIRST = 1024
 const FORGOTTEN = 0
 const VALUE = 1
-const LOG = 2
+const LIST = 2
 
 /** A limit as numbers, and its number in the last batch that used it. */
 interface LimitEntry {
@@ -41,8 +41,8 @@ interface LimitEntry {
 
 export interface BatchPlanOptions {
   readonly partitions: number
-  /** Whether logs have their own keys, so that one counter may be two. */
-  readonly hasSeparateLogs: boolean
+  /** Whether lists have their own keys, so that one counter may be two. */
+  readonly hasSeparateLists: boolean
 }
 
 export class BatchPlan {
@@ -61,7 +61,7 @@ export class BatchPlan {
   #order = new Int32Array(REFERENCES_AT_FIRST)
   readonly limits: Uint8Array[] = []
   values = 0
-  logs = 0
+  lists = 0
 
   constructor(options: BatchPlanOptions) {
     this.#options = options
@@ -135,20 +135,20 @@ export class BatchPlan {
   }
 
   private refer(key: CounterKey, limit: Limit): void {
-    this.push(this.find(key, layoutOf(limit) === undefined ? LOG : VALUE))
+    this.push(this.find(key, layoutOf(limit) === undefined ? LIST : VALUE))
     this.push(this.limitIndex(limit))
   }
 
-  /** Where logs have their own keys, a reset does not know which of the two the counter is. */
+  /** Where lists have their own keys, a reset does not know which of the two the counter is. */
   private referForgotten(key: CounterKey): void {
-    if (this.#options.hasSeparateLogs) {
+    if (this.#options.hasSeparateLists) {
       this.push(this.find(key, VALUE))
-      this.push(this.find(key, LOG))
+      this.push(this.find(key, LIST))
     } else this.push(this.find(key, FORGOTTEN))
   }
 
   private find(key: CounterKey, use: number): number {
-    const { partitions, hasSeparateLogs: logsApart } = this.#options
+    const { partitions, hasSeparateLists } = this.#options
     const { partition } = key
     if (!Number.isInteger(partition) || partition < 0 || partition >= partitions) {
       throw new SluiceError(
@@ -156,7 +156,7 @@ export class BatchPlan {
         `partition: found ${show(partition)}; accepted: 0 to ${partitions - 1}`,
       )
     }
-    const counter = this.#counters.find(key, logsApart && use === LOG ? 1 : 0)
+    const counter = this.#counters.find(key, hasSeparateLists && use === LIST ? 1 : 0)
     if (counter >= COUNTERS_MAX) {
       throw new SluiceError(
         'OPTION_INVALID',
@@ -206,8 +206,8 @@ export class BatchPlan {
       this.#order = new Int32Array(2 * size)
     }
     this.values = this.placeKind(VALUE, 0)
-    this.logs = this.values < size ? this.placeKind(LOG, this.values) : 0
-    const placed = this.values + this.logs
+    this.lists = this.values < size ? this.placeKind(LIST, this.values) : 0
+    const placed = this.values + this.lists
     if (placed < size) this.placeKind(FORGOTTEN, placed)
   }
 

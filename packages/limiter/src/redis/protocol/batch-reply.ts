@@ -1,5 +1,5 @@
 /** Decodes the reply of the script to a batch. `src/lua/batch.lua` writes it. */
-import { layoutOf, type Limit, type Outcome, type Take } from '@sluice/core'
+import { isConcurrency, layoutOf, type Limit, type Outcome, type Take } from '@sluice/core'
 import type { RedisReply } from '../connection/driver.js'
 import type { Answer, Groups } from '../../store.js'
 import { malformed, NumberReader } from './msgpack.js'
@@ -135,12 +135,13 @@ function decodeState(limit: Limit, numbers: NumberReader): unknown {
   const size = numbers.readCount()
   if (size === 0) return undefined
   const layout = layoutOf(limit)
-  if (layout === undefined) return decodeLog(size, numbers)
+  if (layout === undefined) return decodeList(size, isConcurrency(limit) ? 3 : 2, numbers)
   if (size !== layout.fields.length) throw malformed(`a state of ${size} numbers`)
   return layout.decode(numbers)
 }
 
-function decodeLog(size: number, numbers: NumberReader): readonly number[] {
-  if (size > numbers.left || size % 2 !== 0) throw malformed(`a log of ${size} numbers`)
+/** The records of a log have two numbers each, those of places three. */
+function decodeList(size: number, each: 2 | 3, numbers: NumberReader): readonly number[] {
+  if (size > numbers.left || size % each !== 0) throw malformed(`a list of ${size} numbers`)
   return Array.from({ length: size }, () => numbers.readCount())
 }

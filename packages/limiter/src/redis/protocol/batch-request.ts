@@ -2,10 +2,10 @@
  * Encodes a batch for the script: the keys of its counters, and one array of whole numbers that
  * `src/lua/request.lua` and `src/lua/batch.lua` read:
  *
- *     not after, now, counters with a value, logs, counters only reset, hashes,
+ *     not after, now, counters with a value, lists, counters only reset, hashes,
  *     packed layout: the hash of each value, limits, the numbers of each, ops
  */
-import { isBlock, type Take } from '@sluice/core'
+import { isBlock, isConcurrency, type Take } from '@sluice/core'
 import {
   HASH_DIGITS,
   HASHES_PER_PARTITION,
@@ -74,7 +74,7 @@ export class BatchCodec {
     const heads = tags.map((tag) => keyHead(requirePrefix(prefix), tag))
     this.#heads = heads.map((head) => wordHead(head, COUNTER_DIGITS))
     this.#hashHeads = heads.map((head) => wordHead(`${head}p`, HASH_DIGITS))
-    this.#plan = new BatchPlan({ partitions: tags.length, hasSeparateLogs: this.#isPacked })
+    this.#plan = new BatchPlan({ partitions: tags.length, hasSeparateLists: this.#isPacked })
   }
 
   encode(ops: readonly StoreOp[], { notAfter, now }: BatchTimes): EncodedBatch {
@@ -91,8 +91,8 @@ export class BatchCodec {
     const plan = this.#plan
     const numbers = this.#numbers
     numbers.write(plan.values)
-    numbers.write(plan.logs)
-    numbers.write(plan.counters.size - plan.values - plan.logs)
+    numbers.write(plan.lists)
+    numbers.write(plan.counters.size - plan.values - plan.lists)
     if (this.#isPacked) this.writeHashes()
     else numbers.write(0)
     numbers.write(plan.limits.length)
@@ -275,17 +275,21 @@ const OVERDRAW = -2
 
 /**
  * The last number of a take, 0 for most: of a block whether marks precede it, of an amount below 0
- * when it was taken, else what it does besides taking the whole amount.
+ * when it was taken, of places their holder, else what it does besides taking the whole amount.
  */
 function lastNumberOf(take: Take): number {
   const { limit, amount, atLeast } = take
   if (isBlock(limit)) return take.isAfterMarks === true ? 1 : 0
   if (amount < 0) return take.at === undefined ? PRESENT : take.at + 1
+  if (amount > 0 && isConcurrency(limit)) return take.holder ?? 0
   if (amount > 0 ? take.overdraw === true : take.gate === true) return amount > 0 ? OVERDRAW : GATE
   return atLeast === undefined ? 0 : atLeast + 1
 }
 
-/** The take of a call with one limit that takes all or nothing; undefined for any other call. */
+/**
+ * The take of a call with one limit that takes all or nothing, and names no holder; undefined for
+ * any other call.
+ */
 function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   const takes = groups[0]
   const take = takes?.[0]

@@ -123,8 +123,12 @@ end
 ${luaText('run-op')}
 end`
 
+/** How much of a list is read at once: a log of 256 records, or the places of 114 nodes. */
+const LIST_READ_SIZE = 2068
+
 /** Decides any batch. */
 export const BATCH = batchScript(
+  `local LIST_READ_SIZE = ${LIST_READ_SIZE}`,
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
@@ -177,7 +181,7 @@ function giveOne(folder: LuaFolder): BatchScript {
   return batchScript(makeOther(folder), luaText('span'), luaText('give-one'))
 }
 
-/** The scripts for a call that is alone, by format. Logs have none. */
+/** The scripts for a call that is alone, by format. Lists have none. */
 const TAKE_ONE: (BatchScript | undefined)[] = []
 const TAKE_TWO: (BatchScript | undefined)[] = []
 const GIVE_ONE: (BatchScript | undefined)[] = []

@@ -10,7 +10,7 @@ const SPREAD = 0x9e3779b1
 export class CounterTable {
   #hi = new Int32Array(CAPACITY_AT_FIRST)
   #lo = new Int32Array(CAPACITY_AT_FIRST)
-  /** The partition, and whether the counter is a log with its own key. */
+  /** The partition, and whether the counter is a list with its own key. */
   #homes = new Int32Array(CAPACITY_AT_FIRST)
   #uses = new Int32Array(CAPACITY_AT_FIRST)
   /** Twice as many slots as counters; a slot is used if its stamp is that of the batch. */

@@ -1,12 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { defineLimit, MODULE_CHOICES, SluiceError } from '@sluice/core'
+import { defineLimit, MODULE_CHOICES, RATE_MODULE_NAMES, SluiceError } from '@sluice/core'
 import { decodeBatch } from './batch-reply.js'
 import type { StoreOp } from './batch-request.js'
 import { Dice } from './scenario.test-helper.js'
 
-const limits = Object.values(MODULE_CHOICES).map((choice) =>
-  defineLimit({ ...choice, max: 10, windowMs: 1000 }),
-)
+const limits = [
+  ...RATE_MODULE_NAMES.map((name) =>
+    defineLimit({ ...MODULE_CHOICES[name], max: 10, windowMs: 1000 }),
+  ),
+  defineLimit({ algorithm: 'concurrency', max: 10, windowMs: 0 }),
+]
 const key = { hi: 1, lo: 2, partition: 3 }
 const bucket = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000 })
 const take = (verb: 'take' | 'peek' = 'take', limit = bucket): StoreOp => ({

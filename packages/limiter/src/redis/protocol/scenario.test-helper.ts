@@ -3,7 +3,7 @@
  * made, so that the next may depend on its outcome.
  */
 import type { CounterKey, Limit, LimitSpec, Outcome, Take } from '@sluice/core'
-import { defineLimit, isBlock } from '@sluice/core'
+import { defineLimit, isBlock, isConcurrency } from '@sluice/core'
 import type { MemoryStore } from '../../memory/memory-store.js'
 import type { Give, Groups, PeekOutcome } from '../../store.js'
 import type { ManualClock } from '../../testing/index.js'
@@ -49,6 +49,8 @@ interface Receipt {
 const LATEST_US = 3e15
 const OPS_MAX = 6
 const RECEIPTS_MAX = 8
+/** Holders of places; the last is as large as one can be. */
+const HOLDERS = [0, 1, 7, 2 ** 52 - 1] as const
 
 /** Pseudo-random numbers that repeat for the same seed. */
 export class Dice {
@@ -187,7 +189,8 @@ export class Scenario {
     const takesLess = dice.oneIn(6)
     const atLeast = takesLess ? dice.below(Math.min(amount, 1000) + 1) : undefined
     const isAfterMarks = isBlock(limit) && dice.oneIn(3)
-    return { key: this.keyOf(counter), limit, amount, atLeast, isAfterMarks }
+    const holder = isConcurrency(limit) && !dice.oneIn(8) ? dice.pick(HOLDERS) : undefined
+    return { key: this.keyOf(counter), limit, amount, atLeast, isAfterMarks, holder }
   }
 
   /** A take that gates, overdraws or gives back. */
@@ -196,7 +199,9 @@ export class Scenario {
     const key = this.keyOf(counter)
     const roll = dice.below(3)
     if (roll === 0) return { key, limit, amount: 0, gate: true }
-    if (roll === 1) return { key, limit, amount: Math.max(1, this.amount(limit)), overdraw: true }
+    if (roll === 1 && !isConcurrency(limit)) {
+      return { key, limit, amount: Math.max(1, this.amount(limit)), overdraw: true }
+    }
     const { amount, at } = this.units(counter)
     return { key, limit, amount: amount === 0 ? -1 : -amount, at }
   }
@@ -243,7 +248,8 @@ export class Scenario {
     const { dice } = this.#options
     const limit = this.limitOf(counter)
     const past = Math.floor(limit.windowUs / 500) * dice.below(1000)
-    const at = dice.oneIn(2) ? this.#now : Math.max(0, this.#now - past)
+    const spentAt = dice.oneIn(2) ? this.#now : Math.max(0, this.#now - past)
+    const at = isConcurrency(limit) ? dice.pick(HOLDERS) : spentAt
     const debt = dice.oneIn(3) ? this.amount(limit) : dice.below(7)
     return {
       verb: 'charge',
@@ -297,5 +303,6 @@ export class Scenario {
 
 /** Limits of one algorithm for one counter: another max, another window, charged on a refusal. */
 export function withOnRefusal(spec: LimitSpec, dice: Dice): Limit {
-  return defineLimit({ ...spec, onRefusal: dice.oneIn(4) ? 'charge' : 'none' })
+  const charges = dice.oneIn(4) && spec.algorithm !== 'concurrency'
+  return defineLimit({ ...spec, onRefusal: charges ? 'charge' : 'none' })
 }

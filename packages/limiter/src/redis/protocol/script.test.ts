@@ -1,6 +1,6 @@
 /** What the scripts do apart from counting: lateness, TTLs, damaged values, extreme numbers. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineLimit, type Limit, type LimitSpec, MODULE_CHOICES } from '@sluice/core'
+import { defineLimit, layoutOf, type Limit, type LimitSpec, MODULE_CHOICES } from '@sluice/core'
 import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
 import { memoryStore } from '../../memory/memory-store.js'
 import { manualClock } from '../../testing/index.js'
@@ -155,13 +155,17 @@ test('a key that lives long enough keeps its TTL', async () => {
 
 describe.each(LAYOUTS)('%s: a foreign value', (layout) => {
   const values = Object.values(MODULE_CHOICES).map((choice) =>
-    defineLimit({ ...choice, max: 10, windowMs: 60_000 }),
+    defineLimit({
+      ...choice,
+      max: 10,
+      windowMs: choice.algorithm === 'concurrency' ? 0 : 60_000,
+    }),
   )
 
   async function damage(n: number, limit: Limit, bytes: Buffer): Promise<void> {
     const [hash, field] = fieldOf(keyOf(n))
-    const isLog = limit.algorithm === 'sliding-window-log'
-    if (layout === 'plain' || isLog) await redis.client.set(placeOf(keyOf(n)), bytes, 'PX', 60_000)
+    const isList = layoutOf(limit) === undefined
+    if (layout === 'plain' || isList) await redis.client.set(placeOf(keyOf(n)), bytes, 'PX', 60_000)
     else await redis.client.multi().hset(hash, field, bytes).pexpire(hash, 60_000).exec()
   }
 
@@ -238,8 +242,8 @@ test('a plain counter whose key has another type starts again', async () => {
 describe.each(LAYOUTS)('%s: extreme numbers', (layout) => {
   const edges = [1, MAX_UNITS, Number.MAX_SAFE_INTEGER]
   const limits = Object.values(MODULE_CHOICES).flatMap((choice) =>
-    [1000, YEAR_MS].flatMap((windowMs) =>
-      [0, 1, 10_000, MAX_UNITS].flatMap((max) => {
+    [0, 1000, YEAR_MS].flatMap((windowMs) =>
+      [0, 1, 10_000, 1_000_000_000, MAX_UNITS].flatMap((max) => {
         try {
           return defineLimit({ ...choice, max, windowMs, name: 'edge' })
         } catch {

@@ -14,10 +14,11 @@ export type StoreOp =
   | { readonly verb: 'reset'; readonly key: CounterKey }
 
 /** Checks the numbers of a take; an amount below 0 gives back. */
-export function requireTake({ amount, atLeast, at }: Take): void {
+export function requireTake({ amount, atLeast, at, holder }: Take): void {
   if (!(Number.isSafeInteger(amount) && amount < 0)) requireAmount(amount)
   if (atLeast !== undefined) requireCount('atLeast', atLeast)
   if (at !== undefined) requireCount('at', at)
+  if (holder !== undefined) requireCount('holder', holder)
 }
 
 export function requireAmount(amount: number): void {

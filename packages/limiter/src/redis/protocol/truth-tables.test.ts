@@ -11,6 +11,7 @@ import {
 } from '@sluice/core'
 import block from '../../../../../conformance/block.json' with { type: 'json' }
 import callerWindow from '../../../../../conformance/caller-window.json' with { type: 'json' }
+import concurrency from '../../../../../conformance/concurrency.json' with { type: 'json' }
 import fixedWindow from '../../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../../conformance/gcra.json' with { type: 'json' }
 import leakyBucket from '../../../../../conformance/leaky-bucket.json' with { type: 'json' }
@@ -35,6 +36,8 @@ interface TableStep {
   readonly atLeast?: number
   readonly takenAtUs?: number
   readonly spentAtUs?: number
+  /** Whose places are taken, given back or renewed. */
+  readonly holder?: number
   readonly undone?: boolean
   readonly debt?: number
   readonly limit?: TableLimit
@@ -60,6 +63,7 @@ const tables = [
   slidingWindowCounter,
   slidingWindowLog,
   callerWindow,
+  concurrency,
   block,
 ] as readonly unknown[] as readonly Table[]
 
@@ -76,15 +80,15 @@ afterAll(() => redis.stop())
 
 /** A step, and for a give or a charge the outcome of a peek of 1 right after it. */
 function opsOf(step: TableStep, key: CounterKey, limit: Limit, shift: number): readonly StoreOp[] {
-  const { verb, amount, atLeast, debt = 0, undone } = step
+  const { verb, amount, atLeast, holder, debt = 0, undone } = step
   const asked = verb === 'take' || verb === 'peek'
-  const take = { key, limit, amount: asked ? amount : 1, atLeast }
+  const take = { key, limit, amount: asked ? amount : 1, atLeast, holder }
   const look: StoreOp = { verb: verb === 'take' ? 'take' : 'peek', groups: [[take]], states: false }
   const { takenAtUs, spentAtUs = step.atUs } = step
-  const at = takenAtUs === undefined ? undefined : takenAtUs + shift
+  const at = takenAtUs === undefined ? holder : takenAtUs + shift
   if (verb === 'give') return [{ verb, give: { key, limit, amount, at, undone } }, look]
   if (verb === 'charge') {
-    return [{ verb, charge: { key, limit, amount, at: spentAtUs + shift, debt } }, look]
+    return [{ verb, charge: { key, limit, amount, at: holder ?? spentAtUs + shift, debt } }, look]
   }
   return [look]
 }

@@ -3,11 +3,13 @@
  * sum of its costs and not by its number of operations, so that one expensive operation does not
  * keep a hundred cheap ones, and the other clients of Redis, waiting.
  */
-import { layoutOf, type Limit, type Take } from '@sluice/core'
+import { isConcurrency, layoutOf, type Limit, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
 
 /** A take or peek of a log reads 2 KB of it and searches the rest. */
 const LOG_COST = 8
+/** An op on places reads and writes all their records, as many as nodes have calls in flight. */
+const PLACES_COST = 2
 /** Showing the state of a log reads and sends up to 64 records. */
 const LOG_STATE_COST = 24
 /** Records of a log that Redis rewrites in the time of one take. */
@@ -26,6 +28,7 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       if (take === undefined || layoutOf(take.limit) !== undefined) cost += 1
+      else if (isConcurrency(take.limit)) cost += PLACES_COST
       else if (take.amount < 0) cost += costOfChange(take.limit, take.at, Infinity)
       else cost += states ? LOG_STATE_COST : LOG_COST
     }
@@ -40,6 +43,7 @@ export function costOfTakes(groups: Groups<Take>, states: boolean): number {
  */
 export function costOfChange(limit: Limit, at: number | undefined, storeUs: number): number {
   if (layoutOf(limit) !== undefined) return 1
+  if (isConcurrency(limit)) return PLACES_COST
   if (at === undefined) return LOG_COST
   const agoMs = Number.isFinite(storeUs) ? Math.max(0, storeUs - at) / 1000 : Infinity
   const records = Math.min(limit.max, Math.ceil(agoMs * LOG_RECORDS_PER_MS))

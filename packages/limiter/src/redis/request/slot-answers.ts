@@ -1,7 +1,7 @@
 /**
  * The answers of the slots of a Redis Cluster to one call, and the units that the call still holds.
  */
-import { isBlock, isChargedOnRefusal, type Outcome, type Take } from '@sluice/core'
+import { isBlock, isChargedOnRefusal, isConcurrency, type Outcome, type Take } from '@sluice/core'
 import type { Answer, Charge, Give, Groups } from '../../store.js'
 import { isMarked, markOf } from './hold-marks.js'
 import { holdingPlaces, isHeldBack, type TakePlaces } from './take-places.js'
@@ -106,8 +106,10 @@ export class SlotAnswers {
       if (this.isBlockAt(i)) return 'stands'
       const mark = this.#marks[i]
       if (answer.retryAfterMs === null || (mark !== undefined && !isMarked(mark))) return 'stands'
-      // Held units, but the limit's own wait is no longer than a call may hold them.
-      if (mark !== undefined && answer.retryAfterMs <= this.#holdMs) return 'stands'
+      // Held units, but the limit's own wait is no longer than a call may hold them. How long places
+      // are taken is not known.
+      const isKnown = !this.isPlacesAt(i) && answer.retryAfterMs <= this.#holdMs
+      if (mark !== undefined && isKnown) return 'stands'
       if (mark === undefined) verdict = 'unknown'
       else if (verdict === 'stands') verdict = 'held'
     }
@@ -259,6 +261,11 @@ export class SlotAnswers {
   private isBlockAt(i: number): boolean {
     const take = this.#groups[0]?.[i]
     return take !== undefined && isBlock(take.limit)
+  }
+
+  private isPlacesAt(i: number): boolean {
+    const take = this.#groups[0]?.[i]
+    return take !== undefined && isConcurrency(take.limit)
   }
 
   private get enforced(): Row {

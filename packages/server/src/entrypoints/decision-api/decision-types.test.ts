@@ -24,7 +24,7 @@ closeAfterTests()
 
 /** The fields of a decision that JSON has; its methods are for the process that decided. */
 type DecisionFields = {
-  [Key in keyof core.Decision as core.Decision[Key] extends (...args: never) => unknown
+  [Key in keyof core.Decision as NonNullable<core.Decision[Key]> extends (...args: never) => unknown
     ? never
     : Key]: core.Decision[Key]
 }

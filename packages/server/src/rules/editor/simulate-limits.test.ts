@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { ALGORITHM_NAMES, algorithmOf, defineLimit } from '@sluice/core'
+import { algorithmOf, defineLimit, MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import { manualClock } from '@sluice/limiter/testing'
 import fc from 'fast-check'
@@ -77,7 +77,11 @@ describe('a simulation', () => {
   })
 
   test('a limiter decides the same calls in the same way', async () => {
-    const specs = ALGORITHM_NAMES.map((algorithm) => ({ algorithm, max: 3, window: '1s' }))
+    const specs = RATE_MODULE_NAMES.map((name) => ({
+      ...MODULE_CHOICES[name],
+      max: 3,
+      window: '1s',
+    }))
     const calls = fc.array(fc.record({ gap: fc.nat({ max: 400 }), cost: fc.nat({ max: 3 }) }), {
       maxLength: 30,
     })
@@ -103,9 +107,10 @@ describe('a simulation', () => {
   })
 
   test('the algorithm is the one that stores use', async () => {
-    for (const algorithm of ALGORITHM_NAMES) {
-      const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
-      const [trial] = await simulateLimits([{ algorithm, max: 1, window: '1s' }], [])
+    for (const name of RATE_MODULE_NAMES) {
+      const choice = MODULE_CHOICES[name]
+      const limit = defineLimit({ ...choice, max: 1, windowMs: 1000 })
+      const [trial] = await simulateLimits([{ ...choice, max: 1, window: '1s' }], [])
       expect(trial?.algorithm).toBe(algorithmOf(limit).name)
     }
   })

@@ -73,9 +73,17 @@ const RULE = 'simulation'
 function readLimit(limit: unknown, index: number): ReadLimit {
   const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }])
   const spec = rules?.rules[0]?.limits[0]
-  return spec === undefined
-    ? { problems: errors.map((problem) => atIndex(problem, index)) }
-    : { spec }
+  if (spec === undefined) return { problems: errors.map((problem) => atIndex(problem, index)) }
+  return spec.algorithm === 'concurrency' ? { problems: [inFlightProblem(index)] } : { spec }
+}
+
+/** Simulated calls have no length, so none of them is ever in flight with another. */
+function inFlightProblem(index: number): Problem {
+  const field = `limits[${index}].algorithm`
+  const found = 'concurrency'
+  const accepted = 'an algorithm that counts in time: simulated calls have no length'
+  const message = `${field}: found ${found}. Accepted: ${accepted}`
+  return { code: 'unknown-value', field, found, accepted, message }
 }
 
 /** Returns the problem with its place in the list of limits that was sent. */

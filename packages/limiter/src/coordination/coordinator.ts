@@ -12,6 +12,7 @@ import type {
   Source,
 } from '@sluice/core'
 import type { Answer, Give, Groups, PeekOutcome, Remote } from '../store.js'
+import { NodeCounts } from './node-counts.js'
 import { SplitLimits } from './split/split-limits.js'
 import type {
   NodeDecider,
@@ -47,12 +48,14 @@ export class Coordinator {
   readonly #leases: NodeDecider
   readonly #local: NodeDecider
   readonly #splitLimits: NodeDecider
+  readonly #nodeCounts: NodeDecider
   readonly #choose = ({ compiled }: PlannedTake) => this.deciderOf(compiled.coordination)
 
   constructor(estimate: CoordinationDeps) {
     this.#leases = new Leases(estimate)
     this.#local = new LocalCounts(estimate)
     this.#splitLimits = new SplitLimits(estimate)
+    this.#nodeCounts = new NodeCounts(estimate)
   }
 
   /** By rule id. */
@@ -146,13 +149,22 @@ export class Coordinator {
   }
 
   private deciders(): readonly NodeDecider[] {
-    return [this.#leases, this.#local, this.#splitLimits]
+    return [this.#leases, this.#local, this.#splitLimits, this.#nodeCounts]
   }
 
   private deciderOf(coordination: Coordination): NodeDecider | undefined {
-    if (coordination === 'exact') return undefined
-    if (coordination === 'leased') return this.#leases
-    return coordination === 'local' ? this.#local : this.#splitLimits
+    switch (coordination) {
+      case 'exact':
+        return undefined
+      case 'leased':
+        return this.#leases
+      case 'local':
+        return this.#local
+      case 'split':
+        return this.#splitLimits
+      case 'node':
+        return this.#nodeCounts
+    }
   }
 
   private concerns({ groups }: Plan): boolean {

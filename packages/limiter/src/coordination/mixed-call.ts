@@ -190,21 +190,20 @@ export class MixedCall {
   }
 
   /**
-   * Whether a limit must charge the refusal in the store. Not if a split limit refused, because the
-   * store cannot refuse what only nodes count.
+   * Whether a limit must charge the refusal in the store. Not if a limit refused that only nodes
+   * count, because the store cannot refuse it.
    */
   private mustAskStore(refused: Row): boolean {
-    if (refused.some((decision) => isSplit(decision) && !passes([decision.outcome]))) return false
+    if (refused.some((decision) => isOfNodes(decision) && !passes([decision.outcome]))) return false
     return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
   }
 
   /**
-   * Leaves a group to the store, except split limits of the enforced group, which the store never
-   * counts.
+   * Leaves a group to the store, except limits of the enforced group that the store never counts.
    */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
-    const kept = row.map((decision) => (at === 0 && isSplit(decision) ? decision : undefined))
+    const kept = row.map((decision) => (at === 0 && isOfNodes(decision) ? decision : undefined))
     putBackRow(row.filter((_, i) => kept[i] === undefined))
     this.#rows[at] = kept
   }
@@ -234,9 +233,10 @@ export function sourceOf({ compiled }: PlannedTake): Source {
   return compiled.coordination === 'leased' ? 'lease' : 'local'
 }
 
-/** Whether the take belongs to a split limit. */
-function isSplit(decision: NodeDecision | undefined): decision is NodeDecision {
-  return decision?.take.compiled.coordination === 'split'
+/** Whether the take belongs to a limit that only nodes count. */
+function isOfNodes(decision: NodeDecision | undefined): decision is NodeDecision {
+  const coordination = decision?.take.compiled.coordination
+  return coordination === 'split' || coordination === 'node'
 }
 
 /** Puts granted units back and marks them as returned, so that it happens once. */

@@ -1,6 +1,6 @@
 /**
  * The contract of what a node decides without a trip to the store: from a lease, from counts that
- * nodes merge, or from its own part of a split limit.
+ * nodes merge, from its own part of a split limit, or from a limit of its own.
  */
 import type { CounterKey, Limit, Outcome, PlannedTake } from '@sluice/core'
 import type { Scheduler } from '../periodic.js'

@@ -23,6 +23,7 @@ export {
 } from './algorithms/block.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
 export { owe, peekOf, stepOf } from './algorithms/metered.js'
+export { mostDebt } from './algorithms/precision.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
 export {

@@ -12,6 +12,7 @@ import {
   defineLimit,
   findLimitProblem,
   type LimitSpec,
+  withDebt,
   withoutWaiting,
 } from './limit.js'
 import { MAX_INTEGER, MAX_UNITS } from './numbers.js'
@@ -99,12 +100,13 @@ describe('invalid numbers', () => {
 })
 
 describe('an optional field is accepted only by its algorithms', () => {
-  const fields = { burst: 5, wait: 5, queue: 5, maxWait: 5 }
+  const fields = { burst: 5, wait: 5, queue: 5, maxWait: 5, debt: 5 }
   const takers: Record<keyof typeof fields, readonly AlgorithmName[]> = {
     burst: ['token-bucket', 'gcra'],
     wait: ['token-bucket', 'gcra'],
     queue: ['leaky-bucket'],
     maxWait: ['leaky-bucket'],
+    debt: ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket'),
   }
   const withField = (field: keyof typeof fields) =>
     field === 'wait' || field === 'maxWait' ? { [`${field}Ms`]: 5 } : { [field]: 5 }
@@ -150,6 +152,24 @@ describe('a prepared limit', () => {
     expect(defineLimit({ ...bucket, waitMs: 1500 }).borrowable).toBe(1)
     expect(defineLimit({ ...bucket, waitMs: 2000 }).borrowable).toBe(2)
     expect(defineLimit({ ...bucket, waitMs: 2000, debt: 5 }).borrowable).toBe(7)
+  })
+
+  test.each(ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket'))(
+    '%s: may owe one max with onRefusal: overdraw, else nothing, unless it says so',
+    (algorithm) => {
+      expect(defineLimit(limit({ algorithm })).debt).toBe(0)
+      expect(defineLimit(limit({ algorithm, onRefusal: 'overdraw' })).debt).toBe(10)
+      expect(defineLimit(limit({ algorithm, debt: 3 })).debt).toBe(3)
+      expect(defineLimit(limit({ algorithm, onRefusal: 'overdraw', debt: 0 })).debt).toBe(0)
+    },
+  )
+
+  test('with its debt has room for all that may be charged, and no wait', () => {
+    const bucket = defineLimit(limit({ waitMs: 2000, debt: 5 }))
+    const { borrowable } = bucket
+    expect(withDebt(bucket)).toMatchObject({ capacity: 15, borrowable: borrowable - 5 })
+    const window = defineLimit(limit({ algorithm: 'fixed-window', debt: 5 }))
+    expect(withDebt(window)).toMatchObject({ max: 15, maxWaitUs: 0 })
   })
 
   test('without waiting has no wait and keeps its borrowable units', () => {
@@ -255,6 +275,28 @@ describe('numbers beyond 2^53', () => {
     expect(isAccepted({ ...spec, queue: 2 ** 24 - 1 })).toBe(true)
   })
 
+  test.each([
+    limit({ debt: MAX_UNITS, max: 7, windowMs: DAY_MS }),
+    limit({ debt: MAX_UNITS, max: 7, windowMs: DAY_MS, burst: 30, waitMs: 60_000 }),
+    limit({ debt: MAX_UNITS, max: 999_983, windowMs: YEAR_MS, algorithm: 'gcra' }),
+    limit({ debt: MAX_UNITS, algorithm: 'sliding-window-counter' }),
+    limit({ debt: MAX_UNITS, algorithm: 'sliding-window-counter', windowMs: YEAR_MS }),
+    limit({ debt: 10_000, algorithm: 'sliding-window-log', max: 300 }),
+  ])('the largest debt of $algorithm of $max is suggested, and one more is refused', (spec) => {
+    const problem = findLimitProblem(spec)
+    expect(problem).toMatchObject({ code: 'limit-too-fine', field: 'debt' })
+    const { debt = 0 } = suggestedLimit(spec, problem?.accepted ?? '')
+    expect(isAccepted({ ...spec, debt })).toBe(true)
+    expect(isAccepted({ ...spec, debt: debt + 1 })).toBe(false)
+  })
+
+  test('no product of a sliding-window-counter with debt exceeds 2^53', () => {
+    const spec = limit({ algorithm: 'sliding-window-counter', max: 1_000_000, windowMs: DAY_MS })
+    const { scale, scaledWindow, debt } = defineLimit({ ...spec, debt: 1_000_000_000 })
+    expect(scale).toBeGreaterThan(1)
+    expect((spec.max + debt) * scaledWindow).toBeLessThanOrEqual(2 ** 52)
+  })
+
   test('the largest max of a sliding-window-counter is accepted, and one more is not', () => {
     const edges = fc.property(windows, (windowMs) => {
       const spec = limit({ algorithm: 'sliding-window-counter', max: MAX_UNITS, windowMs })
@@ -290,6 +332,8 @@ function suggestedLimit(spec: LimitSpec, accepted: string): LimitSpec {
   const max =
     /^the nearest that is exact: (\d+)\//.exec(accepted) ?? /^max: 0 to (\d+)/.exec(accepted)
   if (max !== null) return { ...spec, max: Number(max[1]) }
+  const debt = /^debt: 0 to (\d+) /.exec(accepted)
+  if (debt !== null) return { ...spec, debt: Number(debt[1]) }
   const queue = /^queue: 1 to (\d+)/.exec(accepted)
   if (queue !== null) return { ...limit({ algorithm: 'leaky-bucket' }), queue: Number(queue[1]) }
   const burst = /^1 to (\d+) at this rate/.exec(accepted)

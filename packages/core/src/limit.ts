@@ -272,8 +272,8 @@ function findConflict(spec: LimitSpec): LimitProblem | undefined {
     return {
       code: 'limit-conflict',
       field: 'onRefusal',
-      found: `onRefusal: overdraw with algorithm: ${algorithm}, which cannot owe`,
-      accepted: 'onRefusal: none or charge',
+      found: `onRefusal: overdraw with algorithm: ${algorithm}`,
+      accepted: `onRefusal: none or charge, because a ${algorithm} cannot owe`,
     }
   }
   for (const field of OPTIONAL_FIELDS) {
@@ -281,13 +281,18 @@ function findConflict(spec: LimitSpec): LimitProblem | undefined {
     const name = field.replace(/Ms$/, '')
     if (!algorithms[algorithm].fields.includes(field)) {
       const acceptedBy = ALGORITHM_NAMES.filter((each) => algorithms[each].fields.includes(field))
-      return conflict(name, `${name} with ${acceptedBy.join(' or ')} only`)
+      return conflict(name, `${name} with ${listOf(acceptedBy)} only`)
     }
     if (max === 0 && field !== 'start') {
       return conflict(name, 'max: 0 alone, which refuses every call')
     }
   }
   return undefined
+}
+
+/** `a`, `a or b`, `a, b or c`. */
+function listOf(names: readonly string[]): string {
+  return names.join(', ').replace(/, ([^,]+)$/, ' or $1')
 }
 
 function findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined {

@@ -2,12 +2,16 @@
 import type { Limit } from '../limit.js'
 import type { Outcome, Step } from './algorithm.js'
 import { algorithmOf } from './index.js'
+import { type Demand, peekOf, stepOf } from './metered.js'
+
+/** What a take does besides taking its amount. */
+export type Metered = Pick<Demand, 'gate' | 'overdraw' | 'at' | 'holder'>
 
 export interface Counter {
   /** Changes the limit from now on and keeps what was counted. */
   change(limit: Limit): void
-  take(amount: number, now: number, atLeast?: number, holder?: number): Outcome
-  peek(amount: number, now: number): Outcome
+  take(amount: number, now: number, atLeast?: number, metered?: Metered): Outcome
+  peek(amount: number, now: number, metered?: Metered): Outcome
   give(amount: number, now: number, at?: number, undone?: boolean): void
   charge(amount: number, now: number, at: number, debt: number): void
 }
@@ -20,7 +24,12 @@ export interface Act {
   readonly atLeast?: number | undefined
   /** Whose places a take takes. */
   readonly holder?: number | undefined
-  /** When the units of a give were taken, or those of a charge were spent. */
+  readonly gate?: boolean | undefined
+  readonly overdraw?: boolean | undefined
+  /**
+   * When the units of a give, or of a take that gives back, were taken, or those of a charge were
+   * spent.
+   */
   readonly at?: number | undefined
   readonly debt?: number | undefined
   /** For a give: whether its call was never admitted. */
@@ -32,10 +41,12 @@ export interface Act {
 /** Returns the outcome of an act; for a give or a charge, the outcome of a peek of 1 after it. */
 export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act): Outcome {
   if (more.limit !== undefined) counter.change(more.limit)
-  if (verb === 'take') return counter.take(amount, now, more.atLeast, more.holder)
+  const { gate, overdraw, at, holder } = more
+  const metered = { gate, overdraw, at, holder }
+  if (verb === 'take') return counter.take(amount, now, more.atLeast, metered)
   if (verb === 'give') counter.give(amount, now, more.at, more.undone)
   if (verb === 'charge') counter.charge(amount, now, more.at ?? now, more.debt ?? 0)
-  return counter.peek(verb === 'peek' ? amount : 1, now)
+  return verb === 'peek' ? counter.peek(amount, now, metered) : counter.peek(1, now)
 }
 
 export interface StoredCounter extends Counter {
@@ -65,12 +76,13 @@ export function createStoredCounter(first: Limit, from?: unknown): StoredCounter
     change: (next) => {
       limit = next
     },
-    take(amount, now, atLeast, holder) {
-      const step = algorithm().take(state, limit, amount, now, atLeast, holder)
-      write(step.granted > 0 || amount === 0 ? step.state : step.rebased)
+    take(amount, now, atLeast, metered) {
+      const step = stepOf({ limit, amount, atLeast, ...metered }, state, now)
+      const isCharged = step.retryAfterMs === 0 || step.granted > 0
+      write(isCharged ? step.state : step.rebased)
       return outcomeOf(step)
     },
-    peek: (amount, now) => outcomeOf(algorithm().peek(state, limit, amount, now)),
+    peek: (amount, now, metered) => outcomeOf(peekOf({ limit, amount, ...metered }, state, now)),
     give: (amount, now, at, undone) =>
       write(algorithm().give(state, limit, amount, now, at, undone)),
     charge: (amount, now, at, debt) =>

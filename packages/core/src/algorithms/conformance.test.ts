@@ -21,7 +21,12 @@ interface TableStep {
   readonly verb: 'take' | 'peek' | 'give' | 'charge'
   readonly amount: number
   readonly atLeast?: number
-  /** The `at` of the units given back; absent for the present window. */
+  readonly gate?: boolean
+  readonly overdraw?: boolean
+  /**
+   * The `at` of the units given back, by a give or by a take of an amount below 0; absent for the
+   * present window.
+   */
   readonly takenAtUs?: number
   readonly spentAtUs?: number
   /** For a give: whether its call was never admitted. */
@@ -55,14 +60,16 @@ const tables = [
 ] as readonly unknown[] as readonly Table[]
 
 function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
-  const { verb, amount, atLeast, debt, undone, atUs: now } = step
-  const at = verb === 'give' ? step.takenAtUs : step.spentAtUs
+  const { verb, amount, atLeast, gate, overdraw, debt, undone, atUs: now } = step
+  const at = verb === 'charge' ? step.spentAtUs : step.takenAtUs
   const limit = step.limit === undefined ? undefined : defineLimit(step.limit)
   const { at: atUs, ...numbers } = applyAct(counter, {
     verb,
     now,
     amount,
     atLeast,
+    gate,
+    overdraw,
     at,
     debt,
     undone,

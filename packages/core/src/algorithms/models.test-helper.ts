@@ -5,7 +5,15 @@
 import { algorithmOf, type RateModuleName } from './index.js'
 import type { Limit } from '../limit.js'
 
-type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'borrowable' | 'scale'
+type Numbers =
+  | 'max'
+  | 'windowUs'
+  | 'capacity'
+  | 'tickUs'
+  | 'maxWaitUs'
+  | 'borrowable'
+  | 'scale'
+  | 'debt'
 
 /** A limit in exact numbers: p units every q ticks. */
 export type ExactLimit = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
@@ -19,6 +27,7 @@ export function exactLimit(limit: Limit): ExactLimit {
     'maxWaitUs',
     'borrowable',
     'scale',
+    'debt',
   ] as const
   const numbers = Object.fromEntries(fields.map((field) => [field, BigInt(limit[field])]))
   const { max, windowUs, tickUs } = numbers as Record<Numbers, bigint>

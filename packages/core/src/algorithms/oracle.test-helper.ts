@@ -4,7 +4,8 @@
  */
 import type { Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
-import type { Counter } from './apply.test-helper.js'
+import { algorithmOf } from './index.js'
+import type { Counter, Metered } from './apply.test-helper.js'
 import {
   ceilOf,
   exactLimit,
@@ -23,6 +24,7 @@ interface Demand {
 
 export function createOracle(first: Limit): Counter {
   const model = modelOf(first)
+  const isQueue = algorithmOf(first).family === 'queue'
   let limit = exactLimit(first)
   let state: unknown
 
@@ -84,21 +86,83 @@ export function createOracle(first: Limit): Counter {
     return answer(state, now, granted, undefined, delayUs, at)
   }
 
+  /** Whether one whole unit is left; in a queue, whether a call could join it. */
+  function hasUnit(from: unknown, now: bigint): boolean {
+    if (isQueue) return model.admits(from, limit, 1n, now)
+    return model.free(from, limit, now) >= 1n
+  }
+
+  function gate(time: number, writes: boolean): Outcome {
+    const now = BigInt(time)
+    const current = stateAt(state, now)
+    const at = model.at(current.state, now)
+    const outcome = answer(current.state, now, 0n, undefined, 0n, at)
+    if (hasUnit(current.state, now)) return outcome
+    if (writes && current.rebased) state = current.state
+    if (!hasUnit(undefined, now)) return { ...outcome, retryAfterMs: null }
+    const then = (ms: bigint) => stateAt(current.state, now + ms * 1000n).state
+    const waitMs = firstFrom(0n, (ms) => hasUnit(then(ms), now + ms * 1000n))
+    return { ...outcome, retryAfterMs: Number(waitMs) }
+  }
+
+  /** Takes the amount, or as much as can be owed; then finds when the amount would fit. */
+  function overdraw(amount: number, time: number, spends: boolean): Outcome {
+    const [wanted, now] = [BigInt(amount), BigInt(time)]
+    const current = stateAt(state, now)
+    const fits = model.admits(current.state, limit, wanted, now)
+    if (fits || isQueue || limit.capacity === 0n) return decide(amount, time, amount, spends)
+    const free = model.free(current.state, limit, now)
+    const granted = most(0n, least(wanted, free + limit.debt))
+    const at = model.at(current.state, now)
+    const owing = granted === 0n ? current.state : model.spend(current.state, limit, granted, now)
+    if (spends && (granted > 0n || current.rebased)) state = owing
+    const fitting = least(wanted, limit.capacity)
+    const waitMs = firstFrom(0n, (ms) => {
+      const then = now + ms * 1000n
+      return model.free(stateAt(owing, then).state, limit, then) >= fitting
+    })
+    const outcome = spends
+      ? answer(owing, now, granted, undefined, 0n, at)
+      : answer(current.state, now, 0n, undefined, 0n, at)
+    return { ...outcome, retryAfterMs: Number(waitMs) }
+  }
+
+  function giveBack(amount: number, now: number, at: number | undefined): Outcome {
+    const isGiven = give(-amount, now, at, false)
+    const outcome = decide(0, now, 0, false)
+    return isGiven ? { ...outcome, granted: amount } : outcome
+  }
+
+  /** Returns whether anything was given back. */
+  function give(amount: number, now: number, at: number | undefined, undone: boolean): boolean {
+    // A give subtracts from all that was used, even if the limit now holds less.
+    const boundless = { ...limit, borrowable: limit.borrowable + 10n ** 30n }
+    const current =
+      state === undefined ? undefined : model.stateAt(state, boundless, BigInt(now)).state
+    if (current === undefined || isBeyondCounting(state, limit)) return false
+    // A log without entries is none.
+    if (Array.isArray(state) && state.length === 0) return false
+    const from = at === undefined ? undefined : BigInt(at)
+    const given = model.give(current, limit, BigInt(amount), BigInt(now), from, undone)
+    state = given ?? state
+    return given !== undefined
+  }
+
+  function metered(amount: number, now: number, more: Metered, spends: boolean) {
+    if (amount < 0) return spends ? giveBack(amount, now, more.at) : decide(0, now, 0, false)
+    if (amount === 0) return more.gate === true ? gate(now, spends) : undefined
+    return more.overdraw === true ? overdraw(amount, now, spends) : undefined
+  }
+
   return {
     change: (next) => {
       limit = exactLimit(next)
     },
-    take: (amount, now, atLeast = amount) => decide(amount, now, atLeast, true),
-    peek: (amount, now) => decide(amount, now, amount, false),
-    give(amount, now, at, undone = false) {
-      // A give subtracts from all that was used, even if the limit now holds less.
-      const boundless = { ...limit, borrowable: limit.borrowable + 10n ** 30n }
-      const current =
-        state === undefined ? undefined : model.stateAt(state, boundless, BigInt(now)).state
-      if (current === undefined || isBeyondCounting(state, limit)) return
-      const from = at === undefined ? undefined : BigInt(at)
-      state = model.give(current, limit, BigInt(amount), BigInt(now), from, undone) ?? state
-    },
+    take: (amount, now, atLeast = amount, more = {}) =>
+      metered(amount, now, more, true) ?? decide(amount, now, atLeast, true),
+    peek: (amount, now, more = {}) =>
+      metered(amount, now, more, false) ?? decide(amount, now, amount, false),
+    give: (amount, now, at, undone = false) => void give(amount, now, at, undone),
     charge(amount, now, at, debt) {
       const current = stateAt(state, BigInt(now)).state
       const numbers = [BigInt(amount), BigInt(now), BigInt(at), BigInt(debt)] as const

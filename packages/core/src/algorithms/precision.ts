@@ -60,11 +60,36 @@ export function debtOf({ max, debt, onRefusal }: LimitSpec): number {
 /** Returns why the rate of a limit cannot be counted exactly, with the nearest limit that can. */
 export function findRateProblem(spec: LimitSpec, sizing: Sizing): LimitProblem | undefined {
   if (rateOf(spec, sizing) !== undefined) return undefined
+  if (rateOf({ ...spec, debt: 0 }, sizing) !== undefined) {
+    return debtProblem(spec, mostDebt(spec, sizing))
+  }
   const window = formatDuration(spec.windowMs)
   return {
     code: 'limit-too-fine',
     found: `${spec.max}/${window}, whose rate is too fine to count exactly`,
     ...nearestLimit(spec, sizing),
+  }
+}
+
+/** Returns the most that a bucket may owe for its rate to be counted exactly. */
+export function mostDebt(spec: LimitSpec, sizing: Sizing): number {
+  const fits = TICKS_US.map((tickUs) => {
+    const rate = rateIn(spec, tickUs)
+    const parts = Math.min(MAX_INTEGER, floorDiv(MAX_INTEGER, tickUs) * rate.p)
+    const held = sizing.capacityOf(spec) + 1 + borrowableUnits({ ...spec, debt: 0 }, rate)
+    return floorDiv(parts, 4 * rate.q) - held
+  })
+  return Math.min(MAX_UNITS, Math.max(0, ...fits))
+}
+
+/** Returns the problem of a debt that is too large for what its limit is counted by. */
+export function debtProblem(spec: LimitSpec, most: number): LimitProblem {
+  const { algorithm, max } = spec
+  return {
+    code: 'limit-too-fine',
+    field: 'debt',
+    found: `debt ${debtOf(spec)} with max: ${max}`,
+    accepted: `debt: 0 to ${most} with this ${algorithm}`,
   }
 }
 
@@ -131,14 +156,7 @@ export function findScaleProblem(spec: LimitSpec): LimitProblem | undefined {
   const windowUs = windowMs * 1000
   if (isFineEnough(max + debt, windowUs)) return undefined
   const largest = largestScaledMax(windowUs)
-  if (isFineEnough(max, windowUs)) {
-    return {
-      code: 'limit-too-fine',
-      field: 'debt',
-      found: `${debt} beside max: ${max}, too large for a sliding-window-counter`,
-      accepted: `debt: 0 to ${largest - max}, or a token-bucket`,
-    }
-  }
+  if (isFineEnough(max, windowUs)) return debtProblem(spec, largest - max)
   return {
     code: 'limit-too-fine',
     field: 'max',

@@ -276,7 +276,7 @@ describe.each(RATE_MODULE_NAMES)('%s', (algorithm) => {
     holds(400, every, (trace) => {
       const limit = defineLimit(trace.spec)
       const [counter, oracle] = [createStoredCounter(limit), createOracle(limit)]
-      play(trace, { ...EVERYTHING, gives }, (act) => {
+      play(trace, { ...EVERYTHING, gives, metered: true }, (act) => {
         const outcome = applyAct(counter, act)
         expectSame(outcome, applyAct(oracle, act))
         return outcome

@@ -5,7 +5,7 @@
 import type { Limit, LimitProblem, LimitSpec } from '../limit.js'
 import { usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
-import { debtOf } from './precision.js'
+import { debtOf, debtProblem } from './precision.js'
 
 /**
  * Pairs of a time and the units admitted then, oldest first, one pair per instant. A flat list,
@@ -199,15 +199,7 @@ export function shortenLog(log: Log): Log {
 /** What a log owes are entries too. */
 function findPrecisionProblem(spec: LimitSpec): LimitProblem | undefined {
   const { max } = spec
-  const debt = debtOf(spec)
-  if (max + debt <= ENTRIES_MAX) return undefined
-  const most = ENTRIES_MAX - max
-  return {
-    code: 'limit-too-fine',
-    field: 'debt',
-    found: `${debt} beside max: ${max}, more entries than a sliding-window-log holds`,
-    accepted: `debt: 0 to ${most}, or a token-bucket`,
-  }
+  return max + debtOf(spec) <= ENTRIES_MAX ? undefined : debtProblem(spec, ENTRIES_MAX - max)
 }
 
 export const slidingWindowLog: Algorithm<Log> = {

@@ -157,6 +157,8 @@ export interface Mishaps {
   readonly windowChanges?: boolean
   readonly gives?: boolean
   readonly charges?: boolean
+  /** Takes that gate and overdraw, and with `gives` those that give back. */
+  readonly metered?: boolean
 }
 
 interface Receipt {
@@ -216,6 +218,14 @@ function actOf(
   if (may.charges && dice % 10 === 4) {
     const at = Math.max(0, now - Math.floor((limit.windowUs / 500) * (rest % 1000)))
     return { verb: 'charge', now, amount, at: rest % 2 === 0 ? now : at, debt: rest % 7 }
+  }
+  if (may.metered && dice % 10 >= 7) {
+    const verb = rest % 5 === 0 ? 'peek' : 'take'
+    if (dice % 10 === 7) return { verb, now, amount: 0, gate: true }
+    if (dice % 10 === 8) return { verb, now, amount: Math.max(1, amount), overdraw: true }
+    const [receipt] = receipts.splice(rest % Math.max(1, receipts.length), 1)
+    const at = rest % 3 === 0 ? undefined : (receipt?.at ?? now)
+    if (may.gives) return { verb, now, amount: -(receipt?.amount ?? Math.max(1, amount)), at }
   }
   if (dice % 10 === 5) return { verb: 'peek', now, amount }
   const takesLess = limit.algorithm !== 'leaky-bucket' && amount > 1 && dice % 10 === 6

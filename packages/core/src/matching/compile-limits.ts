@@ -5,10 +5,16 @@ import { limitSeed } from '../key.js'
 import { defineBlock } from '../algorithms/block.js'
 import { isConcurrency } from '../algorithms/concurrency.js'
 import { algorithmOf, canCoordinate } from '../algorithms/index.js'
-import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
+import {
+  defineLimit,
+  findLimitProblem,
+  type Limit,
+  type LimitSpec,
+  withoutWaiting,
+} from '../limit.js'
 import { foldPath } from '../path.js'
 import { leftFieldHead, policyField } from '../policy-field.js'
-import type { Coordination, Rule, Tiers } from '../rules/rule.js'
+import type { Coordination, Cost, Rule, Tiers } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
 import { withCeilings } from './ceilings.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
@@ -47,7 +53,7 @@ export function compileLimits(
   const { headroom } = source
   const sheds = source.protects === 'capacity'
   return specs.map((spec) => {
-    const limit = limits.intern(defineLimit(spec))
+    const limit = limits.intern(defineLimit(withDefaultDebt(spec, source.cost)))
     const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
     const compiled: CompiledLimit = {
       rule,
@@ -79,12 +85,24 @@ export function compileLimits(
 }
 
 /**
+ * Lets a limit owe one `max` if an attribute says what calls cost: a cost that is known afterwards
+ * may exceed what was reserved for it. Not if the limit cannot owe, or could then not be counted in
+ * ticks as fine as without.
+ */
+function withDefaultDebt(spec: LimitSpec, cost: Cost): LimitSpec {
+  if (typeof cost === 'number' || spec.debt !== undefined || spec.max === 0) return spec
+  const owing = { ...spec, debt: spec.max }
+  if (findLimitProblem(owing) !== undefined) return spec
+  return defineLimit(owing).tickUs === defineLimit(spec).tickUs ? owing : spec
+}
+
+/**
  * Returns the coordination of one limit without a block. Only the store charges refusals, and a
  * standalone override may have an algorithm that the rule's later coordination does not support;
  * both are exact.
  */
 function coordinationOf(limit: Limit, coordination: Coordination): Coordination {
-  if (limit.onRefusal === 'charge') return 'exact'
+  if (limit.onRefusal !== 'none') return 'exact'
   return canCoordinate(algorithmOf(limit), coordination) ? coordination : 'exact'
 }
 

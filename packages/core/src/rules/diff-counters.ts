@@ -87,7 +87,7 @@ function moveText({ was, is }: Shift): string {
 
 /** Only the store charges refusals, so a limit that charges them is always there. */
 function homeOfLimit(coordination: Coordination | undefined, { onRefusal }: LimitSpec): string {
-  return onRefusal === 'charge' ? 'store' : homeOf(coordination)
+  return (onRefusal ?? 'none') === 'none' ? homeOf(coordination) : 'store'
 }
 
 function placesOf(

@@ -29,7 +29,7 @@ const ACCEPTED_NUMBER = `a whole number from 0 to ${MAX_UNITS}`
 const ACCEPTED_DURATION = 'a whole number and ms, s, m, h or d, such as 250ms, 10s or 1h'
 
 const STARTS = ['clock', 'call'] as const
-const ON_REFUSAL = ['none', 'charge'] as const
+const ON_REFUSAL = ['none', 'charge', 'overdraw'] as const
 
 const LIMIT_KEYS: readonly string[] = [
   'algorithm',
@@ -43,6 +43,7 @@ const LIMIT_KEYS: readonly string[] = [
   'wait',
   'name',
   'onRefusal',
+  'debt',
   'block',
 ]
 
@@ -124,6 +125,7 @@ function readLongForm(located: Located): LimitSpec | undefined {
     maxWaitMs: readOptional(map, 'maxWait', readDuration),
     waitMs: readOptional(map, 'wait', readDuration),
     onRefusal: readOptional(map, 'onRefusal', (field) => readChoice(field, ON_REFUSAL)),
+    debt: readOptional(map, 'debt', readUnits),
     block: readOptional(map, 'block', readBlock),
   }
   const isRead =
@@ -156,7 +158,7 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
 
 /** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
-  const { leaseMs, name, start, burst, queue, maxWaitMs, waitMs, onRefusal, block } = spec
+  const { leaseMs, name, start, burst, queue, maxWaitMs, waitMs, onRefusal, debt, block } = spec
   return {
     algorithm: spec.algorithm,
     max: spec.max,
@@ -169,6 +171,7 @@ function withoutAbsent(spec: LimitSpec): LimitSpec {
     ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
     ...(waitMs === undefined ? {} : { waitMs }),
     ...(onRefusal === undefined ? {} : { onRefusal }),
+    ...(debt === undefined ? {} : { debt }),
     ...(block === undefined ? {} : { block }),
   }
 }

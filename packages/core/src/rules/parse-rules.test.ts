@@ -150,11 +150,23 @@ describe('the fields of a rule', () => {
       { algorithm: 'leaky-bucket', max: 10, windowMs: 1000, queue: 5, maxWaitMs: 2000 },
       { algorithm: 'fixed-window', max: 10, windowMs: 1000, onRefusal: 'none' },
       { algorithm: 'fixed-window', max: 10, windowMs: 60_000, start: 'call' },
-      { algorithm: 'fixed-window', max: 10, windowMs: 500, start: 'clock' },
+      {
+        algorithm: 'fixed-window',
+        max: 10,
+        windowMs: 500,
+        start: 'clock',
+        onRefusal: 'overdraw',
+      },
       { ...bucket, max: 5, windowMs: 5000, block: BLOCKS[0] },
       { ...bucket, max: 5, windowMs: 7000, block: BLOCKS[1] },
-      { algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 },
-      { algorithm: 'sliding-window-log', max: 10, windowMs: 1000 },
+      {
+        algorithm: 'sliding-window-counter',
+        max: 10,
+        windowMs: 1000,
+        onRefusal: 'overdraw',
+        debt: 5,
+      },
+      { algorithm: 'sliding-window-log', max: 10, windowMs: 1000, debt: 0 },
     ])
   })
 
@@ -250,11 +262,11 @@ describe('a message', () => {
         field: 'limits[0].windw',
         found: '"windw"',
         accepted:
-          'algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, block',
+          'algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
         suggestion: 'window',
         message:
           'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
-          '"window"? Accepted: algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, block',
+          '"window"? Accepted: algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
       },
     ])
   })

@@ -91,7 +91,7 @@ function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
  * Whether nodes share a limit: one that charges refusals is always exact, and one of 0 refuses all.
  */
 function isShared({ limit }: LocatedLimit): boolean {
-  return limit.onRefusal !== 'charge' && limit.max > 0
+  return (limit.onRefusal ?? 'none') === 'none' && limit.max > 0
 }
 
 function warnOfSmallLease({ located, limit, isOverride }: LocatedLimit, maxStranded: number): void {

@@ -34,8 +34,8 @@ const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'maxWait', absent: 'default', read: ({ maxWaitMs }) => duration(maxWaitMs) },
   { name: 'wait', absent: 'none', read: ({ waitMs }) => duration(waitMs) },
   { name: 'onRefusal', absent: 'none', read: ({ onRefusal }) => onRefusal },
+  { name: 'debt', absent: 'default', read: ({ debt }) => whole(debt) },
   { name: 'block', absent: 'none', read: ({ block }) => block && blockText(block) },
-  { name: 'debt', absent: 'none', read: ({ debt }) => whole(debt) },
 ]
 
 /** `15m`, or `{ first: 1m, factor: 2, max: 1h, forget: 1d }`. */

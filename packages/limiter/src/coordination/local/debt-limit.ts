@@ -10,8 +10,8 @@ import {
   type CompiledLimit,
   defineLimit,
   findLimitProblem,
-  gcd,
   type Limit,
+  mostDebt,
   partUnderCeiling,
   withoutWaiting,
 } from '@sluice/core'
@@ -33,7 +33,6 @@ export interface DebtLimit {
 
 /** The bound of `LimitSpec.debt`; the count of a window then stays far below 2^53. */
 const DEBT_MAX = 999_999_999_999_999
-const TICKS_US = [1, 1000] as const
 
 /** Caches the limits by compiled limit and fleet size. */
 export class DebtLimits {
@@ -77,30 +76,18 @@ function bucketWithDebt(compiled: CompiledLimit, nodes: number): DebtLimit {
 
 function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): number {
   const spentUnseen = Math.ceil((nodes * limit.max * syncEveryMs) / limit.windowMs)
-  return Math.min(Math.max(limit.capacity, nodes, spentUnseen), DEBT_MAX)
+  return Math.min(Math.max(limit.capacity, limit.debt, nodes, spentUnseen), DEBT_MAX)
 }
 
 /** The limit with this much debt, or with the most that stays exact; undefined if none does. */
 function withDebt(limit: Limit, wanted: number): Limit | undefined {
   if (limit.max === 0) return undefined
   const { max, capacity, onRefusal } = limit
-  const spec = algorithmOf(limit).resize(limit, max, capacity)
-  for (const debt of [wanted, Math.min(wanted, mostDebt(limit))]) {
+  const algorithm = algorithmOf(limit)
+  const spec = algorithm.resize(limit, max, capacity)
+  for (const debt of [wanted, Math.min(wanted, mostDebt(spec, algorithm))]) {
     const owing = { ...spec, onRefusal, debt }
     if (debt > 0 && findLimitProblem(owing) === undefined) return defineLimit(owing)
   }
   return undefined
-}
-
-/** The most debt for which 4 * (burst + borrowable) * q and the time to regain it stay exact. */
-function mostDebt({ max, windowMs, capacity, borrowable: lent }: Limit): number {
-  const fits = TICKS_US.map((tickUs) => {
-    const ticks = (windowMs * 1000) / tickUs
-    const divisor = gcd(max, ticks)
-    const inTime = Math.floor(Number.MAX_SAFE_INTEGER / tickUs) * (max / divisor)
-    const fractions = Math.min(Number.MAX_SAFE_INTEGER, inTime)
-    // One unit for rounding of the borrowable part, one for the spare of the burst.
-    return Math.floor(fractions / (4 * (ticks / divisor))) - capacity - lent - 2
-  })
-  return Math.max(0, ...fits)
 }

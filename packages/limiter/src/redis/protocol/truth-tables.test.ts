@@ -34,6 +34,8 @@ interface TableStep {
   readonly verb: 'take' | 'peek' | 'give' | 'charge'
   readonly amount: number
   readonly atLeast?: number
+  readonly gate?: boolean
+  readonly overdraw?: boolean
   readonly takenAtUs?: number
   readonly spentAtUs?: number
   /** Whose places are taken, given back or renewed. */
@@ -80,12 +82,14 @@ afterAll(() => redis.stop())
 
 /** A step, and for a give or a charge the outcome of a peek of 1 right after it. */
 function opsOf(step: TableStep, key: CounterKey, limit: Limit, shift: number): readonly StoreOp[] {
-  const { verb, amount, atLeast, holder, debt = 0, undone } = step
-  const asked = verb === 'take' || verb === 'peek'
-  const take = { key, limit, amount: asked ? amount : 1, atLeast, holder }
-  const look: StoreOp = { verb: verb === 'take' ? 'take' : 'peek', groups: [[take]], states: false }
+  const { verb, amount, atLeast, gate, overdraw, holder, debt = 0, undone } = step
   const { takenAtUs, spentAtUs = step.atUs } = step
   const at = takenAtUs === undefined ? holder : takenAtUs + shift
+  const asked = verb === 'take' || verb === 'peek'
+  const take = asked
+    ? { key, limit, amount, atLeast, gate, overdraw, at, holder }
+    : { key, limit, amount: 1 }
+  const look: StoreOp = { verb: verb === 'take' ? 'take' : 'peek', groups: [[take]], states: false }
   if (verb === 'give') return [{ verb, give: { key, limit, amount, at, undone } }, look]
   if (verb === 'charge') {
     return [{ verb, charge: { key, limit, amount, at: holder ?? spentAtUs + shift, debt } }, look]

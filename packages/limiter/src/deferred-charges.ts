@@ -1,6 +1,6 @@
 /**
  * Charges to the store, once it answers again, what was spent locally while it did not: down to
- * empty, for the present and the last window only, and only what the store certainly did not take
+ * empty, or into the debt of a limit with `onRefusal: overdraw`, for the present and the last window only, and only what the store certainly did not take
  * itself.
  */
 import type { CounterKey, Limit } from '@sluice/core'
@@ -136,7 +136,8 @@ export class DeferredCharges {
   private async chargeOne({ key, limit }: DeferredCharge, usage: WindowUsage): Promise<boolean> {
     if (!this.isChargeable(usage, limit)) return true
     try {
-      await this.#store.charge({ key, limit, ...usage, debt: 0 })
+      const debt = limit.onRefusal === 'overdraw' ? limit.debt : 0
+      await this.#store.charge({ key, limit, ...usage, debt })
       return true
     } catch (error) {
       if (mayHaveRun(error)) this.#dropped += usage.amount

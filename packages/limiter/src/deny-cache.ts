@@ -13,9 +13,9 @@
  * is not remembered.
  */
 import {
-  algorithmOf,
   layoutOf,
   isBlock,
+  isChargedOnRefusal,
   isConcurrency,
   type CounterKey,
   type Decision,
@@ -23,6 +23,7 @@ import {
   type Outcome,
   type Plan,
   type PlannedTake,
+  stepOf,
 } from '@sluice/core'
 import { combineSpread } from './shed/combine-spread.js'
 import type { Answer } from './store.js'
@@ -96,7 +97,7 @@ export class DenyCache {
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       if (take === undefined) continue
-      if (take.limit.onRefusal === 'charge') return undefined
+      if (isChargedOnRefusal(take)) return undefined
       const slot = this.find(take.key, nowMs)
       const outcome = slot === -1 ? undefined : this.run(slot, take)
       if (outcome === undefined) {
@@ -168,17 +169,18 @@ export class DenyCache {
   }
 
   /** The refusal of this take by the counter; undefined if it does not refuse. */
-  private run(slot: number, { limit, amount }: PlannedTake): Outcome | undefined {
+  private run(slot: number, take: PlannedTake): Outcome | undefined {
+    const { limit } = take
     const now = this.#latestTime()
     const at = slot * ENTRY_NUMBERS + STATE
     const format = this.#entries[at - STATE + FORMAT]
     // Without the store's clock there is no upper bound of its time.
     if (!Number.isFinite(now)) return undefined
-    if (format === limit.format + UNUSED) return refusal(undefined, limit, amount, now)
+    if (format === limit.format + UNUSED) return refusal(undefined, take, now)
     if (format !== limit.format) return undefined
     const layout = layoutOf(limit)
-    if (layout === undefined) return this.runLog(slot, limit, amount, now)
-    return refusal(layout.read(this.#entries, at), limit, amount, now)
+    if (layout === undefined) return this.runLog(slot, limit, unitsOf(take), now)
+    return refusal(layout.read(this.#entries, at), take, now)
   }
 
   private runLog(slot: number, limit: Limit, amount: number, now: number): Outcome | undefined {
@@ -201,7 +203,7 @@ export class DenyCache {
   }
 
   private insert(take: PlannedTake, answer: Exclude<Answer, string>, sent: SentCall): void {
-    const { key, limit, amount } = take
+    const { key, limit } = take
     const { sentMs } = sent
     if (sent.generation < (this.#forgottenAt[setOf(key)] ?? 0)) return
     const slot = this.slotFor(key, sentMs)
@@ -210,9 +212,11 @@ export class DenyCache {
     const at = slot * ENTRY_NUMBERS + STATE
     const layout = layoutOf(limit)
     const isLog = layout === undefined && answer.retryAfterMs !== null
+    // Its wait may be for another amount than its own.
+    if (isLog && take.overdraw === true) return
     if (layout !== undefined && answer.state !== undefined) layout.write(answer.state, entries, at)
     if (isLog) {
-      entries[at] = amount
+      entries[at] = unitsOf(take)
       entries[at + 1] = answer.at + (answer.retryAfterMs ?? 0) * 1000
       entries[at + 2] = answer.remaining
       entries[at + 3] = answer.at + answer.resetAfterMs * 1000
@@ -248,8 +252,13 @@ function setOf({ lo }: CounterKey): number {
   return lo & (SETS - 1)
 }
 
-function refusal(state: unknown, limit: Limit, amount: number, now: number): Outcome | undefined {
-  const step = algorithmOf(limit).take(state, limit, amount, now)
+/** The units for which a log must have room: a gate takes none and needs one. */
+function unitsOf({ amount, gate }: PlannedTake): number {
+  return gate === true ? 1 : amount
+}
+
+function refusal(state: unknown, take: PlannedTake, now: number): Outcome | undefined {
+  const step = stepOf(take, state, now)
   // The store rebases a state of another clock once; here it would be rebased at every call.
   return step.retryAfterMs === 0 || step.rebased !== undefined ? undefined : step
 }

@@ -4,7 +4,7 @@
  * any age, and units may have been returned since. Over-admission is bounded by what is offered in
  * the meantime, because every answer of the store replaces the estimate.
  */
-import { algorithmOf, layoutOf, type Plan, type PlannedTake, passes, type Step } from '@sluice/core'
+import { layoutOf, type Plan, type PlannedTake, passes, type Step, stepOf } from '@sluice/core'
 import { Counters } from './memory/counters.js'
 import type { Answer, Groups } from './store.js'
 
@@ -47,10 +47,10 @@ export class StaleStates {
   admit({ groups }: Plan, now: number): readonly Step<unknown>[] | undefined {
     const takes = groups[0] ?? []
     const steps: Step<unknown>[] = []
-    for (const { key, limit, amount } of takes) {
-      const state = this.#states.read(this.#states.find(key), limit)
+    for (const take of takes) {
+      const state = this.#states.read(this.#states.find(take.key), take.limit)
       if (state === undefined) return undefined
-      steps.push(algorithmOf(limit).take(state, limit, amount, now))
+      steps.push(stepOf(take, state, now))
     }
     if (!passes(steps)) return undefined
     this.advance(takes, steps, now)

@@ -92,6 +92,12 @@ export interface CheckOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
+  /**
+   * Whether the call only passes through gates: nothing is charged, its cost is ignored, and it is
+   * refused where a limit has nothing left. For calls whose cost is known afterwards and charged
+   * then: what may be overrun is the cost of the calls in flight. @default false
+   */
+  readonly gate?: boolean | undefined
 }
 
 /** Statistics of what this node decided without the store. */

@@ -443,10 +443,11 @@ class StoreLimiter implements Limiter {
   }
 
   private planMatching(call: Call, view: NormalizedCall, options: CheckOptions): Plan | Settled {
-    const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
+    const { canWait = true, gate = false } = requireOptions(options, ACCEPTED_CHECK)
     const matched = this.match(this.#snapshot, call, view)
-    // An invalid cost is an error even if no rule matches.
-    if (matched.length === 0 && isCount(call.cost ?? 1)) return unmatchedOf(view)
+    // An invalid cost is an error even if no rule matches; a gate has no cost.
+    if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedOf(view)
+    if (gate) return planCall(matched, call, { canWait, gate })
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 

@@ -2,7 +2,7 @@
  * Reconciles a call that was decided without the store's whole answer, once that arrives: nothing
  * granted to a refused call stays taken, and nothing admitted is taken twice.
  */
-import type { CounterKey, Plan, PlannedTake } from '@sluice/core'
+import { type CounterKey, isChargedOnRefusal, type Plan, type PlannedTake } from '@sluice/core'
 import type { PendingDecision } from './pending-decision.js'
 import { answerAt, type Spending } from './fallback/fallback-decider.js'
 import type { DeferredCharges } from './deferred-charges.js'
@@ -79,9 +79,10 @@ export class Reconciler {
    * Returns what was granted to a refused call. A limit that charges refusals keeps it, but not in
    * a shadow group, which a refused call never opens.
    */
-  private giveBack({ key, limit }: PlannedTake, answer: Answer, group: number): void {
-    if (typeof answer === 'string' || answer.granted === 0) return
-    if (group === 0 && limit.onRefusal === 'charge') return
+  private giveBack(take: PlannedTake, answer: Answer, group: number): void {
+    const { key, limit } = take
+    if (typeof answer === 'string' || answer.granted <= 0) return
+    if (group === 0 && isChargedOnRefusal(take)) return
     void this.give({ key, limit, amount: answer.granted, at: answer.at, undone: true })
   }
 

@@ -234,18 +234,18 @@ export interface Store {
    * room; if its group was not charged, `granted` is 0 and `remaining` is what is left now. Only a
    * limit with `onRefusal: charge` is charged, down to empty, when its own group is refused, and a
    * take with `overdraw`, down to the limit's debt, but not in a group that the first group kept
-   * closed. A block (`isBlock`) takes no units. Where its
-   * group is refused and its own take had room, it is charged, and then refuses, if the take before
-   * it in the group was refused for a time; so the take of its limit is directly before it.
+   * closed. A block (`isBlock`) takes no units. Where its group is refused and its own take had
+   * room, it is charged, and then refuses, if the take before it in the group was refused for a
+   * time; so the take of its limit is directly before it.
    *
    * Only the store's clock counts: `at` of an outcome is its time, and nodes that share a store
    * share that clock. An amount of 0 always has room and changes nothing; with `gate` it has room
    * while one whole unit is left. An amount below 0 always has room, and gives back as `give` does
-   * if its group is charged; `granted` is then the amount, or 0 if nothing changed. A state of another
-   * algorithm, or in an unknown format, counts as absent. If the store cannot answer in time, it
-   * says so in the place of each outcome; it never guesses. A group that was answered only in part
-   * may have been charged for that part. A call without takes needs no server: it is answered at
-   * once.
+   * if its group is charged; `granted` is then the amount, or 0 if nothing changed. A state of
+   * another algorithm, or in an unknown format, counts as absent. If the store cannot answer in
+   * time, it says so in the place of each outcome; it never guesses. A group that was answered only
+   * in part may have been charged for that part. A call without takes needs no server: it is
+   * answered at once.
    */
   take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>>
 

@@ -3,7 +3,6 @@ import type { Outcome } from '../algorithms/algorithm.js'
 import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
 import type { LimitSpec } from '../limit.js'
 import type { NormalizedCall } from '../matching/call-view.js'
-import type { CompiledLimit } from '../matching/compiled.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
@@ -147,6 +146,11 @@ export interface Decision {
    * Visits every rule decided by posture because the store did not answer. For metrics and logs.
    */
   degraded(visit: (rule: string, posture: PostureName) => void): void
+  /**
+   * Visits every rule with `onRefusal: overdraw` that could not count all units of the call, because
+   * its debt was exhausted; once for each limit. For metrics.
+   */
+  dropped(visit: (rule: string, units: number) => void): void
 }
 
 /**
@@ -201,6 +205,7 @@ export const UNMATCHED: Decision = Object.freeze({
   shadowRefusals: () => NO_SHADOW_REFUSALS.list(),
   tags: () => NO_IDS,
   degraded: () => {},
+  dropped: () => {},
 } satisfies Decision)
 
 /** The decision of a call that a busy process sheds before its rules: it charges nothing. */
@@ -280,7 +285,7 @@ class CombinedDecision implements Decision {
     this.resetAfterMs = outcome?.resetAfterMs ?? null
     this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
     this.delayMs = allowed ? longestDelay(outcomes) : 0
-    this.reason = allowed ? 'within' : refusalReason(outcome, bound)
+    this.reason = allowed ? 'within' : refusalReason(outcome, takes[binding])
     if (this.reason === 'shed') this.retryAfterMs = extras.shedRetryMs ?? SHED_RETRY_MS_MIN
     this.shadow = refused.ids
     this.source = source
@@ -416,14 +421,23 @@ class CombinedDecision implements Decision {
     if (this.postures === undefined) return
     for (const [rule, posture] of Object.entries(this.postures)) visit(rule, posture)
   }
+
+  dropped(visit: (rule: string, units: number) => void): void {
+    // Only the store charges, so only it can drop something.
+    if (this.source !== 'store') return
+    for (let i = 0; i < this.#takes.length; i++) {
+      const take = this.#takes[i]
+      if (take?.overdraw !== true) continue
+      const units = take.amount - (this.#outcomes[i]?.granted ?? take.amount)
+      if (units > 0) visit(take.compiled.rule, units)
+    }
+  }
 }
 
-function refusalReason(
-  outcome: FoldedOutcome | undefined,
-  bound: CompiledLimit | undefined,
-): Reason {
-  if (outcome?.retryAfterMs === null) return 'cost_exceeds_limit'
-  if (bound?.sheds === true) return 'shed'
+function refusalReason(outcome: FoldedOutcome | undefined, bound: PlannedTake | undefined): Reason {
+  // A gate has no cost: only a limit that refuses every call never lets it pass.
+  if (outcome?.retryAfterMs === null && bound?.gate !== true) return 'cost_exceeds_limit'
+  if (bound?.compiled.sheds === true) return 'shed'
   return outcome?.isBlocked === true ? 'blocked' : 'over'
 }
 

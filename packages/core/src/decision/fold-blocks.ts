@@ -61,7 +61,6 @@ export function withBlock<Own extends Outcome>(own: Own, block: Outcome): Own & 
   const isBlocked = retryAfterMs !== null && (block.retryAfterMs ?? 0) >= retryAfterMs
   return {
     ...own,
-    granted: 0,
     remaining: 0,
     resetAfterMs: Math.max(own.resetAfterMs, block.resetAfterMs),
     retryAfterMs: isBlocked ? block.retryAfterMs : retryAfterMs,

@@ -71,6 +71,13 @@ export interface PlanOptions {
   readonly canWait: boolean
   /** Whose places the call takes, if it counts as in flight. @default 0 */
   readonly holder?: number | undefined
+  /**
+   * Whether the call only passes through gates: it costs nothing, and is refused where nothing is
+   * left. @default false
+   */
+  readonly gate?: boolean | undefined
+  /** Whether the call reserves: then a refusal charges no limit, not even one that overdraws. */
+  readonly reserves?: boolean | undefined
 }
 
 const DEFAULT_OPTIONS: PlanOptions = { canWait: true }
@@ -80,7 +87,8 @@ export function planCall(
   call: Call,
   options: PlanOptions = DEFAULT_OPTIONS,
 ): Plan {
-  const cost = readCost(call.cost ?? 1)
+  const isGate = options.gate === true
+  const cost = isGate ? 0 : readCost(call.cost ?? 1)
   let enforced = NO_TAKES
   let shadows: PlannedTake[][] | undefined
   let names = NO_IDS
@@ -88,7 +96,7 @@ export function planCall(
     const match = matched[i]
     if (match === undefined) continue
     const { rule } = match
-    const amount = amountOf(rule.cost, call, cost)
+    const amount = isGate ? 0 : amountOf(rule.cost, call, cost)
     if (typeof amount !== 'number') {
       // A shadow rule never makes a call fail: it does not count a cost that it cannot read.
       if (rule.mode === 'shadow') continue
@@ -159,7 +167,7 @@ function planTakes(
   amount: number,
   options: PlanOptions,
 ): PlannedTake[] {
-  const { canWait } = options
+  const { canWait, gate } = options
   let takes = before
   for (let i = 0; i < limits.length; i++) {
     const whole = limits[i]
@@ -168,25 +176,31 @@ function planTakes(
     const key = counterKey(match.caller, compiled)
     const limit = canWait ? compiled.limit : compiled.immediate
     // Few takes have more fields, and every field of every take costs memory.
-    const take = compiled.isOrdinary
-      ? new OrdinaryTake(key, limit, amount, compiled)
-      : specialTake(key, limit, amount, compiled, options)
+    const take =
+      compiled.isOrdinary && gate !== true
+        ? new OrdinaryTake(key, limit, amount, compiled)
+        : specialTake(key, limit, amount, compiled, options)
     if (takes === NO_TAKES) takes = [take]
     else takes.push(take)
-    if (compiled.block !== undefined) takes.push(blockTake(match, compiled, compiled.block, amount))
+    // A block takes no units: with an amount of 0 it would not refuse.
+    const blocked = gate === true ? 1 : amount
+    if (compiled.block !== undefined)
+      takes.push(blockTake(match, compiled, compiled.block, blocked))
   }
   return takes
 }
 
-/** A take of a counter that survives a restart, or of places. */
+/** A take of a counter that survives a restart, one that gates or overdraws, or one of places. */
 function specialTake(
   key: CounterKey,
   limit: Limit,
   amount: number,
   compiled: CompiledLimit,
-  { holder }: PlanOptions,
+  { gate, holder, reserves }: PlanOptions,
 ): PlannedTake {
-  const take = { key, limit, amount, atLeast: undefined, compiled, durable: compiled.durable }
+  const { durable } = compiled
+  const overdraw = limit.onRefusal === 'overdraw' && reserves !== true
+  const take = { key, limit, amount, atLeast: undefined, compiled, durable, gate, overdraw }
   return compiled.isPlaces ? { ...take, holder } : take
 }
 

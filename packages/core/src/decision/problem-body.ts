@@ -47,6 +47,7 @@ function statusOf(
 
 function detailOf(decision: Decision, retryAfter: number | null): string {
   if (retryAfter === null) {
+    if (decision.reason !== 'cost_exceeds_limit') return 'Too many requests. Waiting does not help.'
     return `This call costs more than the limit of ${decision.limit} ever holds. Waiting does not help.`
   }
   const seconds = secondsText(retryAfter)

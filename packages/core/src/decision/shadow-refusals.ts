@@ -119,8 +119,9 @@ function reasonAt(
   outcomes: readonly ShadowOutcome[],
   at: number,
 ): ShadowRefusal['reason'] {
-  if ((outcomes[at]?.retryAfterMs ?? null) === null) return 'cost_exceeds_limit'
   const take = outcomes.length === takes.length ? takes[at] : undefined
+  const isNever = (outcomes[at]?.retryAfterMs ?? null) === null
+  if (isNever && take?.gate !== true) return 'cost_exceeds_limit'
   if (takes[0]?.compiled.sheds === true) return 'shed'
   return take !== undefined && isBlock(take.limit) ? 'blocked' : 'over'
 }

@@ -66,7 +66,7 @@ export function compileLimits(
       posture,
       durable,
       isPlaces: isConcurrency(limit),
-      isOrdinary: !durable && !isConcurrency(limit),
+      isOrdinary: !durable && !isConcurrency(limit) && limit.onRefusal !== 'overdraw',
       sheds,
       coordination: spec.block === undefined ? coordinationOf(limit, coordination) : 'exact',
       maxStranded,

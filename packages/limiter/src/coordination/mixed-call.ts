@@ -2,7 +2,14 @@
  * A call of which some limits are decided on this node and the rest by the store. What this node
  * grants is spent first, and put back if the store refuses the call.
  */
-import { type Outcome, type Plan, type PlannedTake, passes, type Source } from '@sluice/core'
+import {
+  isChargedOnRefusal,
+  type Outcome,
+  type Plan,
+  type PlannedTake,
+  passes,
+  type Source,
+} from '@sluice/core'
 import type { Answer, Groups } from '../store.js'
 import type { NodeDecider, NodeOutcome, UnansweredDraw, DrawResult } from './node-decider.js'
 
@@ -195,7 +202,7 @@ export class MixedCall {
    */
   private mustAskStore(refused: Row): boolean {
     if (refused.some((decision) => isOfNodes(decision) && !passes([decision.outcome]))) return false
-    return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
+    return (this.plan.groups[0] ?? []).some(isChargedOnRefusal)
   }
 
   /**

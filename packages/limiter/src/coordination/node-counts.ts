@@ -46,8 +46,8 @@ export class NodeCounts implements NodeDecider {
     if (this.#isClosed) return undefined
     const limit = this.begin(take)
     if (limit === undefined) return nothingGranted(take, this.#now)
-    const { key, amount, holder } = take
-    const [[outcome] = []] = this.#counters.sync.take([[{ key, limit, amount, holder }]])
+    const { key, amount, gate, holder } = take
+    const [[outcome] = []] = this.#counters.sync.take([[{ key, limit, amount, gate, holder }]])
     return outcome === undefined ? undefined : toNodeOutcome(outcome, take)
   }
 
@@ -106,8 +106,8 @@ function laterMs({ windowMs }: Limit): number {
 }
 
 /** A node that owns nothing may own something once the fleet changes, so the wait is finite. */
-function nothingGranted({ limit, amount }: PlannedTake, at: number): NodeOutcome {
-  const waitMs = amount === 0 ? 0 : laterMs(limit)
+function nothingGranted({ limit, amount, gate }: PlannedTake, at: number): NodeOutcome {
+  const waitMs = amount === 0 && gate !== true ? 0 : laterMs(limit)
   const isTooLarge = amount > limit.capacity
   return {
     granted: 0,

@@ -3,7 +3,6 @@
  * the store does not answer). Answers that the store did give are kept. Shadow rules pass.
  */
 import {
-  algorithmOf,
   isBlock,
   type DecisionExtras,
   type Limit,
@@ -14,6 +13,7 @@ import {
   type PostureName,
   passes,
   type Source,
+  stepOf,
   type Take,
 } from '@sluice/core'
 import { placedStore } from '../memory/memory-store.js'
@@ -201,14 +201,15 @@ export class FallbackDecider {
     return spends && passes(peeked) ? runEach('take') : peeked
   }
 
-  private shareOf({ key, limit, amount, compiled }: PlannedTake): Take {
+  /** The take of a share. It takes all or nothing: a share owes nothing. */
+  private shareOf({ key, limit, amount, gate, compiled }: PlannedTake): Take {
     if (isBlock(limit)) return { key, limit, amount, atLeast: undefined }
     const { posture } = compiled
     const factor = typeof posture === 'string' ? 1 : posture.local
     const counted = Math.floor(this.#fleetSize())
     const nodes = counted >= 1 ? counted : 1
     const share = this.#shares.get(compiled, factor, nodes, limit === compiled.limit)
-    return { key, limit: share, amount, atLeast: undefined }
+    return { key, limit: share, amount, atLeast: undefined, gate }
   }
 }
 
@@ -243,16 +244,11 @@ function withoutCounter(take: PlannedTake, now: number): FallbackOutcome | undef
   const fresh = unused(take, now, posture)
   if (fresh.retryAfterMs === null || posture === 'open') return fresh
   if (posture === 'local') return undefined
-  return take.amount === 0 ? fresh : { ...CLOSED, at: now }
+  return take.amount === 0 && take.gate !== true ? fresh : { ...CLOSED, at: now }
 }
 
-function unused(
-  { limit, amount }: PlannedTake,
-  now: number,
-  posture: PostureName,
-): FallbackOutcome {
-  const step = algorithmOf(limit).take(undefined, limit, amount, now)
-  const { remaining, resetAfterMs, retryAfterMs, delayMs, at } = step
+function unused(take: PlannedTake, now: number, posture: PostureName): FallbackOutcome {
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, at } = stepOf(take, undefined, now)
   return { granted: 0, remaining, resetAfterMs, retryAfterMs, delayMs, at, posture }
 }
 

@@ -53,7 +53,7 @@ export class Leases implements NodeDecider {
 
   take(take: PlannedTake, waitMs: number): NodeOutcome | Promise<DrawResult> | undefined {
     const { key, amount, compiled } = take
-    if (amount === 0) return undefined
+    if (amount === 0 && take.gate !== true) return undefined
     const counter = this.#counters.find(key)
     if (counter === undefined) return undefined
     const nowMs = this.#deps.monotonicMs()
@@ -63,18 +63,20 @@ export class Leases implements NodeDecider {
       const { leases } = counter
       for (let i = 0; i < leases.length; i++) {
         const lease = leases[i]
-        if (lease === undefined || lease.units < amount) continue
+        if (lease === undefined || lease.units < amount || lease.units === 0) continue
         if (!lease.isOver(nowMs, wallUs)) return lease.spend(amount, nowMs)
       }
     }
+    // A gate that no lease lets pass goes to the store, which also counts what other nodes hold.
+    if (amount === 0) return undefined
     return this.takeWithoutLease(take, counter, { nowMs, wallUs, deadlineMs: waitMs })
   }
 
   isReady({ key, amount, compiled }: PlannedTake): boolean {
     const counter = this.#counters.find(key)
     if (counter === undefined || counter.compiled !== compiled || this.#isClosed) return false
-    const isHeld = counter.leases.some(({ units }) => units >= amount)
-    return isHeld || this.leaseSize(counter, this.#deps.monotonicMs()) > 0
+    const isHeld = counter.leases.some(({ units }) => units >= Math.max(1, amount))
+    return isHeld || (amount > 0 && this.leaseSize(counter, this.#deps.monotonicMs()) > 0)
   }
 
   /** The refusal by an exhausted counter; undefined if the store knows better. */

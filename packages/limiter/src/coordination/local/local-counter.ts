@@ -17,6 +17,7 @@ import {
   type PlannedTake,
   type SlidingCounter,
   type Step,
+  stepOf,
 } from '@sluice/core'
 import type { DebtLimit } from './debt-limit.js'
 import { UnreportedUsage, type Usage } from './unreported-usage.js'
@@ -94,8 +95,12 @@ export class LocalCounter {
     return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
   }
 
-  take(limit: Limit, amount: number, now: number): Step<unknown> {
-    const step = algorithmOf(limit).take(this.stateAt(now), limit, amount, now)
+  take(limit: Limit, { amount, gate }: PlannedTake, now: number): Step<unknown> {
+    const state = this.stateAt(now)
+    const step =
+      gate === true
+        ? stepOf({ limit, amount, gate }, state, now)
+        : algorithmOf(limit).take(state, limit, amount, now)
     const next = step.state ?? step.rebased
     if (next !== undefined) this.#state = next
     if (step.granted > 0) this.stats.unreported += this.#unreported.spend(step.granted, step.at)

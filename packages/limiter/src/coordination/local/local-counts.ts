@@ -71,7 +71,7 @@ export class LocalCounts implements NodeDecider {
     counter.usedMs = nowMs
     counter.wasUsedAgain = true
     const limit = this.limitOf(counter, take)
-    const step = counter.take(limit, take.amount, this.#deps.placeInWindow(limit))
+    const step = counter.take(limit, take, this.#deps.placeInWindow(limit))
     return new LocalOutcome(step, ageOf(counter, nowMs), counter)
   }
 

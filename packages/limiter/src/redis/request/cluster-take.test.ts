@@ -63,6 +63,57 @@ describe('a call in several slots', () => {
     expect(slots.remaining(charging)).toBe(4)
   })
 
+  test('keeps what an overdraw took, and what it owes', async () => {
+    const limit = defineLimit({ algorithm: 'fixed-window', max: 5, windowMs: YEAR_MS, debt: 3 })
+    const fitting = { ...take(1, limit, 4), overdraw: true }
+    const exceeding = { ...take(3, limit, 7), overdraw: true }
+    slots.store.sync.take([[addresses]])
+    const slotCall = slots.start([[fitting, addresses, exceeding]])
+    await slots.runAll()
+    expect(slotCall.answers?.[0]?.map((answer) => outcome(answer).granted)).toEqual([4, 0, 7])
+    expect([slots.remaining(fitting), slots.remaining(exceeding)]).toEqual([1, 0])
+    slots.store.sync.give({ key: exceeding.key, limit, amount: 1 })
+    expect(slots.remaining(exceeding)).toBe(0)
+  })
+
+  test('lends an overdraw no more than its debt, although a waiting call may borrow more', async () => {
+    const bucket = { algorithm: 'token-bucket', max: 2, windowMs: 1000, waitMs: 60_000 } as const
+    const lending = { ...take(1, defineLimit({ ...bucket, debt: 3 }), 10), overdraw: true }
+    const twin = { ...lending, key: take(3, window(1)).key }
+    slots.store.sync.take([[addresses]])
+    slots.start([[lending, addresses]])
+    await slots.runAll()
+    slots.store.sync.take([[twin, addresses]])
+    const [[there, here] = []] = slots.store.sync.peek([[twin, lending]])
+    expect(here).toEqual(there)
+  })
+
+  test('gives nothing back where another slot refuses, and all where none does', async () => {
+    slots.store.sync.take([[users]])
+    slots.store.sync.take([[addresses]])
+    const back = take(3, window(5), -2)
+    slots.store.sync.take([[take(3, window(5), 4)]])
+    const refused = slots.start([[users, addresses, back]])
+    await slots.runAll()
+    expect(refused.answers?.[0]?.map((answer) => outcome(answer).granted)).toEqual([0, 0, 0])
+    expect(slots.remaining(back)).toBe(1)
+    const passed = slots.start([[users, back]])
+    await slots.runAll()
+    expect(passed.answers?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, -2])
+    expect(slots.remaining(back)).toBe(3)
+  })
+
+  test('sends what gives back in groups of its own as soon as the first group has passed', async () => {
+    slots.store.sync.take([[take(3, window(5), 4), take(4, window(5), 4)]])
+    const [first, second] = [take(3, window(5), -2), take(4, window(5), -3)]
+    const slotCall = slots.start([[addresses], [first], [second]])
+    await slots.run()
+    expect(slots.remaining(first)).toBe(1)
+    expect(slots.underWay).toHaveLength(2)
+    await slots.runAll()
+    expect(slotCall.answers?.map(([answer]) => outcome(answer).granted)).toEqual([1, -2, -3])
+  })
+
   test('is charged down to empty for a refusal, although a waiting call may borrow more', async () => {
     const lending = defineLimit({
       algorithm: 'token-bucket',

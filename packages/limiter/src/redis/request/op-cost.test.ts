@@ -21,6 +21,13 @@ describe('the cost of a take', () => {
     expect(costOfTakes([[take(log)]], true)).toBe(24)
   })
 
+  test('equals that of a give if it gives back to a log, at worst of the whole log', () => {
+    const at = { key: take().key, limit: log, amount: -1, at: NOW }
+    expect(costOfTakes([[at]], false)).toBe(8 + 1250)
+    expect(costOfTakes([[{ ...at, at: undefined }]], false)).toBe(8)
+    expect(costOfTakes([[{ ...at, limit: bucket }]], false)).toBe(1)
+  })
+
   test('equals at least one, even without any take', () => {
     expect([costOfTakes([], false), costOfTakes([[], []], true)]).toEqual([1, 1])
   })

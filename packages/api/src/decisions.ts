@@ -50,6 +50,11 @@ const cost = z.int().min(0).optional().meta({
   description: 'How much the call takes, 1 unless given. 0 always passes and is not counted.',
 })
 
+const gate = z.boolean().optional().meta({
+  description:
+    'True if the call only passes through gates: nothing is charged, its cost is ignored, and it is refused where a limit has nothing left.',
+})
+
 const policies = z.boolean().optional().meta({
   description: 'Whether the decision lists every enforced limit.',
 })
@@ -59,6 +64,13 @@ export const callInput = strictObject({ attributes: attributesInput, cost }).met
   example: { attributes: { user: 'u1', path: '/v1/orders' } },
 })
 export type CallInput = Input<typeof callInput>
+
+/** A call that the admin API decides. */
+export const adminCheckInput = strictObject({ attributes: attributesInput, cost, gate }).meta({
+  id: 'AdminCheckCall',
+  example: { attributes: { user: 'u1', path: '/v1/orders' } },
+})
+export type AdminCheckInput = Input<typeof adminCheckInput>
 
 export const checkInput = strictObject({
   attributes: attributesInput,
@@ -73,6 +85,7 @@ export const checkInput = strictObject({
   canWait: z.boolean().optional().meta({
     description: 'False if the call cannot be held; then a delay is a refusal. True unless given.',
   }),
+  gate,
   policies,
 }).meta({ id: 'CheckCall', example: { attributes: { user: 'u1', path: '/v1/orders' }, cost: 1 } })
 export type CheckInput = Input<typeof checkInput>

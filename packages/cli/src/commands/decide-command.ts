@@ -20,6 +20,10 @@ interface CallFlags extends CommonFlags {
   readonly cost: number
 }
 
+interface CheckFlags extends CallFlags {
+  readonly gate?: boolean
+}
+
 const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
 /** The most rules without a match that are listed; a set has up to 10,000. */
 const UNMATCHED_SHOWN_MAX = 10
@@ -39,13 +43,14 @@ export function addDecide(program: Command, cli: Cli): void {
   withCommon(program.command('check'))
     .argument(...ATTRIBUTES)
     .option(...COST)
+    .option('--gate', 'charge nothing, and refuse only where a limit has nothing left')
     .description('decide a call and charge it; exits 1 if it is refused')
     .addHelpText('after', helpOf('sluice check user=u1 method=GET path=/v1/orders --cost 2'))
-    .action((words: readonly string[], flags: CallFlags) =>
+    .action((words: readonly string[], flags: CheckFlags) =>
       run(cli, flags, async ({ io, client, print }) => {
         const decision = await client.check({
           attributes: parseAttributes(words),
-          cost: flags.cost,
+          ...(flags.gate === true ? { gate: true } : { cost: flags.cost }),
         })
         print(decision, () => decisionText(decision) + callersText(decision, io.columns))
         return decision.allowed ? OK : REFUSED

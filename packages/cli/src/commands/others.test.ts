@@ -48,6 +48,13 @@ per-user  user=u1  0f1e2d3c4b5a6978
     })
   })
 
+  test('sends a gate instead of a cost with --gate', async () => {
+    const admin = await startAdmin({ 'POST /check': answer(decision) })
+    expect((await admin.run(['check', 'user=u1', '--gate'])).code).toBe(0)
+    const sent = { attributes: { user: 'u1' }, gate: true }
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual(sent)
+  })
+
   test('exits 1 for a refusal, with --json too', async () => {
     const refused = {
       ...decision,

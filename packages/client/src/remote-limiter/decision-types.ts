@@ -33,6 +33,11 @@ export interface RemoteCheckOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
+  /**
+   * Whether the call only passes through gates: nothing is charged, its cost is ignored, and it is
+   * refused where a limit has nothing left. @default false
+   */
+  readonly gate?: boolean | undefined
 }
 
 export interface RemoteReserveOptions {
@@ -86,6 +91,8 @@ export interface RemoteDecision extends DecisionFields {
   tags(): readonly string[]
   /** Visits the rules that were decided by posture; `''` if the server did not answer. */
   degraded(visit: (rule: string, posture: PostureName) => void): void
+  /** Visits nothing: the server counts what exceeds a debt. */
+  dropped(visit: (rule: string, units: number) => void): void
 }
 
 /** What decides while the server does not answer, such as a limiter of @sluice/limiter. */

@@ -150,6 +150,8 @@ class FieldsDecision implements RemoteDecision {
   degraded(visit: Parameters<RemoteDecision['degraded']>[0]): void {
     for (const [rule, posture] of Object.entries(this.postures ?? {})) visit(rule, posture)
   }
+
+  dropped(): void {}
 }
 
 /** A field of one of these names, which a later server may send, would replace the method. */

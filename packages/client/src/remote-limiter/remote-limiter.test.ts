@@ -56,6 +56,18 @@ describe('calls of one turn', () => {
     expect([...peeked, ...checked]).toMatchObject([{ allowed: true }, { allowed: true }])
   })
 
+  test('may be gates, which need no receipt whatever happens', async () => {
+    const server = new VirtualServer()
+    const limiter = server.limiter({ posture: 'closed' })
+    const gated = collect([limiter.check(user('u1'), { gate: true, receipt: true })])
+    await server.endTurn()
+    expect(server.last().items).toEqual([
+      { attributes: { user: 'u1' }, policies: true, gate: true },
+    ])
+    await server.last().answer()
+    expect(gated).toMatchObject([{ allowed: true }])
+  })
+
   test('are split into lists of a thousand items', async () => {
     const server = new VirtualServer()
     const limiter = server.limiter()

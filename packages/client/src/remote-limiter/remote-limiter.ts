@@ -146,13 +146,15 @@ class ServerLimiter implements RemoteLimiter {
   }
 
   async check(call: RemoteCall, options: RemoteCheckOptions = {}): Promise<RemoteDecision> {
-    const { receipt = false, canWait } = options
-    const asked = this.#needsReceipts || receipt
+    const { receipt = false, canWait, gate } = options
+    // A gate takes nothing that could be given back.
+    const asked = gate !== true && (this.#needsReceipts || receipt)
     const item = callText(call, {
       policies: true,
       // Any other value would refuse the whole list.
       ...((asked === true || asked === 'if-delayed') && { receipt: asked }),
       ...(canWait === false && { canWait }),
+      ...(gate === true && { gate }),
     })
     const isWanted = ({ delayMs }: RemoteDecision) =>
       receipt === true || (receipt === 'if-delayed' && delayMs > 0)

@@ -2,6 +2,7 @@
 import type { Send } from '../send.js'
 import type {
   Attributes,
+  AdminCheckInput,
   CallInput,
   AdminDecisionView,
   InspectView,
@@ -13,8 +14,8 @@ export function decisionRoutes(send: Send) {
     /** Lists every node, and the version of the rules it runs. */
     listNodes: () => send({ method: 'GET', has: 'nodes', path: '/nodes' }) as Promise<NodesView>,
 
-    /** Decides a call, and charges it. */
-    check: (call: CallInput) =>
+    /** Decides a call, and charges it unless it only passes through gates. */
+    check: (call: AdminCheckInput) =>
       send({
         method: 'POST',
         has: 'callers',

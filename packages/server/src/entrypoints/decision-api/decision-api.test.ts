@@ -87,6 +87,19 @@ describe('POST /v1/check', () => {
     expect((await check()).body).toMatchObject({ allowed: true, delayMs: 1000 })
   })
 
+  test('passes calls through gates, alone and in a list, and charges nothing', async () => {
+    const api = await startApi()
+    const gate = { ...u1, cost: 9, gate: true }
+    expect((await api.post('/v1/check', gate)).body).toMatchObject({ allowed: true, remaining: 2 })
+    await api.post('/v1/check', { ...u1, cost: 2 })
+    expect((await api.post('/v1/check', gate)).body).toMatchObject({
+      allowed: false,
+      reason: 'over',
+    })
+    const { body } = await api.post('/v1/check', [gate, { attributes: { user: 'u2' }, gate: true }])
+    expect(body).toMatchObject([{ allowed: false }, { allowed: true, remaining: 2 }])
+  })
+
   test.each([
     ['empty', { user: '' }],
     ['null', { user: null }],

@@ -6,6 +6,7 @@ import {
   ATTRIBUTE_NAME_LENGTH_MAX,
   ATTRIBUTES_MAX,
   CALLS_MAX,
+  adminCheckInput,
   callInput,
   cancelInput,
   checkInput,
@@ -22,6 +23,7 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { propertyRuns } from '../../../../../tools/property-runs.js'
 import {
+  ADMIN_CHECK_FIELDS,
   CANCEL_FIELDS,
   CHECK_FIELDS,
   EXTEND_FIELDS,
@@ -53,6 +55,11 @@ const BODIES = [
     schema: z.union([peekInput, listOf(peekInput)]),
     read: (sent: unknown) =>
       isList(sent) ? readCalls(sent, PEEK_FIELDS) : readCall(sent, PEEK_FIELDS),
+  },
+  {
+    name: 'check of the admin API',
+    schema: adminCheckInput,
+    read: (sent: unknown) => readCall(sent, ADMIN_CHECK_FIELDS),
   },
   { name: 'explain', schema: callInput, read: (sent: unknown) => readCall(sent, PLAIN_FIELDS) },
   {
@@ -146,11 +153,19 @@ const TABLE = [
   ...['0', '1', '-1', '-0', '1.5', '"1"', 'null', '9007199254740991', '9007199254740992'].map(
     (cost) => withField(`"cost":${cost}`),
   ),
-  ...['receipt', 'canWait', 'policies', 'rule', 'constructor', '__proto__', 'Attributes'].flatMap(
-    (field) =>
-      ['true', 'false', 'null', '"x"', '"if-delayed"', '1'].map((value) =>
-        withField(`"${field}":${value}`),
-      ),
+  ...[
+    'receipt',
+    'canWait',
+    'gate',
+    'policies',
+    'rule',
+    'constructor',
+    '__proto__',
+    'Attributes',
+  ].flatMap((field) =>
+    ['true', 'false', 'null', '"x"', '"if-delayed"', '1'].map((value) =>
+      withField(`"${field}":${value}`),
+    ),
   ),
   '{"receipt":"1~x"}',
   '{"receipt":""}',
@@ -197,6 +212,7 @@ const call = fc.record(
     cost: oftenValid<unknown>(fc.maxSafeNat()),
     receipt: oftenValid<unknown>(fc.constantFrom(true, false, 'if-delayed')),
     canWait: oftenValid<unknown>(fc.boolean()),
+    gate: oftenValid<unknown>(fc.boolean()),
     policies: oftenValid<unknown>(fc.boolean()),
     rule: oftenValid<unknown>(fc.string()),
     ttl: oftenValid<unknown>(fc.constantFrom('90s', 90_000)),

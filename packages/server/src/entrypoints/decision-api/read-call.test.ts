@@ -22,7 +22,7 @@ describe('a call', () => {
   test.each([
     '{"attributes":{}}',
     '{"attributes":{"user":"u1"},"cost":0}',
-    '{"attributes":{"user":"u1"},"cost":9007199254740991,"receipt":true,"canWait":false}',
+    '{"attributes":{"user":"u1"},"cost":9007199254740991,"receipt":true,"canWait":false,"gate":true}',
     '{"attributes":{"user":1,"admin":true,"plan":null,"weight":1.5,"below":-5}}',
     '{"attributes":{"__proto__":"a","constructor":"b","toString":"c","hasOwnProperty":"d"}}',
   ])('may be %s', (json) => {
@@ -59,6 +59,7 @@ describe('a call', () => {
       '{"attributes":{},"canWait":"no"}',
       'CALL_INVALID canWait: found "no"; accepted: true or false',
     ],
+    ['{"attributes":{},"gate":1}', 'CALL_INVALID gate: found 1; accepted: true or false'],
     [
       '{"attributes":{"":"x"}}',
       'CALL_INVALID attributes: found a name of 0 characters; accepted: 1 to 64',
@@ -73,14 +74,14 @@ describe('a call', () => {
     ['costs', 'cost'],
   ])('with an unknown key %s is answered with the nearest known one', (key, meant) => {
     expect(problemOf(() => readText(`{"attributes":{},"${key}":1}`))).toBe(
-      `CALL_INVALID body: found unknown key "${key}", did you mean "${meant}"?; accepted: attributes, cost, receipt, canWait, policies`,
+      `CALL_INVALID body: found unknown key "${key}", did you mean "${meant}"?; accepted: attributes, cost, receipt, canWait, gate, policies`,
     )
   })
 
   test('with a key that is near to none is answered with the accepted keys', () => {
     const message = problemOf(() => readText('{"attributes":{},"__proto__":{}}'))
     expect(message).toBe(
-      'CALL_INVALID body: found unknown key "__proto__"; accepted: attributes, cost, receipt, canWait, policies',
+      'CALL_INVALID body: found unknown key "__proto__"; accepted: attributes, cost, receipt, canWait, gate, policies',
     )
   })
 

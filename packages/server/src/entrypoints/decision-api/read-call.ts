@@ -23,6 +23,7 @@ export interface CallRequest {
   readonly cost?: number
   readonly receipt?: boolean | 'if-delayed'
   readonly canWait?: boolean
+  readonly gate?: boolean
   /** Whether the result lists every enforced limit. */
   readonly policies?: boolean
   readonly rule?: string
@@ -37,11 +38,14 @@ export const CHECK_FIELDS: readonly CallField[] = [
   'cost',
   'receipt',
   'canWait',
+  'gate',
   'policies',
 ]
 export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'policies']
 /** Those of operations that neither decide by options nor list limits. */
 export const PLAIN_FIELDS: readonly CallField[] = ['attributes', 'cost']
+/** Those of a check of the admin API. */
+export const ADMIN_CHECK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'gate']
 export const RESET_FIELDS: readonly CallField[] = ['attributes', 'rule']
 export const RESERVE_FIELDS: readonly CallField[] = [
   'attributes',

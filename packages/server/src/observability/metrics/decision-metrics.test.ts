@@ -123,6 +123,25 @@ test('names beyond 20,000 share one series, and no decision is lost', () => {
   expect(result.get(NAME)?.samples.size).toBe(20_001)
 })
 
+test('units that exceed a debt are counted by rule', () => {
+  const { metrics, read } = setUp()
+  const limits = [
+    { algorithm: 'fixed-window', max: 10, window: '1h', onRefusal: 'overdraw', debt: 5 },
+  ]
+  const limiter = createLimiter({
+    rules: [
+      { id: 'tokens', by: ['user'], limits },
+      { id: 'calls', by: ['user'], limits: ['100/hour'] },
+    ],
+  })
+  for (const cost of [10, 4, 4, 4]) {
+    metrics.count(limiter.checkSync({ attributes: { user: 'u1' }, cost }))
+  }
+  const result = read()
+  expect(valueOf(result, 'sluice_debt_dropped_total', { rule: 'tokens' })).toBe(7)
+  expect(result.get('sluice_debt_dropped_total')?.samples.size).toBe(1)
+})
+
 test('decisions by posture are also counted by rule and posture', () => {
   const { metrics, read } = setUp()
   const postures = { one: 'open', two: 'local' } as const

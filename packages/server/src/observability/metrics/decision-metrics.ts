@@ -56,6 +56,11 @@ export function createDecisionMetrics(
       'Decisions that a rule made by its posture because the store did not answer.',
       ['rule', 'posture'],
     ),
+    registry.counter(
+      'sluice_debt_dropped_total',
+      'Units of calls that a rule with onRefusal: overdraw could not count: its debt was exhausted.',
+      ['rule'],
+    ),
     shedding,
   )
 }
@@ -79,11 +84,13 @@ interface RuleCounters {
   refused: number
   shadowRefused: number
   degraded: number
+  dropped: Series | undefined
 }
 
 class DecisionCounters implements DecisionMetrics {
   readonly #counter: Counter
   readonly #degraded: Counter
+  readonly #dropped: Counter
   readonly #shedding: Pick<SheddingMetrics, 'count'> | undefined
   readonly #rules = new Map<string, RuleCounters>()
   #source: Source = 'store'
@@ -93,10 +100,12 @@ class DecisionCounters implements DecisionMetrics {
   constructor(
     counter: Counter,
     degraded: Counter,
+    dropped: Counter,
     shedding: Pick<SheddingMetrics, 'count'> | undefined,
   ) {
     this.#counter = counter
     this.#degraded = degraded
+    this.#dropped = dropped
     this.#shedding = shedding
   }
 
@@ -108,6 +117,8 @@ class DecisionCounters implements DecisionMetrics {
     if (decision.reason !== 'unmatched') this.#matched.decisions++
     decision.eachRule(this.#visit)
     this.#shedding?.count(decision)
+    // What exceeds a debt is refused.
+    if (!decision.allowed) decision.dropped(this.#visitDropped)
     if (decision.postures === undefined) return
     this.#matched.degraded++
     decision.degraded(this.#visitDegraded)
@@ -148,6 +159,12 @@ class DecisionCounters implements DecisionMetrics {
     series.inc()
   }
 
+  readonly #visitDropped = (rule: string, units: number): void => {
+    const counters = this.#rules.get(rule) ?? this.countersOf(rule)
+    counters.dropped ??= this.#dropped.labels(counters.name)
+    counters.dropped.inc(units)
+  }
+
   private countersOf(rule: string): RuleCounters {
     const name = this.#rules.size < RULE_NAMES_MAX ? rule : OTHER
     const known = this.#rules.get(name)
@@ -161,6 +178,7 @@ class DecisionCounters implements DecisionMetrics {
       refused: 0,
       shadowRefused: 0,
       degraded: 0,
+      dropped: undefined,
     }
     this.#rules.set(name, made)
     return made

@@ -56,6 +56,14 @@ describe('a simulation', () => {
     expect(lasts).toEqual([true, false])
   })
 
+  test('a call that exceeds a limit is owed if the limit says so', async () => {
+    const owing = { algorithm: 'fixed-window', max: 4, window: '1m', onRefusal: 'overdraw' }
+    const calls = [{ atMs: 0, cost: 3 }, { atMs: 0, cost: 3 }, { atMs: 0 }, { atMs: 60_000 }]
+    const [trial] = await simulateLimits([owing], calls)
+    expect(trial?.outcomes.map(({ allowed }) => allowed)).toEqual([true, false, false, true])
+    expect(trial?.outcomes[1]).toMatchObject({ remaining: 0, retryAfterMs: 60_000 })
+  })
+
   test('a cost above what a limit holds never fits', async () => {
     const [trial] = await simulateLimits(['2/second'], [{ atMs: 0, cost: 3 }])
     expect(trial?.outcomes[0]).toMatchObject({ allowed: false, retryAfterMs: null })

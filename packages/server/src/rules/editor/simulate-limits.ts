@@ -9,6 +9,7 @@ import {
   type LimitSpec,
   type Outcome,
   parseRules,
+  stepOf,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/config-reader'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
@@ -154,8 +155,9 @@ function takeOne(
   amount: number,
   now: number,
 ): Outcome {
-  const step = algorithm.take(counter.state, limit, amount, now)
-  if (step.retryAfterMs === 0) {
+  const overdraw = limit.onRefusal === 'overdraw'
+  const step = stepOf({ limit, amount, overdraw }, counter.state, now)
+  if (step.retryAfterMs === 0 || step.granted > 0) {
     counter.state = step.state ?? counter.state
     return step
   }

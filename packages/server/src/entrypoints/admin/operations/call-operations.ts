@@ -1,6 +1,7 @@
 /** Operations on nodes, decisions and counters. */
 import type { Call } from '@sluice/core'
 import {
+  ADMIN_CHECK_FIELDS,
   type CallRequest as AskedCall,
   PLAIN_FIELDS,
   RESET_FIELDS,
@@ -12,6 +13,7 @@ import type { AdminDeps } from '../admin-deps.js'
 import { type BodySpec, openBody, operation, type Operation } from '../operation.js'
 import {
   callInput,
+  adminCheckInput,
   adminDecisionView,
   inspectInput,
   inspectView,
@@ -100,6 +102,11 @@ const adopt = operation({
   },
 })
 
+const checkBody: BodySpec<AskedCall> = {
+  ...openBody(adminCheckInput),
+  read: (sent) => readCall(sent, ADMIN_CHECK_FIELDS),
+}
+
 const callBody: BodySpec<AskedCall> = {
   ...openBody(callInput),
   read: (sent) => readCall(sent, PLAIN_FIELDS),
@@ -117,12 +124,12 @@ const check = operation({
   tag: 'Calls',
   summary: 'Decide a call, and spend',
   role: 'edit',
-  body: callBody,
+  body: checkBody,
   answers: [{ status: 200, description: 'The decision.', schema: adminDecisionView }],
   async run({ body }, deps) {
     const call = withMaskedSecrets(body, deps)
     const { decider } = deps
-    const decision = await decider.check(call, 'admin')
+    const decision = await decider.check(call, 'admin', { gate: body.gate })
     return { status: 200, body: { ...decision, callers: decider.limiter.callers(call) } }
   },
 })

@@ -92,6 +92,7 @@ export {
   type Plan,
   type PlannedTake,
   planCall,
+  type PlanOptions,
   type Take,
 } from './decision/plan.js'
 export {

@@ -106,7 +106,7 @@ describe('an optional field is accepted only by its algorithms', () => {
     wait: ['token-bucket', 'gcra'],
     queue: ['leaky-bucket'],
     maxWait: ['leaky-bucket'],
-    debt: ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket'),
+    debt: ALGORITHM_NAMES.filter((name) => !['leaky-bucket', 'concurrency'].includes(name)),
   }
   const withField = (field: keyof typeof fields) =>
     field === 'wait' || field === 'maxWait' ? { [`${field}Ms`]: 5 } : { [field]: 5 }
@@ -154,7 +154,7 @@ describe('a prepared limit', () => {
     expect(defineLimit({ ...bucket, waitMs: 2000, debt: 5 }).borrowable).toBe(7)
   })
 
-  test.each(ALGORITHM_NAMES.filter((name) => name !== 'leaky-bucket'))(
+  test.each(ALGORITHM_NAMES.filter((name) => !['leaky-bucket', 'concurrency'].includes(name)))(
     '%s: may owe one max with onRefusal: overdraw, else nothing, unless it says so',
     (algorithm) => {
       expect(defineLimit(limit({ algorithm })).debt).toBe(0)

@@ -20,6 +20,7 @@ import {
   type ParsedRules,
   type Plan,
   type PlannedTake,
+  type PlanOptions,
   type Policy,
   type Problem,
   planCall,
@@ -386,7 +387,7 @@ class StoreLimiter implements Limiter {
     return new ReservationVerbs({
       snapshot: () => this.#snapshot,
       time,
-      plan: (call, request) => this.plan(call, request),
+      plan: (call, { canWait }) => this.plan(call, { canWait, reserves: true }),
       sync: this.#sync,
       decider: () => this.#decider,
       secretWait: () => this.#secretWait,
@@ -437,17 +438,17 @@ class StoreLimiter implements Limiter {
   }
 
   /** The takes of a call; its decision if it is shed, or no rule matches it. */
-  private plan(call: Call, options = NO_OPTIONS): Plan | Settled {
+  private plan(call: Call, options: CallOptions = NO_OPTIONS): Plan | Settled {
     const view = this.viewOf(call)
     return this.#shedding?.decide(view) ?? this.planMatching(call, view, options)
   }
 
-  private planMatching(call: Call, view: NormalizedCall, options: CheckOptions): Plan | Settled {
-    const { canWait = true, gate = false } = requireOptions(options, ACCEPTED_CHECK)
+  private planMatching(call: Call, view: NormalizedCall, options: CallOptions): Plan | Settled {
+    const { canWait = true, gate = false, reserves } = requireOptions(options, ACCEPTED_CHECK)
     const matched = this.match(this.#snapshot, call, view)
     // An invalid cost is an error even if no rule matches; a gate has no cost.
     if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedOf(view)
-    if (gate) return planCall(matched, call, { canWait, gate })
+    if (gate || reserves) return planCall(matched, call, { canWait, gate, reserves })
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 
@@ -557,6 +558,9 @@ class StoreLimiter implements Limiter {
 function unmatchedOf({ priority }: NormalizedCall): Decision {
   return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
 }
+
+/** How a call is planned. */
+type CallOptions = CheckOptions & Pick<PlanOptions, 'reserves'>
 
 /** A decision that needs no counter. */
 type Settled = Decision & { readonly groups?: undefined }

@@ -22,7 +22,7 @@ export {
   isBlock,
 } from './algorithms/block.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
-export { owe, peekOf, stepOf } from './algorithms/metered.js'
+export { owedStep, peekOf, stepOf } from './algorithms/metered.js'
 export { mostDebt } from './algorithms/precision.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'

@@ -25,7 +25,7 @@ export const DEFAULT_ALGORITHM: AlgorithmName = 'token-bucket'
  * What a refused call costs: nothing, what is left of its amount, or with `overdraw` all of it: it
  * is counted before it is compared, and what exceeds the limit is owed.
  */
-export type OnRefusal = 'none' | 'charge' | 'overdraw'
+type OnRefusal = 'none' | 'charge' | 'overdraw'
 
 export interface LimitSpec {
   readonly algorithm: AlgorithmName

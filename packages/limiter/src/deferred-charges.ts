@@ -1,7 +1,7 @@
 /**
  * Charges to the store, once it answers again, what was spent locally while it did not: down to
- * empty, or into the debt of a limit with `onRefusal: overdraw`, for the present and the last window only, and only what the store certainly did not take
- * itself.
+ * empty, or into the debt of a limit with `onRefusal: overdraw`, for the present and the last
+ * window only, and only what the store certainly did not take itself.
  */
 import type { CounterKey, Limit } from '@sluice/core'
 import { type Scheduler, systemScheduler } from './periodic.js'

@@ -1,18 +1,12 @@
 /** Calls that only pass through gates: check before, charge after. */
 import { describe, expect, test, vi } from 'vitest'
-import { leased, nodeOf } from './coordination/node.test-helper.js'
+import { leased, nodeOf, window } from './coordination/node.test-helper.js'
 import type { Decision } from './index.js'
 import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
 import { scripted } from './scripted-store.test-helper.js'
 
 const GATE = { gate: true } as const
 const CACHED = { denyCacheMs: 1000 }
-const window = (max: number, more: object = {}) => ({
-  algorithm: 'fixed-window',
-  max,
-  window: '1h',
-  ...more,
-})
 
 describe('a gate', () => {
   test('charges nothing and passes while anything is left, whatever the call costs', () => {

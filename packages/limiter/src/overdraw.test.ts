@@ -1,16 +1,10 @@
 /** Rules with `onRefusal: overdraw`: calls are counted first and compared then. */
 import { describe, expect, test } from 'vitest'
-import { leased, nodeOf } from './coordination/node.test-helper.js'
+import { leased, nodeOf, window } from './coordination/node.test-helper.js'
 import type { Decision } from './index.js'
 import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
 import { scripted, settled } from './scripted-store.test-helper.js'
 
-const window = (max: number, more: object = {}) => ({
-  algorithm: 'fixed-window',
-  max,
-  window: '1h',
-  ...more,
-})
 const owing = (max: number, more: object = {}) => window(max, { onRefusal: 'overdraw', ...more })
 
 function droppedBy(decision: Decision): readonly (readonly [string, number])[] {

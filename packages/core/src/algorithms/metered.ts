@@ -26,6 +26,20 @@ export function stepOf(take: Demand, state: unknown, now: number): Step<unknown>
   return algorithmOf(limit).take(state, limit, amount, now, take.atLeast, take.holder)
 }
 
+/**
+ * Returns what an overdraw charges if its group is refused: what its step does. But a call that is
+ * refused does not wait, so a bucket lends it nothing for that.
+ */
+export function owedStep(
+  { limit, amount }: Demand,
+  step: Step<unknown>,
+  state: unknown,
+  now: number,
+): Step<unknown> {
+  const isLent = limit.borrowable > 0 && step.delayMs > 0
+  return isLent ? { ...owe(state, limit, amount, now), retryAfterMs: 0 } : step
+}
+
 /** Returns what `stepOf` would say, with the present `remaining`; takes and gives back nothing. */
 export function peekOf(take: Demand, state: unknown, now: number): Outcome {
   const { limit, amount } = take
@@ -61,7 +75,7 @@ function overdraw(state: unknown, limit: Limit, amount: number, now: number): St
  * wait. The retry time is when what is owed is paid so far that the amount fits, or if it never
  * does, when nothing is in use any more.
  */
-export function owe(state: unknown, limit: Limit, amount: number, now: number): Step<unknown> {
+function owe(state: unknown, limit: Limit, amount: number, now: number): Step<unknown> {
   const algorithm = algorithmOf(limit)
   const { granted, at, rebased, ...step } = algorithm.take(state, withDebt(limit), amount, now, 1)
   const charged = granted === 0 ? undefined : step.state

@@ -147,8 +147,8 @@ export interface Decision {
    */
   degraded(visit: (rule: string, posture: PostureName) => void): void
   /**
-   * Visits every rule with `onRefusal: overdraw` that could not count all units of the call, because
-   * its debt was exhausted; once for each limit. For metrics.
+   * Visits every rule with `onRefusal: overdraw` that could not count all units of the call,
+   * because its debt was exhausted; once for each limit. For metrics.
    */
   dropped(visit: (rule: string, units: number) => void): void
 }

@@ -8,7 +8,7 @@ import {
   isCount,
   type Limit,
   type Outcome,
-  owe,
+  owedStep,
   passes,
   peekOf,
   SluiceError,
@@ -268,21 +268,15 @@ class MemoryCounterStore implements SyncStore {
     })
   }
 
-  /**
-   * Charges a take that overdraws in a refused group. A call that is refused does not wait, so it
-   * is lent nothing for that.
-   */
+  /** Charges a take that overdraws in a refused group. */
   private keepOwed(take: Take, step: Step<unknown>, now: number): Outcome {
-    const { key, limit, amount } = take
-    const isLent = limit.borrowable > 0 && step.delayMs > 0
-    const kept = isLent
-      ? { ...owe(this.read(key, limit), limit, amount, now), retryAfterMs: 0 }
-      : step
-    if (kept.granted > 0) {
-      this.#counters.write(key, this.#counters.find(key), limit, kept.state, now)
+    const { key, limit } = take
+    const owed = owedStep(take, step, this.read(key, limit), now)
+    if (owed.granted > 0) {
+      this.#counters.write(key, this.#counters.find(key), limit, owed.state, now)
       if (take.durable === true) this.#counters.markDurable(key)
     }
-    return kept
+    return owed
   }
 
   private chargeAt(

@@ -60,7 +60,8 @@ describe('a simulation', () => {
     const owing = { algorithm: 'fixed-window', max: 4, window: '1m', onRefusal: 'overdraw' }
     const calls = [{ atMs: 0, cost: 3 }, { atMs: 0, cost: 3 }, { atMs: 0 }, { atMs: 60_000 }]
     const [trial] = await simulateLimits([owing], calls)
-    expect(trial?.outcomes.map(({ allowed }) => allowed)).toEqual([true, false, false, true])
+    const isAllowed = trial?.outcomes.map((outcome) => outcome.allowed)
+    expect(isAllowed).toEqual([true, false, false, true])
     expect(trial?.outcomes[1]).toMatchObject({ remaining: 0, retryAfterMs: 60_000 })
   })
 

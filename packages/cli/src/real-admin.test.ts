@@ -46,6 +46,77 @@ describe('with the real admin API', () => {
     expect(await run(`rules diff -f ${exported}`)).toMatchObject({ code: 0 })
   })
 
+  test('priorities, classify and shed travel through apply, diff, export, history and rollback', async () => {
+    const before = await json('rules history')
+    const set = `priorities: [critical, reads]
+classify:
+  - match:
+      path: /pay
+    as: critical
+shed: { loop: 50ms, keep: [critical], mode: shadow }
+rules:
+  - id: per-user
+    by: [user]
+    limits: [2/minute]
+  - id: fleet
+    by: []
+    limits: [100/second]
+    headroom: { critical: 20% }
+    protects: capacity
+`
+    const file = tempFile('rules.yaml', set)
+    expect((await sluice(['rules', 'validate', '-f', file])).code).toBe(0)
+    const applied = await run(`rules apply -f ${file} --yes --why priorities`)
+    expect(applied).toMatchObject({ code: 0 })
+    for (const line of [
+      '~ priorities: [critical, reads]',
+      '~ classify: [/pay: critical]',
+      '~ shed: { loop: 50ms, keep: [critical], most: 90%, mode: shadow }',
+      '+ fleet  added',
+    ]) {
+      expect(applied.out).toContain(`${line}\n`)
+    }
+    const { version } = (await json('rules history')).versions[0]
+    expect(await run(`rules diff -f ${file}`)).toMatchObject({ code: 0, out: 'Nothing changes.\n' })
+    const exported = tempFile('export.yaml', '')
+    await run(`rules export -o ${exported}`)
+    expect(readFileSync(exported, 'utf8')).toContain('priorities: [critical, reads]\n')
+    expect(await run(`rules diff -f ${exported}`)).toMatchObject({ code: 0 })
+    expect(await json('check path=/pay user=u1')).toMatchObject({ priority: 'critical' })
+
+    const shed = tempFile('shed.yaml', set.replace('mode: shadow', 'mode: enforce'))
+    const diff = await run(`rules diff -f ${shed}`)
+    expect(diff.code).toBe(1)
+    expect(diff.out).toContain('most: 90%, mode: shadow } -> { loop: 50ms,')
+    expect(await run(`rules apply -f ${shed} --shadow --yes`)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('shed'),
+    })
+    const unknown = tempFile('unknown.yaml', set.replace('critical: 20%', 'urgent: 20%'))
+    expect(await run(`rules apply -f ${unknown} --yes`)).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('rule "fleet": headroom.urgent: unknown priority "urgent"'),
+    })
+
+    const old = before.versions[0].version
+    expect((await run(`rules rollback ${old} --yes`)).code).toBe(0)
+    expect(await json('check path=/pay user=u2')).not.toHaveProperty('priority')
+    expect((await run(`rules rollback ${version} --yes`)).code).toBe(0)
+    expect(await run(`rules diff -f ${file}`)).toMatchObject({ code: 0, out: 'Nothing changes.\n' })
+  })
+
+  test('a rule that protects capacity is put into shadow and enforced again by one command each', async () => {
+    const rule = '{ id: fleet, by: [], limits: [1/hour], protects: capacity }'
+    const file = tempFile('rules.yaml', `priorities: [critical, reads]\nrules: [${rule}]\n`)
+    await run(`rules apply -f ${file} --yes`)
+    await run('check user=u1')
+    expect(await json('check user=u1')).toMatchObject({ allowed: false, reason: 'shed' })
+    expect((await run('rules shadow fleet')).code).toBe(0)
+    expect(await json('check user=u1')).toMatchObject({ allowed: true, shadow: ['fleet'] })
+    expect((await run('rules enforce fleet')).code).toBe(0)
+    expect(await json('check user=u1')).toMatchObject({ allowed: false, reason: 'shed' })
+  })
+
   test('a change made before the answer wins, and the loser gets its version', async () => {
     const file = tempFile('rules.yaml', RULES)
     const bob = { by: 'bob', why: undefined }

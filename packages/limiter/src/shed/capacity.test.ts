@@ -136,6 +136,48 @@ describe('a rule with protects: capacity', () => {
     expect(decision.shadowRefusals()).toMatchObject([{ rule: 'fleet', reason: 'shed' }])
   })
 
+  test('in shadow would have shed exactly the calls that its enforcing twin sheds', () => {
+    const fleet = { id: 'fleet', by: [], limits: ['20/second'], headroom: { critical: '20%' } }
+    const decisionsOf = (mode: string) => {
+      const { limiter, clock } = limiterOf({
+        priorities: ['critical', 'reads'],
+        rules: [{ ...fleet, protects: 'capacity', mode }],
+      })
+      return Array.from({ length: 400 }, (_, i) => {
+        clock.advance(i % 20)
+        const priority = i % 3 === 0 ? 'critical' : 'reads'
+        const { allowed, shadow } = limiter.checkSync({ attributes: { priority } })
+        return mode === 'enforce' ? !allowed : shadow.length > 0
+      })
+    }
+    const shed = decisionsOf('enforce')
+    expect(shed).toContain(true)
+    expect(shed).toContain(false)
+    expect(decisionsOf('shadow')).toEqual(shed)
+  })
+
+  test('has a candidate that would have shed, under the ceilings of its own limits', () => {
+    const candidate = { limits: [{ algorithm: 'fixed-window', max: 10, window: '1h' }] }
+    const { limiter } = limiterOf({
+      priorities: ['critical', 'reads'],
+      rules: [
+        {
+          id: 'fleet',
+          by: [],
+          limits: ['1000/second'],
+          headroom: { critical: '20%' },
+          protects: 'capacity',
+          candidate,
+        },
+      ],
+    })
+    const decisions = Array.from({ length: 9 }, () => limiter.checkSync(read()))
+    expect(decisions.map(({ shadow }) => shadow.length)).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 1])
+    expect(decisions.at(-1)?.shadowRefusals()).toMatchObject([
+      { rule: 'fleet', mode: 'candidate', reason: 'shed' },
+    ])
+  })
+
   test('is not among the limits of a caller', async () => {
     const { limiter } = limiterOf(SET)
     expect(await limiter.limits(read())).toMatchObject([{ rule: 'per-user' }])

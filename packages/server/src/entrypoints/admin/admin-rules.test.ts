@@ -13,6 +13,36 @@ interface Page {
   readonly rules: readonly { readonly id: string; readonly version: number }[]
 }
 
+test('the fields of a set are read and replaced with its rules, and are part of its versions', async () => {
+  const admin = await startAdmin()
+  const fields = {
+    routes: ['GET /v1/orders/:id'],
+    strictPaths: true,
+    priorities: ['critical', 'reads'],
+    classify: [{ match: { method: 'GET' }, as: 'reads' }],
+    shed: { loop: '50ms', mode: 'shadow' },
+  }
+  const put = (set: object) => admin.request('PUT', '/rules', set, { headers: { 'if-match': '*' } })
+  expect((await put({ ...fields, rules: [LOGIN] })).status).toBe(200)
+  const { version, ...page } = (await admin.request('GET', '/rules')).body as Page
+  expect(page).toMatchObject(fields)
+  const { status, body } = await put({ rules: [LOGIN] })
+  expect([status, (body as { diff: { set: object[] } }).diff.set]).toMatchObject([
+    200,
+    [
+      { field: 'routes' },
+      { field: 'strictPaths' },
+      { field: 'priorities' },
+      { field: 'classify' },
+      { field: 'shed', after: '' },
+    ],
+  ])
+  const none = (await admin.request('GET', '/rules')).body as object
+  for (const field of ['priorities', 'classify', 'shed']) expect(none).not.toHaveProperty(field)
+  await admin.request('POST', '/rollback', { version }, { headers: { 'if-match': '*' } })
+  expect((await admin.request('GET', '/rules')).body).toMatchObject(fields)
+})
+
 describe('one rule', () => {
   test('is created with 201, its location and its version, and read back', async () => {
     const admin = await startAdmin()

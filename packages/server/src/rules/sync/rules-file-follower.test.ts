@@ -41,11 +41,28 @@ function follow(text: string) {
   const rules = { file, text, parsed: parseRules(text, { file }) }
   const follower: RuleFollower = followRulesFile(rules, { limiter, log: memory.log, clock })
   opened.push(follower, limiter)
-  const limitOf = async (user: string) => (await limiter.peek({ attributes: { user } })).limit
-  return { ...memory, follower, limitOf }
+  const decide = (attributes: Readonly<Record<string, string>>) => limiter.peek({ attributes })
+  const limitOf = async (user: string) => (await decide({ user })).limit
+  return { ...memory, follower, decide, limitOf }
 }
 
 describe('a rules file', () => {
+  test('the fields of a set in a file are active, and in the catalog as written', async () => {
+    const { follower, decide } = follow(`
+priorities: [critical, reads]
+classify: [{ match: { path: /pay }, as: critical }]
+shed: { loop: 50ms, mode: off }
+rules: [{ id: fleet, by: [], limits: [10/second], headroom: { critical: 20% } }]
+`)
+    expect(await decide({ path: '/pay' })).toMatchObject({ priority: 'critical', limit: 10 })
+    expect(await decide({ path: '/' })).toMatchObject({ priority: 'reads', limit: 8 })
+    expect(follower.catalog.set).toMatchObject({
+      priorities: ['critical', 'reads'],
+      classify: [{ match: { path: '/pay' }, as: 'critical' }],
+      shed: { loop: '50ms', mode: 'off' },
+    })
+  })
+
   test('the rules of a file are active at once, and cannot be changed elsewhere', async () => {
     const { follower, limitOf } = follow(FIRST)
     expect(follower.isReady()).toBe(true)

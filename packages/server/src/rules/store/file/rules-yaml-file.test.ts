@@ -32,6 +32,34 @@ async function closedWith(...changes: readonly Change[]): Promise<string> {
   return folder
 }
 
+test('priorities, the lines that classify calls and shed are written before the rules', async () => {
+  const folder = await closedWith(
+    set({
+      order: ['a'],
+      priorities: ['critical', 'reads'],
+      classify: [{ match: { method: 'GET' }, as: 'reads' }],
+      shed: { loop: '50ms' },
+    }),
+    rule('a'),
+  )
+  const [, text = ''] = readRules(folder).split(/Checksum.*\n/)
+  expect(text).toMatchInlineSnapshot(`
+    "priorities: [critical, reads]
+    classify:
+      - match:
+          method: GET
+        as: reads
+    shed:
+      loop: 50ms
+    rules:
+      - id: a
+        by: [user]
+        limits: [1/second]
+    "
+  `)
+  expect(parseRules(text).errors).toEqual([])
+})
+
 test('rules are written as YAML in their order, with candidate and overrides', async () => {
   const folder = await closedWith(
     set({ order: ['b', 'a'], routes: ['GET /v1/orders/:id'], strictPaths: true }),

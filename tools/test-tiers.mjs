@@ -74,6 +74,7 @@ export const FULL = [
     'redis/faults-network',
     'redis/faults-process',
     'redis/faults-swizzle',
+    'redis/headroom',
     'redis/heavy-operations',
     'redis/node-clock',
     'redis/reservations',

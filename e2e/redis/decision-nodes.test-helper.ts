@@ -6,17 +6,24 @@ import { fileURLToPath } from 'node:url'
 
 const FIXTURE = fileURLToPath(new URL('./decision-node.fixture.mjs', import.meta.url))
 
+type Attributes = Readonly<Record<string, string>>
+
 export interface NodeTask {
   readonly url: string
-  readonly rules: readonly unknown[]
+  readonly rules: readonly unknown[] | object
   readonly calls: number
   readonly waiting: number
-  readonly attributes: Readonly<Record<string, string>>
+  /** Of every call, or of calls in turn. */
+  readonly attributes: Attributes | readonly Attributes[]
   readonly layout?: 'plain' | 'packed'
 }
 
 export interface NodeResult {
   readonly allowed: number
+  /** Refused calls of limits that had something left. */
+  readonly refusedWithRoom: number
+  /** With several attributes: of each admitted call, its limit and what was in use afterwards. */
+  readonly units: readonly (readonly [limit: number, used: number])[]
   readonly sources: Readonly<Record<string, number>>
   readonly perSecond: number
 }

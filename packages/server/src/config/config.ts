@@ -26,6 +26,28 @@ export interface Upstream {
   readonly connections: number
   /** The maximum number of WebSockets, each on a connection of its own. */
   readonly websockets: number
+  /** Undefined: its answers are not read. */
+  readonly usage: UsageConfig | undefined
+}
+
+/** The API of a language model whose calls are charged what they use. */
+export interface UsageConfig {
+  /** The shape of its requests and answers. */
+  readonly dialect: 'openai' | 'anthropic'
+  /** Tokens of output that are reserved for a call that asks for no maximum. */
+  readonly defaultOutput: number
+  /** By model, or the beginning of its name and `*`. Empty: calls have no `spend`. */
+  readonly prices: ReadonlyMap<string, TokenPrices>
+  /** Whether a stream ends when the budget of its caller is used up. */
+  readonly onExhausted: 'continue' | 'stop'
+}
+
+/** Money for a million tokens; the same number is millionths of it for one token. */
+export interface TokenPrices {
+  readonly input: number
+  readonly output: number
+  /** For input that is read from a cache. */
+  readonly cached: number
 }
 
 export interface CorsConfig {

@@ -154,6 +154,7 @@ test('every field is read, and relative file paths start at the configuration fi
           host: 'preserve',
           connections: 256,
           websockets: 256,
+          usage: undefined,
         },
         {
           prefix: '/v1',
@@ -161,6 +162,36 @@ test('every field is read, and relative file paths start at the configuration fi
           host: 'upstream',
           connections: 64,
           websockets: 5000,
+          usage: undefined,
+        },
+        {
+          prefix: '/v1/chat',
+          origin: 'https://api.openai.example',
+          host: 'upstream',
+          connections: 256,
+          websockets: 256,
+          usage: {
+            dialect: 'openai',
+            defaultOutput: 4096,
+            prices: new Map([
+              ['gpt-5', { input: 1.25, output: 10, cached: 0.125 }],
+              ['gpt-5-mini*', { input: 0.25, output: 2, cached: 0.25 }],
+            ]),
+            onExhausted: 'stop',
+          },
+        },
+        {
+          prefix: '/v1/messages',
+          origin: 'https://api.anthropic.example',
+          host: 'preserve',
+          connections: 256,
+          websockets: 256,
+          usage: {
+            dialect: 'anthropic',
+            defaultOutput: 1024,
+            prices: new Map(),
+            onExhausted: 'continue',
+          },
         },
       ],
       headers: false,
@@ -251,6 +282,21 @@ describe('single fields', () => {
     expect(requireUser('true')).toEqual(['/', '/*'].map(parsePattern))
     expect(requireUser('false')).toEqual([])
     expect(requireUser('[]')).toEqual([])
+  })
+
+  test('a header may set an attribute of usage only if no upstream has usage', () => {
+    const headers = 'identity: { headers: { model: x-model, tokens: x-tokens } }'
+    const upstream = 'url: "http://127.0.0.1:3000"'
+    expect(messagesOf(`${headers}\ngateway: { upstreams: [{ ${upstream} }] }`)).toEqual([])
+    const others =
+      'another name than ip, api_key, user, plan, method, path, route, priority, cost, ' +
+      'model, stream, input_tokens, output_tokens, tokens, spend'
+    expect(
+      messagesOf(`${headers}\ngateway: { upstreams: [{ ${upstream}, usage: openai }] }`),
+    ).toEqual([
+      `${FILE}:1:24: identity.headers.model: "model" has a field of its own. Accepted: ${others}`,
+      `${FILE}:1:40: identity.headers.tokens: "tokens" has a field of its own. Accepted: ${others}`,
+    ])
   })
 
   test('jwt has defaults: the authorization header, sub, plan, RS256', () => {
@@ -384,6 +430,7 @@ admin: { listen: "127.0.0.1:3" }
         host: 'preserve',
         connections: 256,
         websockets: 256,
+        usage: undefined,
       },
     ])
     expect([...(config.keySecret ?? [])]).toEqual(Array.from({ length: 16 }, (_, index) => index))

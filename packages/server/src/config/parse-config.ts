@@ -158,7 +158,8 @@ function readConfig(
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
   const admin = readAdmin(root, sources)
-  const identity = readIdentity(root, folder)
+  const hasUsage = gateway.config.upstreams.some(({ usage }) => usage !== undefined)
+  const identity = readIdentity(root, { folder, hasUsage })
   const config: Config = {
     file,
     rules: (overrides.rules ?? rules)?.value,

@@ -16,11 +16,13 @@ import { readFields, readExplicit, readSection, type Setting, resolveSetting } f
 import { readListen } from './listen.js'
 import { readOrigin } from './outbound-urls.js'
 import { readCors } from './parse-cors.js'
+import { readUsage, USAGE_FIELDS } from './parse-usage.js'
 import { readDuration, readItems, readTls, readInteger, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }
 const UPSTREAMS = { items: 'upstreams', most: 1000 }
 const PATTERNS = { items: 'paths', most: 1000 }
+const UPSTREAM_FIELDS = ['prefix', 'url', 'host', 'connections', 'websockets', ...USAGE_FIELDS]
 const HOSTS = ['preserve', 'upstream'] as const
 const CONNECTIONS = { least: 1, most: 10_000 }
 const CONNECTIONS_DEFAULT = 256
@@ -106,7 +108,14 @@ export function readGateway(
 /** One upstream for all paths, with the defaults. */
 export function upstreamAt(origin: string): Upstream {
   const most = CONNECTIONS_DEFAULT
-  return { prefix: '/', origin, host: 'preserve', connections: most, websockets: most }
+  return {
+    prefix: '/',
+    origin,
+    host: 'preserve',
+    connections: most,
+    websockets: most,
+    usage: undefined,
+  }
 }
 
 function readUpstreams(located: Located): readonly Upstream[] | undefined {
@@ -115,7 +124,7 @@ function readUpstreams(located: Located): readonly Upstream[] | undefined {
 }
 
 function readUpstream(located: Located, prefixes: Set<string>): Upstream | undefined {
-  const map = readFields(located, ['prefix', 'url', 'host', 'connections', 'websockets'])
+  const map = readFields(located, UPSTREAM_FIELDS)
   if (map === undefined) return undefined
   const given = readExplicit(map, 'prefix', readPrefix)
   const origin = readRequired(map, 'url', {
@@ -127,6 +136,7 @@ function readUpstream(located: Located, prefixes: Set<string>): Upstream | undef
     readOptional(map, 'connections', (field) => readInteger(field, CONNECTIONS)) ??
     CONNECTIONS_DEFAULT
   const websockets = readOptional(map, 'websockets', (field) => readInteger(field, WEBSOCKETS))
+  const usage = readUsage(map)
   const prefix = given === undefined ? '/' : given.value
   if (prefix !== undefined && prefixes.has(prefix)) {
     reportAt(given?.located ?? located, 'duplicate-value', {
@@ -142,6 +152,7 @@ function readUpstream(located: Located, prefixes: Set<string>): Upstream | undef
     host: host ?? 'preserve',
     connections,
     websockets: websockets ?? connections,
+    usage,
   }
 }
 

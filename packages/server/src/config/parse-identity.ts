@@ -18,6 +18,7 @@ import { hideLongText, readFields, readExplicit, readSection } from './fields.js
 import { HeaderNames, isCredential } from './header-name.js'
 import { readJwt } from './parse-jwt.js'
 import { readKeys } from './parse-keys.js'
+import { USAGE_ATTRIBUTES } from './usage-attributes.js'
 import { readInteger, readWord } from './values.js'
 
 const IPV6_PREFIX = { least: IPV6_PREFIX_MIN, most: IPV6_PREFIX_MAX }
@@ -45,7 +46,17 @@ export interface ParsedIdentity {
   readonly proxyHeaders: Located | undefined
 }
 
-export function readIdentity(root: Located<MapNode>, folder: string): ParsedIdentity {
+/** What the other sections say of `identity`. */
+export interface IdentityContext {
+  readonly folder: string
+  /** Whether the gateway sets the attributes of usage itself. */
+  readonly hasUsage: boolean
+}
+
+export function readIdentity(
+  root: Located<MapNode>,
+  { folder, hasUsage }: IdentityContext,
+): ParsedIdentity {
   const map = readSection(root, 'identity', FIELDS)
   const headers = new HeaderNames()
   const ipv6Prefix = readOptional(map, 'ipv6Prefix', (located) => readInteger(located, IPV6_PREFIX))
@@ -55,7 +66,9 @@ export function readIdentity(root: Located<MapNode>, folder: string): ParsedIden
   const proxyHeaders = readExplicit(map, 'proxyHeaders', (located) =>
     readProxyHeaders(located, headers),
   )
-  const attributes = readOptional(map, 'headers', (located) => readAttributes(located, headers))
+  const attributes = readOptional(map, 'headers', (located) =>
+    readAttributes(located, headers, hasUsage ? [...RESERVED, ...USAGE_ATTRIBUTES] : RESERVED),
+  )
   return {
     config: {
       ipv6Prefix: ipv6Prefix ?? IPV6_PREFIX_DEFAULT,
@@ -107,6 +120,7 @@ function readProxyHeaders(
 function readAttributes(
   located: Located,
   headers: HeaderNames,
+  reserved: readonly string[],
 ): readonly HeaderAttribute[] | undefined {
   const accepted = 'a map of attributes to headers, such as { tenant: x-tenant-id }'
   const map = readAnyMap(hideLongText(located), accepted)
@@ -115,8 +129,8 @@ function readAttributes(
   for (const entry of map.node.entries.values()) {
     const field = locateEntry(map, entry)
     const { at, key } = entry
-    if (RESERVED.includes(key)) {
-      const others = `another name than ${RESERVED.join(', ')}`
+    if (reserved.includes(key)) {
+      const others = `another name than ${reserved.join(', ')}`
       reportAt(field, 'reserved-attribute', { at, found: `"${key}"`, accepted: others })
     } else if (isAttributeName(field, key, at)) {
       const header = readAttributeHeader(field, headers)

@@ -60,6 +60,7 @@ export async function startFront(
     host: 'preserve',
     connections: 16,
     websockets: 16,
+    usage: undefined,
     ...more.upstream,
   } as const
   const upstreams = createUpstreams([upstream], { ...TIMEOUTS, ...more.timeouts })

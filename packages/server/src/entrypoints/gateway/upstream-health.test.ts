@@ -13,7 +13,14 @@ function setUp() {
   const registry = createRegistry()
   const { log, lines } = createMemoryLog('info', clock)
   const upstreams = [A, B, A].map((origin, i) => {
-    return { prefix: `/${i}`, origin, host: 'preserve', connections: 8, websockets: 8 } as const
+    return {
+      prefix: `/${i}`,
+      origin,
+      host: 'preserve',
+      connections: 8,
+      websockets: 8,
+      usage: undefined,
+    } as const
   })
   const health = new UpstreamHealth({ upstreams, registry, log, clock, sweepMs: 0 })
   const logged = () =>

@@ -147,6 +147,11 @@ export interface Limiter {
    * its routes, or only for the route that the call names. At most 1,000 limits.
    */
   limits(call: Call): Promise<readonly Policy[]>
+  /**
+   * The smallest limit of each cost attribute that the enforced rules which match a call take from:
+   * an estimate above it could never pass. Reads no counter.
+   */
+  costLimits(call: Call): ReadonlyMap<string, number>
   /** Returns what a receipt lists, or the cost of a call to the present window. */
   refund(target: string | Call): Promise<void>
   /**

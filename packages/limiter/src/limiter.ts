@@ -77,6 +77,7 @@ import {
   type Refund,
   type ResetOptions,
 } from './refund.js'
+import { smallestLimits } from './reservation/cost-limits.js'
 import type {
   ActualCosts,
   Reservation,
@@ -274,6 +275,10 @@ class StoreLimiter implements Limiter {
       planCallerLimits(snapshot, call, wallMs),
     )
     return policiesOf(plan, outcomes)
+  }
+
+  costLimits(call: Call): ReadonlyMap<string, number> {
+    return smallestLimits(this.match(this.#snapshot, call, this.viewOf(call)))
   }
 
   async refund(target: string | Call): Promise<void> {

@@ -174,6 +174,10 @@ class TracedLimiter implements Limiter {
     return this.#limiter.limits(call)
   }
 
+  costLimits(call: Call): ReadonlyMap<string, number> {
+    return this.#limiter.costLimits(call)
+  }
+
   refund(target: string | Call): Promise<void> {
     return this.#limiter.refund(target)
   }

@@ -19,7 +19,7 @@ export interface WantedValue {
 export type WantedValues = Readonly<Record<string, WantedValue>>
 
 export interface JsonReceiver {
-  /** A text is cut after its first bytes: see `KEPT_BYTES_MAX`. */
+  /** A text longer than `KEPT_BYTES_MAX` is empty. */
   onValue(name: string, value: number | string | boolean): void
   /** A further piece of a string of kind `length`, measured like `textLength`. */
   onLength(name: string, length: number): void
@@ -290,9 +290,10 @@ export class JsonScanner {
     this.#keptLength++
   }
 
-  /** The kept string without its escapes; empty if those are invalid. */
+  /** The kept string without its escapes; empty if those are invalid, or it is too long. */
   private keptText(): string {
-    const text = this.#kept.toString('utf8', 0, Math.min(this.#keptLength, KEPT_BYTES_MAX))
+    if (this.#keptLength > KEPT_BYTES_MAX) return ''
+    const text = this.#kept.toString('utf8', 0, this.#keptLength)
     if (!text.includes('\\')) return text
     try {
       return String(JSON.parse(`"${text}"`))

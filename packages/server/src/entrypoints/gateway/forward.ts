@@ -8,6 +8,7 @@ import type { Dispatcher } from 'undici'
 import { sendProblem, type FlatHeaders } from '../http/responses.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { BUFFERED_BODY_MAX } from './body-memory.js'
+import { bodySize, type EarlyBody } from './early-body.js'
 import { readEarlyHints, readResponseHead, readTrailers } from './response-headers.js'
 import { Upload } from './upload.js'
 import { hasConnectionsToSpare, type Target } from './upstreams.js'
@@ -16,6 +17,10 @@ export interface ForwardOptions {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly target: Target
+  /** The body, if reading it has begun. */
+  readonly body?: EarlyBody | undefined
+  /** Watches the exchange. */
+  readonly tap?: ExchangeTap | undefined
   /** Path and query as the client sent them. */
   readonly path: string
   readonly headers: FlatHeaders
@@ -35,6 +40,26 @@ export interface ForwardOptions {
   readonly onEnd: (failure: UpstreamFailure | undefined) => void
   /** Called if the call ends because its body arrives too slowly. */
   readonly onSlowUpload: () => void
+}
+
+/** Watches an exchange as it goes on. It may end the answer, and changes no byte of it. */
+export interface ExchangeTap {
+  /** The upstream has the whole request. */
+  onRequestSent(): void
+  /** `raw`: names and values in turn. */
+  onHead(status: number, raw: readonly Buffer[]): void
+  /** Called before the bytes are passed on; returns where to end the answer, if it is to end. */
+  onData(bytes: Buffer): AnswerEnd | undefined
+  /** Called once, when nothing more is passed on; with the failure if it was the upstream's. */
+  onEnd(failure: UpstreamFailure | undefined): void
+}
+
+/** Where and how an answer is ended before its time. The connection is closed then. */
+export interface AnswerEnd {
+  /** How many of the present bytes are still passed on. */
+  readonly bytes: number
+  /** The last bytes of the answer; undefined: it breaks off. */
+  readonly last: string | undefined
 }
 
 export interface UpstreamFailure {
@@ -83,7 +108,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   begin(): void {
-    const { request, target, timeouts } = this.#call
+    const { request, target, timeouts, body } = this.#call
+    if (body !== undefined) return this.resume(body)
     const size = bodySize(request)
     if (size === 0) return this.enqueue()
     const { stallMs } = timeouts
@@ -94,6 +120,14 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (isStreamed || !target.bodyMemory.reserve(bytes)) return this.enqueue(upload.open())
     this.#reserved = bytes
     upload.gather(bytes, (isWhole) => this.enqueue(isWhole ? upload.gathered() : upload.open()))
+  }
+
+  /** Goes on with a body that was read before. */
+  private resume(body: EarlyBody): void {
+    this.#upload = body.upload
+    this.#reserved = body.takeReserved()
+    body.onSlow = () => this.onSlowUpload()
+    this.enqueue(body.outgoing())
   }
 
   /** Sends the call as soon as there is a connection. */
@@ -153,6 +187,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     // Both sides may take turns now; undici times a silent upstream.
     this.#upload?.stopTiming()
     this.#status = status
+    this.#call.tap?.onHead(status, raw)
     const { headers, hasDate } = readResponseHead(
       status,
       raw,
@@ -170,13 +205,27 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onData(chunk: Buffer): boolean {
-    const { request, response, timeouts } = this.#call
+    const { request, response, timeouts, tap } = this.#call
+    const end = tap?.onData(chunk)
+    if (end !== undefined) return this.endAnswer(chunk, end)
     if (response.write(chunk)) return true
     // undici times nothing while it is paused, so a client that reads nothing would keep its
     // connection to the upstream indefinitely.
     clearTimeout(this.#stall)
     this.#stall = setTimeout(() => request.socket.destroy(), timeouts.stallMs)
     return false
+  }
+
+  /** Ends an answer that the upstream would go on with. */
+  private endAnswer(chunk: Buffer, { bytes, last }: AnswerEnd): boolean {
+    const { request, response } = this.#call
+    if (this.#isOver) return true
+    this.finish(undefined)
+    if (bytes > 0) response.write(chunk.subarray(0, bytes))
+    if (last === undefined) request.socket.destroy()
+    else response.end(last, () => request.socket.destroySoon())
+    this.#abort?.(new Error('The answer was ended'))
+    return true
   }
 
   onComplete(raw: string[] | null): void {
@@ -240,6 +289,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** The upstream has the whole request: the response timeout starts. */
   private requestSent(): void {
+    this.#call.tap?.onRequestSent()
     if (this.#isOver || this.#phase === 'answered') return
     this.wait('sent', this.#call.timeouts.responseMs)
   }
@@ -258,8 +308,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     const { response, failureHeaders, onSlowUpload } = this.#call
     this.finish(undefined)
     onSlowUpload()
-    // The rest of the body may still arrive, and must not be parsed as the next request.
-    sendProblem(response, { ...SLOW_UPLOAD, headers: [...failureHeaders, 'Connection', 'close'] })
+    sendSlowUpload(response, failureHeaders)
     this.#abort?.(new Error('The body came too slowly'))
   }
 
@@ -278,6 +327,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     request.socket.off('close', this.#onClose)
     this.#upload?.stop()
     if (!this.#isCounted) this.releaseBytes()
+    this.#call.tap?.onEnd(failure)
     onEnd(failure)
   }
 
@@ -293,18 +343,16 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** The length of the body in bytes; Infinity if it is unknown. */
-function bodySize({ headers }: IncomingMessage): number {
-  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
-  const length = headers['content-length']
-  return length === undefined ? 0 : Number(length)
+/** Answers a call whose body came too slowly. */
+export function sendSlowUpload(response: ServerResponse, headers: FlatHeaders): void {
+  sendProblem(response, {
+    status: 408,
+    detail: 'The request body came too slowly.',
+    error: 'upload_too_slow',
+    // The rest of the body may still arrive, and must not be parsed as the next request.
+    headers: [...headers, 'Connection', 'close'],
+  })
 }
-
-const SLOW_UPLOAD = {
-  status: 408,
-  detail: 'The request body came too slowly.',
-  error: 'upload_too_slow',
-} as const
 
 /** Only a chunked response can have trailers; Node throws if another announces them. */
 function canTrail({ httpVersion, method }: IncomingMessage, status: number): boolean {

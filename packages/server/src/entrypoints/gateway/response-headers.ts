@@ -98,6 +98,16 @@ export function readTrailers(raw: RawHeaders | null): [string, string][] {
   return trailers
 }
 
+/** The value of a header that may be there once; empty if it is not. */
+export function headerOf(raw: RawHeaders, name: string): string {
+  for (let i = 0; i < raw.length; i += 2) {
+    if (raw[i]?.length === name.length && textOf(raw[i]).toLowerCase() === name) {
+      return textOf(raw[i + 1])
+    }
+  }
+  return ''
+}
+
 /** What all `Connection` lines list. */
 function listedIn(raw: RawHeaders): ReadonlySet<string> | undefined {
   let lines: string | undefined

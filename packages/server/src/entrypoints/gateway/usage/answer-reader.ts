@@ -16,14 +16,17 @@ export class AnswerReader {
   readonly #usage: UsageReader | undefined
   readonly #decoder: ContentDecoder | undefined
   readonly #unread: UnreadReason | undefined
-  /** Whether the bytes are events as they are, so that one can be added. */
+  /** Whether it is a stream of events. */
+  readonly isEvents: boolean
+  /** Whether its bytes are events as they are, so that one can be added. */
   readonly isPlainEvents: boolean
 
   constructor(dialect: UsageDialect, { contentType, contentEncoding }: AnswerHead) {
     const form = formOf(contentType)
     const encoding = contentEncoding.trim().toLowerCase()
     const isPlain = encoding === '' || encoding === 'identity'
-    this.isPlainEvents = form === 'events' && isPlain
+    this.isEvents = form === 'events'
+    this.isPlainEvents = this.isEvents && isPlain
     if (form === undefined) this.#unread = 'type'
     else if (!isPlain && !canDecode(encoding)) this.#unread = 'encoding'
     if (form === undefined || this.#unread !== undefined) return

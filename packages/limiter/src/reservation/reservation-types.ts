@@ -34,6 +34,11 @@ export type ActualCosts = number | Readonly<Record<string, number>>
 export interface Reservation extends Decision {
   /** The handle: a signed text, good on every node; undefined if nothing was reserved. */
   readonly reservation: string | undefined
+  /**
+   * The units that are reserved, by cost attribute; `cost` for the cost of the call itself. What
+   * `settle` accepts: costs that only `local`, `split` or `node` rules count are not among them.
+   */
+  reserved(): Readonly<Record<string, number>>
   /** Charges what the call really used; gives back the rest of the reserve, or overdraws. */
   settle(actual: ActualCosts): Promise<Settlement>
   /** Reserves more of the costs that the attributes name, and lasts as long again. */

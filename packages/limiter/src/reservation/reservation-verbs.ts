@@ -19,7 +19,7 @@ import type { ReservePlan } from './reserve-plan.js'
 import { readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
 import type { ActualCosts, Reservation, ReserveOptions, Settlement } from './reservation-types.js'
-import { REFUSED } from './settlement.js'
+import { REFUSED, reservedCosts } from './settlement.js'
 
 /** A decision that needs no counter. */
 type Settled = Decision & { readonly groups?: undefined }
@@ -142,6 +142,7 @@ export class ReservationVerbs {
     const ended = async () => REFUSED
     const reservation: Omit<Reservation, 'reservation'> = Object.assign(own, {
       [WRITE_TEXT]: held && (() => this.#reservations.textOf(held)),
+      reserved: () => (held === undefined ? {} : reservedCosts(held.handle)),
       settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
       extend: (attributes: Attributes) =>
         held === undefined ? this.extend('', attributes) : this.extendHeld(held, attributes),

@@ -45,6 +45,19 @@ describe('a reservation', () => {
     expect(await leftOf(limiter, 'tokens')).toBe(700)
   })
 
+  test('says what it holds of each cost, also after it was extended', async () => {
+    const spend = { id: 'spend', by: [], limits: [window(90)], cost: { attribute: 'spend' } }
+    const shared = { ...tokens(5000), id: 'all', by: [] }
+    const { limiter } = limiterOf([requests(5), tokens(1000), shared, spend])
+    const reservation = await limiter.reserve(callOf(800, { spend: 50, other: 7 }))
+    expect(reservation.reserved()).toEqual({ cost: 1, tokens: 800, spend: 50 })
+    const extended = await reservation.extend({ tokens: 100, spend: 10 })
+    expect(extended.reserved()).toEqual({ cost: 1, tokens: 900, spend: 60 })
+    const refused = await extended.extend({ spend: 500 })
+    expect([refused.allowed, refused.reserved()]).toEqual([false, {}])
+    expect(await extended.settle({ tokens: 1, spend: 2 })).toMatchObject({ settled: true })
+  })
+
   test('charges what was used beyond the estimate', async () => {
     const { limiter } = limiterOf([tokens(1000)])
     const reservation = await limiter.reserve(callOf(100))

@@ -86,6 +86,16 @@ export function unchanged({ entries }: ReservationHandle, reason: SettlementReas
   return settlementOf(reason, costs)
 }
 
+/** What a reservation holds of each cost, by the limit that it holds most of. */
+export function reservedCosts({ entries }: ReservationHandle): Readonly<Record<string, number>> {
+  const costs = new Map<string, number>()
+  for (const { entry, reserved } of holdingsOf(entries, [])) {
+    const name = nameOf(entry)
+    costs.set(name, Math.max(reserved, costs.get(name) ?? 0))
+  }
+  return Object.fromEntries(costs)
+}
+
 interface NamedCost extends SettledCost {
   readonly name: string
 }

@@ -50,7 +50,11 @@ export interface RequestedCall {
   /** Canonical. */
   readonly path: string
   readonly traced: RequestTrace | undefined
+  /** Decides the call in place of an ordinary check. */
+  readonly decide?: DecideCall | undefined
 }
+
+export type DecideCall = (call: Call, options: CheckOptions) => Decision | Promise<Decision>
 
 export interface AdmittedCall {
   readonly refusal?: undefined
@@ -88,7 +92,7 @@ export class Admission {
    */
   admit(
     identity: Identity,
-    { method, path, traced }: RequestedCall,
+    { method, path, traced, decide }: RequestedCall,
     options: CheckOptions,
   ): AdmissionResult | Promise<AdmissionResult> {
     const { attributes } = identity
@@ -98,7 +102,10 @@ export class Admission {
     const call = { attributes }
     try {
       const { decider } = this.#deps
-      const decided = decider.check(call, this.#options.entryPoint, options, traced)
+      const decided =
+        decide === undefined
+          ? decider.check(call, this.#options.entryPoint, options, traced)
+          : decide(call, options)
       return decided instanceof Promise
         ? this.admitLater(decided, identity, call, path)
         : this.resultOf(decided, identity, call, path)

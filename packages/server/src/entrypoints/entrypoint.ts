@@ -15,7 +15,9 @@ import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
 import { Upgrades } from './gateway/upgrade.js'
 import { createUpstreams } from './gateway/upstreams.js'
+import { Metering } from './gateway/usage/metering.js'
 import { exemptAddresses } from './http/address-bounds.js'
+import { ErrorReporter } from './http/error-reporter.js'
 import { sendProblem } from './http/responses.js'
 import { createListener, type HttpListener } from './http/http-listener.js'
 import type { Identifier } from '../identity/identify.js'
@@ -23,6 +25,7 @@ import { createSecretMasker } from '../identity/masked-value.js'
 import type { Log } from '../observability/log/logger.js'
 import { registerListenerMetrics } from '../observability/metrics/listener-metrics.js'
 import { registerServerMetrics } from '../observability/metrics/server-metrics.js'
+import { UsageMetrics } from '../observability/metrics/usage-metrics.js'
 import type { Telemetry } from '../observability/tracing/telemetry.js'
 
 interface ListenerSettings {
@@ -123,6 +126,7 @@ function openMeteredGateway(config: Config, engine: Engine, deps: EntryPointDeps
     .labels()
   const gateway = openGateway(config, {
     ...deps,
+    usageMetrics: new UsageMetrics(registry),
     onUpstreamCall: (upstream) => upstreamHealth.recordCall(upstream),
     onUpstreamFailure: (failure, upstream) => upstreamHealth.recordFailure(upstream, failure),
     onSlowUpload: () => slowUploads.inc(),
@@ -153,6 +157,8 @@ export interface GatewayEntryPointDeps extends EntryPointDeps {
   /** Called with the origin of the upstream that did not answer a call. */
   readonly onUpstreamFailure: (failure: UpstreamFailure, upstream: string) => void
   readonly onSlowUpload: () => void
+  /** Undefined: upstreams with usage are served like others. */
+  readonly usageMetrics?: UsageMetrics | undefined
 }
 
 export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
@@ -163,10 +169,12 @@ export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
     fraction: random(),
     ...config.refusals,
   })
+  const metering = openMetering(config, deps)
   const gateway = new Gateway({
     ...deps,
     config,
     upstreams,
+    metering,
     limitsPage: createLimitsPage(deps.decider.limiter, refusalOptions),
     clock: wallClock,
     random,
@@ -191,8 +199,22 @@ export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
       listener.destroyAll()
     },
     goAway: () => upgrades.goAway(),
-    close: () => upstreams.close(),
+    async close() {
+      await upstreams.close()
+      await metering?.close()
+    },
   }
+}
+
+/** Undefined if no upstream has usage. */
+function openMetering(
+  { gateway: { upstreams } }: Config,
+  { usageMetrics: metrics, decider, log }: GatewayEntryPointDeps,
+): Metering | undefined {
+  if (metrics === undefined || upstreams.every(({ usage }) => usage === undefined)) return undefined
+  const errorReporter = new ErrorReporter({ log, clock: wallClock, component: 'usage' })
+  const onError = (error: unknown) => errorReporter.log(error)
+  return new Metering({ upstreams, limiter: decider.limiter, metrics, onError })
 }
 
 export type DecisionApiEntryPointDeps = EntryPointDeps &

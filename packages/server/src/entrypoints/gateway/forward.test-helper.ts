@@ -6,11 +6,13 @@ import {
   type RequestListener,
   type RequestOptions,
   type Server,
+  type ServerResponse,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Pool } from 'undici'
 import type { Upstream } from '../../config/config.js'
-import { forward, type UpstreamFailure } from './forward.js'
+import { EarlyBody, type UnreadBody } from './early-body.js'
+import { type ExchangeTap, forward, type UpstreamFailure } from './forward.js'
 import type { BodyMemory } from './body-memory.js'
 import { createUpstreams } from './upstreams.js'
 
@@ -50,6 +52,11 @@ export async function startFront(
     readonly timeouts?: Partial<typeof TIMEOUTS>
     /** Replaces undici. */
     readonly dispatch?: Pool['dispatch']
+    readonly tap?: ExchangeTap
+    /** How many bytes of a body are read before the call is forwarded. */
+    readonly earlyBytes?: number
+    /** Called with each body that was read early. */
+    readonly onBody?: (body: EarlyBody | UnreadBody) => void
   } = {},
 ): Promise<Front> {
   const upstreamServer = createServer(handler)
@@ -70,11 +77,13 @@ export async function startFront(
   const target = upstreams.find('/')
   if (target === undefined) throw new Error('no target')
   if (more.dispatch !== undefined) target.pool.dispatch = more.dispatch
-  const front = createServer((request, response) => {
+  const forwardCall = (request: IncomingMessage, response: ServerResponse, body?: EarlyBody) =>
     forward({
       request,
       response,
       target,
+      body,
+      tap: more.tap,
       path: request.url ?? '/',
       headers: request.rawHeaders.filter((_, index, raw) => {
         const name = (raw[index - (index % 2)] ?? '').toLowerCase()
@@ -89,6 +98,14 @@ export async function startFront(
       },
       onSlowUpload: () => slowUploads++,
     })
+  const front = createServer(async (request, response) => {
+    const { earlyBytes: bytesMax } = more
+    if (bytesMax === undefined) return forwardCall(request, response)
+    const stallMs = more.timeouts?.stallMs ?? TIMEOUTS.stallMs
+    const { bodyMemory } = target
+    const body = await EarlyBody.read(request, { bodyMemory, bytesMax, stallMs })
+    more.onBody?.(body)
+    if (body instanceof EarlyBody) forwardCall(request, response, body)
   })
   // Like the listener: each pipelined call of a client listens for the end.
   front.on('connection', (socket) => socket.setMaxListeners(0))

@@ -27,18 +27,23 @@ import { type Identity, refusalOfIdentity } from '../../identity/identify.js'
 import type { Log } from '../../observability/log/logger.js'
 import type { Telemetry, RequestTrace } from '../../observability/tracing/telemetry.js'
 import { withCors } from './cors.js'
-import { forward, type UpstreamFailure } from './forward.js'
+import { forward, type ForwardOptions, type UpstreamFailure } from './forward.js'
 import { isReservedPath, type LimitsPage } from './limits-page.js'
 import {
   createHeaderWriter,
   type HeaderWriter,
   type UpstreamHeaderContext,
 } from './request-headers.js'
+import { sendContinue } from './upload.js'
 import type { Target, Upstreams } from './upstreams.js'
+import { MeteredRequests } from './usage/metered-requests.js'
+import type { Metering } from './usage/metering.js'
 
 export interface GatewayDeps extends Omit<AdmissionDeps, 'errorReporter'> {
   readonly upstreams: Upstreams
   readonly limitsPage: LimitsPage
+  /** Undefined: no upstream has usage. */
+  readonly metering?: Metering | undefined
   readonly clock: WallClock
   readonly log: Log
   /** Called with the origin of the upstream before a call is sent to it. */
@@ -49,6 +54,13 @@ export interface GatewayDeps extends Omit<AdmissionDeps, 'errorReporter'> {
   readonly onSlowUpload: () => void
   /** Undefined: no spans. */
   readonly telemetry?: Telemetry | undefined
+}
+
+/** A request that is being answered. */
+export interface GatewayRequest {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly requested: RequestedCall
 }
 
 /** An admitted call with the upstream that serves it. */
@@ -70,6 +82,7 @@ export class Gateway {
   readonly proto: 'http' | 'https'
   readonly errorReporter: ErrorReporter
   readonly #admission: Admission
+  readonly #meteredRequests: MeteredRequests | undefined
   /**
    * Places for calls that may be delayed and are not held yet: those whose decision is pending, and
    * delayed ones until `hold` or `abandon`. With a remote store many are decided at one time.
@@ -87,6 +100,9 @@ export class Gateway {
       { ...deps, errorReporter: this.errorReporter },
       { entryPoint: 'gateway', sendsHeaders: gateway.headers },
     )
+    if (deps.metering !== undefined) {
+      this.#meteredRequests = new MeteredRequests(this, deps.metering)
+    }
     this.proto = gateway.tls === undefined ? 'http' : 'https'
     const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
     this.headerWriter = createHeaderWriter({
@@ -123,24 +139,44 @@ export class Gateway {
 
     const traced = this.traceAnswer(request, response)
     const method = request.method ?? 'GET'
-    const admitting = this.admit(request, { method, path: found.path, traced })
+    const requested: RequestedCall = { method, path: found.path, traced }
+    if (this.#meteredRequests?.isMetered(found.path) === true) {
+      return this.#meteredRequests.serve({ request, response, requested })
+    }
+    await this.serveOrdinary({ request, response, requested })
+  }
+
+  /** Answers a call that is decided before its body is read. */
+  async serveOrdinary(call: GatewayRequest): Promise<void> {
+    const { request, response, requested } = call
+    const admitting = this.admit(request, requested)
     const admitted = admitting instanceof Promise ? await admitting : admitting
     // Checked on the socket, which is destroyed before the response emits `close`.
     if (request.socket.destroyed) return this.abandon(admitted)
     if (admitted.refusal !== undefined) return this.refuse(request, response, admitted.refusal)
 
-    const { decision, target } = admitted
+    const { decision } = admitted
     if (decision.delayMs > 0 && !(await this.hold(request.socket, decision))) return
-    const { expect } = request.headers
-    if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+    sendContinue(request, response)
+    this.forward(call, admitted)
+  }
+
+  /** Forwards an admitted call to its upstream. */
+  forward(
+    { request, response, requested }: GatewayRequest,
+    admitted: ForwardedCall,
+    more: Pick<ForwardOptions, 'body' | 'tap'> = {},
+  ): void {
+    const { target } = admitted
     const sent = this.headerContext(request, admitted)
     this.recordUpstreamCall(target)
     forward({
+      ...more,
       request,
       response,
       target,
       path: originForm(request.url ?? '/'),
-      headers: this.upstreamHeaders(request, sent, traced),
+      headers: this.upstreamHeaders(request, sent, requested.traced),
       rateLimitHeaders: admitted.headers,
       failureHeaders: this.ownHeaders(request, admitted.headers),
       timeouts: this.deps.config.gateway.timeouts,
@@ -243,13 +279,14 @@ export class Gateway {
       limiter.refund(receipt).catch((error) => this.errorReporter.log(error))
   }
 
-  private refuse(request: IncomingMessage, response: ServerResponse, refusal: HttpResponse): void {
+  /** Sends a refusal, and bounds what is still read of the body. */
+  refuse(request: IncomingMessage, response: ServerResponse, refusal: HttpResponse): void {
     limitUnreadBody(request, response)
     send(response, { ...refusal, headers: this.ownHeaders(request, refusal.headers) })
   }
 
   /** The headers of a response that the gateway makes itself, with those of CORS. */
-  private ownHeaders(request: IncomingMessage, headers: FlatHeaders): FlatHeaders {
+  ownHeaders(request: IncomingMessage, headers: FlatHeaders): FlatHeaders {
     return withCors(this.deps.config.gateway.cors, request, headers)
   }
 

@@ -3,7 +3,7 @@
  * the upstream. Times the client only while its bytes are being read, so a slow upstream is never
  * blamed on the client.
  */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PassThrough } from 'node:stream'
 import { monotonicMs } from '../../lib/wall-clock.js'
 import { UploadCredit } from './upload-credit.js'
@@ -181,6 +181,12 @@ export class Upload {
     this.stopTiming()
     this.#options.onSlow()
   }
+}
+
+/** Asks a client that waits for it to send its body. */
+export function sendContinue(request: IncomingMessage, response: ServerResponse): void {
+  const { headers, httpVersion } = request
+  if (headers.expect !== undefined && httpVersion === '1.1') response.writeContinue()
 }
 
 const NOTHING = Buffer.alloc(0)

@@ -9,7 +9,7 @@ interface ErrorReporterDeps {
   readonly log: Log
   readonly clock: WallClock
   /** Begins log lines and is named in responses. */
-  readonly component: 'admin API' | 'decision API' | 'gateway'
+  readonly component: 'admin API' | 'decision API' | 'gateway' | 'usage'
 }
 
 export class ErrorReporter {

@@ -1,12 +1,13 @@
 import { gzipSync } from 'node:zlib'
 import { UNMATCHED } from '@sluice/core'
+import type { ActualCosts, Settlement } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
 import type { Upstream, UsageConfig } from '../../../config/config.js'
 import { createRegistry } from '../../../observability/metrics/registry.js'
 import { UsageMetrics } from '../../../observability/metrics/usage-metrics.js'
 import { SAMPLES, eventsOf } from './answers.test-helper.js'
 import { type CallReservation, EXTENSION_TOKENS, MeteredCall } from './metered-call.js'
-import { Metering } from './metered-upstream.js'
+import { Metering } from './metering.js'
 import { unreadRequest, type RequestFacts } from './request-reader.js'
 
 const FACTS: RequestFacts = {
@@ -19,11 +20,20 @@ const FACTS: RequestFacts = {
 const RESERVED = { cost: 1, tokens: 150, spend: 700 }
 const PRICES = new Map([['gpt-5', { input: 2, output: 10, cached: 1 }]])
 
+const SETTLED: Settlement = {
+  settled: true,
+  reason: 'settled',
+  charged: 0,
+  givenBack: 0,
+  owed: 0,
+  costs: {},
+}
+
 /** What became of a reservation. */
 class FakeReservation implements CallReservation {
   readonly allowed = true
   readonly retryAfterMs = 0
-  readonly ended: (Readonly<Record<string, number>> | 'cancelled')[] = []
+  readonly ended: (ActualCosts | 'cancelled')[] = []
   readonly extensions: object[] = []
   held: Record<string, number> = { ...RESERVED }
   /** The extensions that are admitted. */
@@ -33,15 +43,15 @@ class FakeReservation implements CallReservation {
 
   reserved = () => ({ ...this.held })
 
-  settle(actual: Readonly<Record<string, number>>) {
+  settle(actual: ActualCosts) {
     if (this.failures-- > 0) return Promise.reject(new Error('The store did not answer'))
     this.ended.push(actual)
-    return Promise.resolve({ reason: 'settled' })
+    return Promise.resolve(SETTLED)
   }
 
   cancel() {
     this.ended.push('cancelled')
-    return Promise.resolve({ reason: 'cancelled' })
+    return Promise.resolve(SETTLED)
   }
 
   extend(attributes: Readonly<Record<string, number>>): Promise<CallReservation> {
@@ -105,7 +115,7 @@ async function begin({ config = {}, facts = FACTS, isAllowed = true }: Setup = {
     return Promise.resolve({
       ...decision,
       reserved: held,
-      settle: (actual: Record<string, number>) => reservation.settle(actual),
+      settle: (actual: ActualCosts) => reservation.settle(actual),
       cancel: () => reservation.cancel(),
       extend: (attributes: Record<string, number>) => reservation.extend(attributes),
     })
@@ -323,6 +333,16 @@ describe('a metered call', () => {
 })
 
 describe('a stream whose budget is used up', () => {
+  /** Passes bytes on that exceed the reserve, until no extension is tried any more. */
+  async function exhaust(call: MeteredCall, bytes: Buffer): Promise<void> {
+    expect(call.onData(bytes)).toBeUndefined()
+    for (let i = 0; i < 4; i++) {
+      await turn()
+      expect(call.onData(Buffer.alloc(0))).toBeUndefined()
+    }
+    await turn()
+  }
+
   const STOP = { onExhausted: 'stop', prices: new Map() } as const
 
   test('goes on by default, and is settled when it ends', async () => {
@@ -355,8 +375,8 @@ describe('a stream whose budget is used up', () => {
     const { call, reservation, settled, metric } = await begin({ config: STOP })
     reservation.admitted = 0
     call.onHead(200, EVENTS)
-    expect(call.onData(delta(240))).toBeUndefined()
-    await turn()
+    await exhaust(call, delta(240))
+    expect(reservation.extensions).toEqual([266, 138, 74, 42, 26].map((tokens) => ({ tokens })))
     const bytes = delta(8)
     expect(call.onData(bytes.subarray(0, 5))).toEqual({
       bytes: 0,
@@ -372,8 +392,7 @@ describe('a stream whose budget is used up', () => {
     reservation.admitted = 0
     const event = Buffer.from(eventsOf([{ type: 'x', delta: { text: 'y'.repeat(240) } }]))
     call.onHead(200, EVENTS)
-    call.onData(Buffer.concat([event, event.subarray(0, 20)]))
-    await turn()
+    await exhaust(call, Buffer.concat([event, event.subarray(0, 20)]))
     expect(call.onData(event.subarray(20, 30))).toBeUndefined()
     expect(call.onData(Buffer.concat([event.subarray(30), event]))).toEqual({
       bytes: event.length - 30,

@@ -3,27 +3,20 @@
  * settled when its answer ends, however it ends.
  */
 import type { Attributes, Call, Decision } from '@sluice/core'
+import type { Reservation, Settlement } from '@sluice/limiter'
 import type { AnswerEnd, ExchangeTap, UpstreamFailure } from '../forward.js'
 import { headerOf } from '../response-headers.js'
 import { AnswerReader } from './answer-reader.js'
 import { DIALECTS, type TokenUsage } from './dialects.js'
 import { EventBoundary } from './event-scanner.js'
-import type { MeteredUpstream } from './metered-upstream.js'
+import type { MeteredUpstream } from './metering.js'
 import type { RequestFacts } from './request-reader.js'
 import type { CallEstimate, Costs } from './token-estimates.js'
 
 /** The part of a reservation that is used here. */
-export interface CallReservation {
-  readonly allowed: boolean
-  readonly retryAfterMs: number
-  reserved(): Readonly<Record<string, number>>
-  settle(actual: Readonly<Record<string, number>>): Promise<CallSettlement>
+export interface CallReservation
+  extends Pick<Reservation, 'allowed' | 'retryAfterMs' | 'reserved' | 'settle' | 'cancel'> {
   extend(attributes: Attributes): Promise<CallReservation>
-  cancel(): Promise<CallSettlement>
-}
-
-interface CallSettlement {
-  readonly reason: string
 }
 
 /**
@@ -48,6 +41,8 @@ const CALL_COST = 'cost'
  * the store about every three seconds.
  */
 export const EXTENSION_TOKENS = 256
+/** If there is no budget for so many, smaller extensions are tried, down to this one. */
+export const EXTENSION_TOKENS_MIN = 16
 
 export class MeteredCall implements ExchangeTap {
   readonly #upstream: MeteredUpstream
@@ -62,10 +57,11 @@ export class MeteredCall implements ExchangeTap {
   #answer: AnswerReader | undefined
   /** Undefined: no event can be added to the answer. */
   #boundary: EventBoundary | undefined
+  #extensionTokens = EXTENSION_TOKENS
   /** Pending while the reservation is being extended. */
   #extension: Promise<void> | undefined
-  /** Set when there was no budget for an extension: the seconds after which there is. */
-  #exhaustedFor: number | undefined
+  /** Set when there was no budget for an extension: what the client is told. */
+  #exhausted: string | undefined
   #isOver = false
 
   constructor(upstream: MeteredUpstream, facts: RequestFacts) {
@@ -120,7 +116,7 @@ export class MeteredCall implements ExchangeTap {
     if (answer?.isEvents !== true || this.#upstream.config.onExhausted === 'continue') {
       return undefined
     }
-    const end = this.#exhaustedFor === undefined ? undefined : this.endOf(bytes)
+    const end = this.#exhausted === undefined ? undefined : this.endOf(bytes, this.#exhausted)
     if (end !== undefined) {
       this.#upstream.metrics.countStopped()
       return end
@@ -174,10 +170,7 @@ export class MeteredCall implements ExchangeTap {
   }
 
   /** Waits for an extension, which changes the reservation. */
-  private finish(
-    charge: Charge,
-    end: (reservation: CallReservation) => Promise<CallSettlement>,
-  ): void {
+  private finish(charge: Charge, end: (reservation: CallReservation) => Promise<Settlement>): void {
     if (this.#isOver || this.#reservation === undefined) return
     this.#isOver = true
     this.count(charge)
@@ -209,15 +202,20 @@ export class MeteredCall implements ExchangeTap {
     const seen = this.costsSeen(0)
     const isOver = ([name, held]: [string, number]) => (lookUp(seen, name) ?? 0) > held
     if (!Object.entries(this.#reserved).some(isOver)) return
-    this.#extension = reservation.extend(this.missing()).then(
-      (extended) => this.onExtended(extended),
-      // A store that does not answer ends no stream: the call is settled when it ends.
-      (error: unknown) => this.#upstream.onError(error),
-    )
+    this.#extension = this.extend(reservation)
+  }
+
+  /** A store that does not answer ends no stream: the call is settled when it ends. */
+  private async extend(reservation: CallReservation): Promise<void> {
+    try {
+      this.onExtended(await reservation.extend(this.missing()))
+    } catch (error) {
+      this.#upstream.onError(error)
+    }
   }
 
   private missing(): Readonly<Record<string, number>> {
-    const wanted = this.costsSeen(EXTENSION_TOKENS)
+    const wanted = this.costsSeen(this.#extensionTokens)
     const missing = Object.entries(this.#reserved).flatMap(([name, held]) => {
       const units = (lookUp(wanted, name) ?? 0) - held
       return units > 0 ? [[name, units] as const] : []
@@ -226,12 +224,10 @@ export class MeteredCall implements ExchangeTap {
   }
 
   private onExtended(extended: CallReservation): void {
-    if (!extended.allowed) {
-      this.#exhaustedFor = Math.max(1, Math.ceil(extended.retryAfterMs / 1000))
-      return
-    }
-    this.use(extended)
     this.#extension = undefined
+    if (extended.allowed) this.use(extended)
+    else if (this.#extensionTokens > EXTENSION_TOKENS_MIN) this.#extensionTokens /= 2
+    else this.#exhausted = exhaustedText(extended)
   }
 
   /** The costs of what was seen so far, and of this many tokens more. */
@@ -246,14 +242,19 @@ export class MeteredCall implements ExchangeTap {
   }
 
   /** Where an answer ends whose caller has no budget left: after the event that has begun. */
-  private endOf(bytes: Buffer): AnswerEnd | undefined {
+  private endOf(bytes: Buffer, message: string): AnswerEnd | undefined {
     if (this.#boundary === undefined) return BREAK_OFF
     const length = this.#boundary.find(bytes)
     if (length < 0) return undefined
-    const message = `The token budget is used up. Retry after ${this.#exhaustedFor} seconds.`
     const { stopEvent } = DIALECTS[this.#upstream.config.dialect]
     return { bytes: length, last: stopEvent(message) }
   }
+}
+
+function exhaustedText({ retryAfterMs }: CallReservation): string {
+  const text = 'The token budget is used up.'
+  if (retryAfterMs === null) return text
+  return `${text} Retry after ${Math.max(1, Math.ceil(retryAfterMs / 1000))} seconds.`
 }
 
 /** A compressed stream, or one of a declared length, cannot be added to. */

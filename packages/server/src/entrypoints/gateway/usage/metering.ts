@@ -1,4 +1,5 @@
 /** Meters the calls of upstreams with `usage`: what they reserve, and what they are charged. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Limiter } from '@sluice/limiter'
 import { type Scheduler, systemScheduler } from '@sluice/limiter/internal'
 import type { Upstream, UsageConfig } from '../../../config/config.js'
@@ -8,6 +9,9 @@ import type {
 } from '../../../observability/metrics/usage-metrics.js'
 import { Settlements } from './settlements.js'
 import { TokenEstimates } from './token-estimates.js'
+
+/** Shutdown reserves a little more for closing. */
+const CLOSE_MS_MAX = 250
 
 /** What all calls of one upstream share. */
 export interface MeteredUpstream {
@@ -57,8 +61,8 @@ export class Metering {
     return this.#byUpstream.get(upstream)
   }
 
-  /** Waits for the settlements that were begun. */
-  close(): Promise<void> {
-    return this.#settlements.idle()
+  /** Waits for the settlements that were begun, but not for a store that does not answer. */
+  async close(): Promise<void> {
+    await Promise.race([this.#settlements.idle(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
   }
 }

@@ -98,14 +98,21 @@ export async function startFront(
       },
       onSlowUpload: () => slowUploads++,
     })
-  const front = createServer(async (request, response) => {
-    const { earlyBytes: bytesMax } = more
-    if (bytesMax === undefined) return forwardCall(request, response)
+  const forwardEarly = async (
+    request: IncomingMessage,
+    response: ServerResponse,
+    bytesMax: number,
+  ) => {
     const stallMs = more.timeouts?.stallMs ?? TIMEOUTS.stallMs
     const { bodyMemory } = target
     const body = await EarlyBody.read(request, { bodyMemory, bytesMax, stallMs })
     more.onBody?.(body)
     if (body instanceof EarlyBody) forwardCall(request, response, body)
+  }
+  const front = createServer((request, response) => {
+    const { earlyBytes } = more
+    if (earlyBytes === undefined) forwardCall(request, response)
+    else void forwardEarly(request, response, earlyBytes)
   })
   // Like the listener: each pipelined call of a client listens for the end.
   front.on('connection', (socket) => socket.setMaxListeners(0))

@@ -81,7 +81,7 @@ export class UsageMetrics {
     )
   }
 
-  /** Opens the series of one upstream; they start at 0, so that an increase shows the first call. */
+  /** Opens the series of one upstream at 0, so that an increase shows the first call. */
   open(labels: UsageLabels, ratioOf: RatioReader): UpstreamUsageMetrics {
     const { upstream } = labels
     this.#ratios.set(labels, ratioOf)

@@ -6,8 +6,8 @@ import type { Transform } from 'node:stream'
  * Bytes of one answer, decompressed: a hundred times the longest answer of a language model. More
  * can only be an attack, and would cost CPU without end.
  */
-export const DECODED_BYTES_MAX = 64 * 1024 * 1024
-/** Bytes that wait to be decompressed: the copy never holds the answer up, so it must not pile up. */
+const DECODED_BYTES_MAX = 64 * 1024 * 1024
+/** Bytes that wait to be decompressed. The copy never holds the answer up, and must not pile up. */
 export const WAITING_BYTES_MAX = 4 * 1024 * 1024
 
 /** An answer that broke off is decompressed as far as it came, instead of being an error. */

@@ -20,10 +20,10 @@ export interface TokenUsage {
 /** Numbers that an answer reports, by the names of the dialect's table. */
 export type ReportedTokens = Readonly<Partial<Record<TokenField, number>>>
 
-export type TokenField = 'input' | 'cached' | 'written' | 'output' | 'begun' | 'reasoning'
+type TokenField = 'input' | 'cached' | 'written' | 'output' | 'begun' | 'reasoning'
 
 /** What an answer reported before it broke off. */
-export interface PartialUsage {
+interface PartialUsage {
   /** Undefined: not reported. */
   readonly input: number | undefined
   readonly output: number

@@ -68,7 +68,7 @@ function childOf(node: MutablePathNode, step: string): MutablePathNode {
  * The bytes of a key, number or text that are kept while they arrive. No wanted key or number has
  * as many, and no model has so long a name.
  */
-export const KEPT_BYTES_MAX = 256
+const KEPT_BYTES_MAX = 256
 /** Bytes that a number counts as: a list of numbers is a list of tokens. */
 const NUMBER_LENGTH = 4
 /** Bytes that `\u4f60` counts as: most characters that are written so have three in UTF-8. */

@@ -31,8 +31,8 @@ const SETTLED: Settlement = {
 
 /** What became of a reservation. */
 class FakeReservation implements CallReservation {
-  readonly allowed = true
-  readonly retryAfterMs = 0
+  readonly allowed: boolean = true
+  readonly retryAfterMs: number = 0
   readonly ended: (ActualCosts | 'cancelled')[] = []
   readonly extensions: object[] = []
   held: Record<string, number> = { ...RESERVED }
@@ -57,13 +57,18 @@ class FakeReservation implements CallReservation {
   extend(attributes: Readonly<Record<string, number>>): Promise<CallReservation> {
     this.extensions.push(attributes)
     if (this.extensions.length > this.admitted) {
-      return Promise.resolve({ ...this, allowed: false, retryAfterMs: 1500 })
+      return Promise.resolve(new RefusedReservation())
     }
     for (const [name, units] of Object.entries(attributes)) {
       this.held[name] = (this.held[name] ?? 0) + units
     }
     return Promise.resolve(this)
   }
+}
+
+class RefusedReservation extends FakeReservation {
+  override readonly allowed = false
+  override readonly retryAfterMs = 1500
 }
 
 interface Setup {
@@ -126,7 +131,7 @@ async function begin({ config = {}, facts = FACTS, isAllowed = true }: Setup = {
     reservation,
     errors,
     /** Runs what was scheduled. */
-    async runLater() {
+    runLater: async () => {
       for (const run of later.splice(0)) run()
       await metering.close()
     },
@@ -439,15 +444,16 @@ describe('a stream whose budget is used up', () => {
   test('is settled after the extension that was under way when it ended', async () => {
     const { call, reservation, settled } = await begin({ config: STOP })
     const order: string[] = []
-    const { extend, settle } = reservation
+    const extend = reservation.extend.bind(reservation)
+    const settle = reservation.settle.bind(reservation)
     reservation.extend = async (attributes) => {
       await turn()
       order.push('extended')
-      return extend.call(reservation, attributes)
+      return extend(attributes)
     }
     reservation.settle = (actual) => {
       order.push('settled')
-      return settle.call(reservation, actual)
+      return settle(actual)
     }
     call.onHead(200, EVENTS)
     call.onData(delta(400))

@@ -23,7 +23,7 @@ export interface CallReservation
  * By what a call was charged: the usage that its answer reported; what was seen of the answer; its
  * reserve; or no tokens at all.
  */
-export type ChargeKind = 'reported' | 'seen' | 'reserved' | 'none'
+type ChargeKind = 'reported' | 'seen' | 'reserved' | 'none'
 
 interface Charge {
   readonly kind: ChargeKind
@@ -42,7 +42,7 @@ const CALL_COST = 'cost'
  */
 export const EXTENSION_TOKENS = 256
 /** If there is no budget for so many, smaller extensions are tried, down to this one. */
-export const EXTENSION_TOKENS_MIN = 16
+const EXTENSION_TOKENS_MIN = 16
 
 export class MeteredCall implements ExchangeTap {
   readonly #upstream: MeteredUpstream
@@ -246,8 +246,8 @@ export class MeteredCall implements ExchangeTap {
     if (this.#boundary === undefined) return BREAK_OFF
     const length = this.#boundary.find(bytes)
     if (length < 0) return undefined
-    const { stopEvent } = DIALECTS[this.#upstream.config.dialect]
-    return { bytes: length, last: stopEvent(message) }
+    const dialect = DIALECTS[this.#upstream.config.dialect]
+    return { bytes: length, last: dialect.stopEvent(message) }
   }
 }
 

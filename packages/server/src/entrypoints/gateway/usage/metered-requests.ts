@@ -1,6 +1,6 @@
 /**
- * Serves the requests to upstreams with `usage`: reads the body, decides the call with its estimate,
- * and forwards it.
+ * Serves the requests to upstreams with `usage`: reads the body, decides the call with its
+ * estimate, and forwards it.
  */
 import type { IncomingMessage } from 'node:http'
 import { COST_ATTRIBUTES } from '../../../config/usage-attributes.js'

@@ -6,26 +6,24 @@ import type { TokenUsage } from './dialects.js'
 import { PriceTable } from './prices.js'
 import type { RequestFacts } from './request-reader.js'
 
-export type CostAttribute = (typeof COST_ATTRIBUTES)[number]
+type CostAttribute = (typeof COST_ATTRIBUTES)[number]
 
 /** An amount for each cost attribute; without prices there is no `spend`. */
 export type Costs = Readonly<Partial<Record<CostAttribute, number>>>
 
-export interface TokenCosts {
+/** An estimate, and what it was made of. */
+export interface CallEstimate {
+  /** Never above the smallest limit of each. */
   readonly costs: Costs
   readonly input: number
   readonly output: number
-}
-
-/** An estimate, and what it was made of. */
-export interface CallEstimate extends TokenCosts {
   readonly facts: RequestFacts
   /** Before ratio and limit. */
   readonly raw: { readonly input: number; readonly output: number }
 }
 
 /** The two directions that estimates are corrected for. */
-export const TOKEN_KINDS = ['input', 'output'] as const
+const TOKEN_KINDS = ['input', 'output'] as const
 
 export class TokenEstimates {
   readonly #config: UsageConfig

@@ -1,4 +1,4 @@
-/** Reads the usage of one answer of a language model from its bytes, whichever way they are split. */
+/** Reads the usage of one answer of a language model from its bytes, however they are split. */
 import { estimateTokens } from '@sluice/limiter'
 import { DIALECTS, type ReportedTokens, type TokenUsage, type UsageDialect } from './dialects.js'
 import { EventScanner } from './event-scanner.js'

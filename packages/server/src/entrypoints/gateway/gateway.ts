@@ -126,7 +126,7 @@ export class Gateway {
     }
   }
 
-  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  private serve(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     if (this.isDistrusted(request.socket)) return
     const problem = findRequestProblem(request)
     if (problem !== undefined) {
@@ -140,10 +140,11 @@ export class Gateway {
     const traced = this.traceAnswer(request, response)
     const method = request.method ?? 'GET'
     const requested: RequestedCall = { method, path: found.path, traced }
+    const call = { request, response, requested }
     if (this.#meteredRequests?.isMetered(found.path) === true) {
-      return this.#meteredRequests.serve({ request, response, requested })
+      return this.#meteredRequests.serve(call)
     }
-    await this.serveOrdinary({ request, response, requested })
+    return this.serveOrdinary(call)
   }
 
   /** Answers a call that is decided before its body is read. */
@@ -165,16 +166,17 @@ export class Gateway {
   forward(
     { request, response, requested }: GatewayRequest,
     admitted: ForwardedCall,
-    more: Pick<ForwardOptions, 'body' | 'tap'> = {},
+    { body, tap }: Pick<ForwardOptions, 'body' | 'tap'> = {},
   ): void {
     const { target } = admitted
     const sent = this.headerContext(request, admitted)
     this.recordUpstreamCall(target)
     forward({
-      ...more,
       request,
       response,
       target,
+      body,
+      tap,
       path: originForm(request.url ?? '/'),
       headers: this.upstreamHeaders(request, sent, requested.traced),
       rateLimitHeaders: admitted.headers,

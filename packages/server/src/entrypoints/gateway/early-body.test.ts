@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { BodyMemory } from './body-memory.js'
 import { EarlyBody } from './early-body.js'
-import { type Front, sendRequest, startFront } from './forward.test-helper.js'
+import { closeReleased, type Front, sendRequest, startFront } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 10 }
 const EARLY_BYTES = 100_000
@@ -13,10 +13,7 @@ let front: Front | undefined
 afterEach(async () => {
   const closing = front
   front = undefined
-  await vi.waitUntil(() => closing === undefined || closing.inFlight() === 0, SOON)
-  const used = closing?.gathered.used()
-  await closing?.close()
-  expect(used ?? 0).toBe(0)
+  await closeReleased(closing)
 })
 
 const hashOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import type { Pool } from 'undici'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { sendRequest, type Front, startFront } from './forward.test-helper.js'
+import { closeReleased, sendRequest, type Front, startFront } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 10 }
 
@@ -13,11 +13,7 @@ afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.destroy()
   const closing = front
   front = undefined
-  // Whatever the result of the calls, no memory stays reserved for their bodies.
-  await vi.waitUntil(() => closing === undefined || closing.inFlight() === 0, SOON)
-  const used = closing?.gathered.used()
-  await closing?.close()
-  expect(used ?? 0).toBe(0)
+  await closeReleased(closing)
 })
 
 async function start(handler: RequestListener, more = {}): Promise<Front> {

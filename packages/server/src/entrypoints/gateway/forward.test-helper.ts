@@ -10,6 +10,7 @@ import {
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Pool } from 'undici'
+import { expect, vi } from 'vitest'
 import type { Upstream } from '../../config/config.js'
 import { EarlyBody, type UnreadBody } from './early-body.js'
 import { type ExchangeTap, forward, type UpstreamFailure } from './forward.js'
@@ -134,6 +135,17 @@ export async function startFront(
       ])
     },
   }
+}
+
+/** Closes the front. Whatever the result of the calls, no memory stays reserved for their bodies. */
+export async function closeReleased(front: Front | undefined): Promise<void> {
+  await vi.waitUntil(() => front === undefined || front.inFlight() === 0, {
+    timeout: 20_000,
+    interval: 10,
+  })
+  const used = front?.gathered.used()
+  await front?.close()
+  expect(used ?? 0).toBe(0)
 }
 
 export interface ForwardResponse {

@@ -75,9 +75,11 @@ interface Setup {
   readonly config?: Partial<UsageConfig>
   readonly facts?: RequestFacts
   readonly isAllowed?: boolean
+  /** The smallest limit of `tokens`. */
+  readonly limit?: number
 }
 
-async function begin({ config = {}, facts = FACTS, isAllowed = true }: Setup = {}) {
+async function begin({ config = {}, facts = FACTS, isAllowed = true, limit = 1e6 }: Setup = {}) {
   const registry = createRegistry()
   const later: (() => void)[] = []
   const errors: unknown[] = []
@@ -98,7 +100,7 @@ async function begin({ config = {}, facts = FACTS, isAllowed = true }: Setup = {
   }
   const metering = new Metering({
     upstreams: [upstream],
-    limiter: { costLimits: () => new Map([['tokens', 140]]) },
+    limiter: { costLimits: () => new Map([['tokens', limit]]) },
     metrics: new UsageMetrics(registry),
     onError: (error) => errors.push(error),
     scheduler: {
@@ -164,7 +166,7 @@ const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a metered call', () => {
   test('is decided with its estimate, its model and whether it is a stream', async () => {
-    const { calls } = await begin()
+    const { calls } = await begin({ limit: 140 })
     expect(calls).toEqual([
       {
         attributes: {
@@ -235,7 +237,8 @@ describe('a metered call', () => {
     call.onRequestSent()
     call.onEnd(undefined)
     expect(await settled()).toEqual([{ tokens: 150, spend: 700 }])
-    expect(metric('sluice_usage_unread_total{upstream="http://llm",reason="absent"}')).toBe('1')
+    expect(metric('sluice_usage_calls_total{upstream="http://llm",charged="reserved"}')).toBe('1')
+    expect(metric('sluice_usage_unread_total{upstream="http://llm",reason="absent"}')).toBe('0')
   })
 
   test('is charged its reserve if its answer cannot be read', async () => {
@@ -291,6 +294,24 @@ describe('a metered call', () => {
     call.onData(delta(40))
     call.onEnd({ status: 502, code: 'UND_ERR_SOCKET' })
     expect(await settled()).toEqual([{ tokens: 110, spend: 300 }])
+  })
+
+  test('is charged no tokens if the upstream broke off before anything was seen', async () => {
+    const { call, settled } = await begin()
+    call.onHead(200, EVENTS)
+    call.onEnd({ status: 502, code: 'UND_ERR_SOCKET' })
+    expect(await settled()).toEqual([{ tokens: 0, spend: 0 }])
+  })
+
+  test('is charged no more input than the limit if that is only estimated', async () => {
+    const { call, settled } = await begin({
+      limit: 140,
+      facts: { ...FACTS, characters: 1_000_000 },
+    })
+    call.onHead(200, EVENTS)
+    call.onData(delta(40))
+    call.onEnd(undefined)
+    expect(await settled()).toMatchObject([{ tokens: 140 + 10 }])
   })
 
   test('settles nothing if it was refused, and ends only once', async () => {
@@ -418,6 +439,17 @@ describe('a stream whose budget is used up', () => {
       call.onData(bytes)
       await expect.poll(() => call.onData(Buffer.alloc(0))).toEqual({ bytes: 0, last: undefined })
     }
+  })
+
+  test('is not ended by an estimate of its input that is as large as the limit', async () => {
+    const facts = { ...FACTS, characters: 1_000_000 }
+    const { call, reservation } = await begin({ config: STOP, facts, limit: 150 })
+    call.onHead(200, EVENTS)
+    call.onData(delta(4 * 150))
+    await turn()
+    expect(reservation.extensions).toEqual([])
+    call.onData(delta(4))
+    expect(reservation.extensions).toEqual([{ tokens: 1 + EXTENSION_TOKENS }])
   })
 
   test('goes on if the store does not answer the extension', async () => {

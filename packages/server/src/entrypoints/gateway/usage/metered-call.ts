@@ -151,7 +151,8 @@ export class MeteredCall implements ExchangeTap {
     if (answer.reported !== undefined) return { kind: 'reported', usage: answer.reported }
     if (this.#status < 200 || this.#status > 299) return NO_CHARGE
     const seen = answer.seenUsage(this.#estimate?.input ?? 0)
-    return seen === undefined ? { kind: 'reserved' } : { kind: 'seen', usage: seen }
+    if (seen !== undefined) return { kind: 'seen', usage: seen }
+    return failure === undefined ? { kind: 'reserved' } : NO_CHARGE
   }
 
   private settle(charge: Charge): void {
@@ -189,7 +190,9 @@ export class MeteredCall implements ExchangeTap {
   private count({ kind, usage }: Charge): void {
     const { metrics, estimates } = this.#upstream
     metrics.countCall(kind)
-    if (kind === 'reserved') metrics.countUnread(this.#answer?.unread ?? 'absent')
+    if (kind === 'reserved' && this.#answer !== undefined) {
+      metrics.countUnread(this.#answer.unread ?? 'absent')
+    }
     if (usage === undefined) return
     metrics.countUsage(usage, this.costsOf(usage))
     if (kind === 'reported' && this.#estimate !== undefined) estimates.record(this.#estimate, usage)
@@ -199,13 +202,17 @@ export class MeteredCall implements ExchangeTap {
   private extendIfNeeded(): void {
     const reservation = this.#reservation
     if (reservation === undefined || this.#extension !== undefined) return
+    if (this.#exhausted !== undefined) return
     const seen = this.costsSeen(0)
     const isOver = ([name, held]: [string, number]) => (lookUp(seen, name) ?? 0) > held
     if (!Object.entries(this.#reserved).some(isOver)) return
     this.#extension = this.extend(reservation)
   }
 
-  /** A store that does not answer ends no stream: the call is settled when it ends. */
+  /**
+   * A store that does not answer ends no stream, and is not asked again: the call is settled when it
+   * ends.
+   */
   private async extend(reservation: CallReservation): Promise<void> {
     try {
       this.onExtended(await reservation.extend(this.missing()))
@@ -230,9 +237,12 @@ export class MeteredCall implements ExchangeTap {
     else this.#exhausted = exhaustedText(extended)
   }
 
-  /** The costs of what was seen so far, and of this many tokens more. */
+  /**
+   * The costs of what was seen so far, and of this many tokens more. An estimate of the input that
+   * is as large as a limit is left out: it may be far too large, and would end every stream.
+   */
   private costsSeen(more: number): Costs {
-    const input = this.#estimate?.input ?? 0
+    const input = this.#estimate?.isCapped === false ? this.#estimate.input : 0
     const seen = this.#answer?.seenUsage(input) ?? { input, cached: 0, output: 0 }
     return this.costsOf({ ...seen, output: seen.output + more })
   }

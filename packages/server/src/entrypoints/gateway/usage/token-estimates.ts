@@ -1,22 +1,28 @@
 /** Estimates what a call to one upstream will use, and learns from what calls really used. */
 import { EstimateRatios, estimateTokens } from '@sluice/limiter'
 import type { UsageConfig } from '../../../config/config.js'
-import type { COST_ATTRIBUTES } from '../../../config/usage-attributes.js'
+import { COST_ATTRIBUTES } from '../../../config/usage-attributes.js'
 import type { TokenUsage } from './dialects.js'
 import { PriceTable } from './prices.js'
 import type { RequestFacts } from './request-reader.js'
 
-type CostAttribute = (typeof COST_ATTRIBUTES)[number]
-
-/** An amount for each cost attribute; without prices there is no `spend`. */
-export type Costs = Readonly<Partial<Record<CostAttribute, number>>>
+/** An amount for each cost attribute. */
+export type Costs = Readonly<{
+  input_tokens: number
+  output_tokens: number
+  tokens: number
+  /** Undefined without prices. */
+  spend?: number
+}>
 
 /** An estimate, and what it was made of. */
 export interface CallEstimate {
   /** Never above the smallest limit of each. */
   readonly costs: Costs
+  /** Whether a limit made one of them smaller. */
+  readonly isCapped: boolean
+  /** The estimated input, within the limits too. */
   readonly input: number
-  readonly output: number
   readonly facts: RequestFacts
   /** Before ratio and limit. */
   readonly raw: { readonly input: number; readonly output: number }
@@ -44,12 +50,14 @@ export class TokenEstimates {
     const output =
       raw.output === 0 ? 0 : estimateTokens({ characters: 0, maximum: raw.output, ratio })
     const all = this.costsOf(facts.model, { input, cached: 0, output })
-    const capped = Object.entries(all).map(([name, amount]) => [
-      name,
-      cap(amount, limits.get(name)),
-    ])
-    const costs: Costs = Object.fromEntries(capped)
-    return { facts, raw, input, output, costs }
+    const costs: Costs = {
+      input_tokens: cap(all.input_tokens, limits.get('input_tokens')),
+      output_tokens: cap(all.output_tokens, limits.get('output_tokens')),
+      tokens: cap(all.tokens, limits.get('tokens')),
+      ...(all.spend !== undefined && { spend: cap(all.spend, limits.get('spend')) }),
+    }
+    const isCapped = COST_ATTRIBUTES.some((name) => (costs[name] ?? 0) < (all[name] ?? 0))
+    return { facts, raw, costs, isCapped, input: Math.min(costs.input_tokens, costs.tokens) }
   }
 
   /** What tokens cost, by cost attribute. */

@@ -5,7 +5,7 @@
  */
 import type { Attributes, Call } from '@sluice/limiter'
 import { MODULE_CHOICES, RATE_MODULE_NAMES } from '@sluice/core'
-import { Dice } from '../../packages/limiter/src/redis/protocol/scenario.test-helper.js'
+import { Dice } from '../../packages/limiter/src/dice.test-helper.js'
 
 export type Rules = readonly Readonly<Record<string, unknown>>[]
 

@@ -54,7 +54,7 @@ describe('the verbs of a limiter', () => {
   const limiter = createLimiter({ rules: perUser(['10/second']) })
 
   test.each([null, 5, true, 'receipt'])('refuse %j in place of options', async (options) => {
-    const wanted = invalid(/^options: found \w+; accepted: \{ receipt, canWait, gate \}$/)
+    const wanted = invalid(/^options: found \w+; accepted: \{ receipt, canWait, gate, inFlight \}$/)
     await expect(limiter.check(user('u1'), untyped(options))).rejects.toEqual(wanted)
     expect(failureOf(() => limiter.checkSync(user('u1'), untyped(options)))).toEqual(wanted)
     expect(failureOf(() => limiter.decide(user('u1'), untyped(options)))).toEqual(wanted)

@@ -18,7 +18,7 @@ const LOCAL_COUNTERS_DEFAULT = 100_000
 const LOCAL_COUNTERS_MAX = 10_000_000
 
 /** The accepted options of `check`, for messages. */
-export const ACCEPTED_CHECK = '{ receipt, canWait, gate }'
+export const ACCEPTED_CHECK = '{ receipt, canWait, gate, inFlight }'
 const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix }'
 const ACCEPTED_RULES =
   'YAML or JSON text, a list of rules, or { routes, strictPaths, rules }; ' +

@@ -10,6 +10,7 @@ import type {
 } from '@sluice/core'
 import type { CoordinationStats } from './coordination/node-decider.js'
 import type { Clock } from './clock.js'
+import type { InFlightStats } from './concurrency/in-flight-calls.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
 import type {
@@ -98,6 +99,12 @@ export interface CheckOptions {
    * then: what may be overrun is the cost of the calls in flight. @default false
    */
   readonly gate?: boolean | undefined
+  /**
+   * Whether the end of the call will be reported, by `release` of its decision. Only such calls are
+   * counted by limits of concurrency: those of others would be in flight for ever, so for them the
+   * rules are as if they had no such limit. @default false
+   */
+  readonly inFlight?: boolean | undefined
 }
 
 /** Statistics of what this node decided without the store. */
@@ -220,8 +227,12 @@ export interface Limiter {
   readonly warnings: readonly Problem[]
   /** Statistics of decisions without the store; undefined for a store in this process. */
   readonly stats: LimiterStats | undefined
+  /** Calls in flight on this node, by the id of the rule that counts them. */
+  readonly inFlight: ReadonlyMap<string, InFlightStats>
   /** What `shed` of the rules does; undefined without `load`. */
   readonly shedding: SheddingStats | undefined
-  /** Returns leases, reports local usage and closes the store. Every later call fails. */
+  /**
+   * Returns leases and places, reports local usage and closes the store. Every later call fails.
+   */
   close(): Promise<void>
 }

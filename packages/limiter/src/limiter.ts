@@ -32,6 +32,7 @@ import {
   type Snapshot,
   type Source,
   UNMATCHED,
+  withoutPlaces,
   writeReceipt,
 } from '@sluice/core'
 import type { DecideOptions } from './pending-decision.js'
@@ -43,6 +44,12 @@ import {
   inspectCallers,
   inspectCounters,
 } from './inspect.js'
+import {
+  type GrantedPlaces,
+  InFlightCalls,
+  type InFlightStats,
+} from './concurrency/in-flight-calls.js'
+import { Places } from './concurrency/places.js'
 import { SecretWait } from './secret-wait.js'
 import {
   ACCEPTED_CHECK,
@@ -113,6 +120,8 @@ class StoreLimiter implements Limiter {
   readonly #sync: SyncStore | undefined
   readonly #decider: RemoteDecider | undefined
   readonly #secretWait: SecretWait | undefined
+  readonly #places: Places
+  readonly #inFlight = new InFlightCalls((take, granted) => this.givePlaces(take, granted))
   readonly #clock: Clock
   readonly #ipv6Prefix: number
   readonly #refunded = new RefundedReceipts()
@@ -149,16 +158,20 @@ class StoreLimiter implements Limiter {
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
     this.#shedding = this.openShedding(options)
+    const scheduler = readDependency('scheduler', options.scheduler ?? systemScheduler, ['after'])
+    const monotonicMs = options.monotonicMs ?? systemMonotonicMs
+    this.#places = new Places({ store: this.#store, scheduler, monotonicMs })
     this.#reservations = this.openReservations(options)
     if (this.#sync !== undefined) return
     this.#decider = new RemoteDecider({
       store: this.#store,
+      places: this.#places,
       compose: (plan, outcomes, request, source, extras) =>
         this.compose(plan, outcomes, request, source, extras),
       wallUs: () => clock.now(),
-      monotonicMs: options.monotonicMs ?? systemMonotonicMs,
+      monotonicMs,
       localCounters,
-      scheduler: readDependency('scheduler', options.scheduler ?? systemScheduler, ['after']),
+      scheduler,
     })
     const { remote } = this.#store
     const use = secret === undefined ? (key: Uint8Array) => this.useSecret(key) : undefined
@@ -185,6 +198,10 @@ class StoreLimiter implements Limiter {
     return this.#decider?.stats
   }
 
+  get inFlight(): ReadonlyMap<string, InFlightStats> {
+    return this.#inFlight.stats
+  }
+
   get shedding(): SheddingStats | undefined {
     return this.#shedding?.stats
   }
@@ -209,7 +226,9 @@ class StoreLimiter implements Limiter {
     }
     const plan = this.plan(call, options)
     if (plan.groups === undefined) return plan
-    return this.compose(plan, this.#sync.take(plan.groups), options)
+    const outcomes = this.#sync.take(plan.groups)
+    if (options.inFlight === true) this.#places.record(plan.groups, outcomes)
+    return this.compose(plan, outcomes, options)
   }
 
   decide(call: Call, options: CheckOptions = NO_OPTIONS): Decision | Promise<Decision> {
@@ -249,7 +268,7 @@ class StoreLimiter implements Limiter {
       this.#shedding?.peek(view) ?? this.planMatching(call, view, NO_OPTIONS)
     if (settled.groups === undefined) return settled
     const { plan, outcomes, source, extras } = await this.peekPlan((snapshot) =>
-      planCall(this.match(snapshot, call), call),
+      planCall(withoutPlaces(this.match(snapshot, call)), call),
     )
     return combine(plan, outcomes, source, extras)
   }
@@ -370,7 +389,7 @@ class StoreLimiter implements Limiter {
     this.updateShut()
     this.#shedding?.close()
     this.#reservations.close()
-    await this.#decider?.close()
+    await Promise.all([this.#decider?.close(), this.#places.close()])
     await this.#store.close()
   }
 
@@ -449,11 +468,17 @@ class StoreLimiter implements Limiter {
   }
 
   private planMatching(call: Call, view: NormalizedCall, options: CallOptions): Plan | Settled {
-    const { canWait = true, gate = false, reserves } = requireOptions(options, ACCEPTED_CHECK)
-    const matched = this.match(this.#snapshot, call, view)
+    const { canWait = true, ...how } = requireOptions(options, ACCEPTED_CHECK)
+    const { gate = false, inFlight = false, reserves } = how
+    const { needs } = this.#snapshot
+    const all = this.match(this.#snapshot, call, view)
+    const matched = needs.places && !inFlight ? withoutPlaces(all) : all
     // An invalid cost is an error even if no rule matches; a gate has no cost.
     if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedOf(view)
-    if (gate || reserves) return planCall(matched, call, { canWait, gate, reserves })
+    if (gate || reserves || needs.places) {
+      const { holder } = this.#places
+      return planCall(matched, call, { canWait, gate, reserves, holder })
+    }
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 
@@ -472,14 +497,16 @@ class StoreLimiter implements Limiter {
   private compose(
     plan: Plan,
     outcomes: Groups<Outcome>,
-    { receipt, isReserve }: DecideOptions,
+    { receipt, inFlight, isReserve }: DecideOptions,
     source: Source = 'store',
-    extras?: DecisionExtras,
+    given?: DecisionExtras,
   ): Decision {
     // A plan without its reserve is what this node refused of it.
     if (isReserve === true && isReservePlan(plan)) {
-      return this.#reservations.compose(plan, outcomes, source, extras)
+      return this.#reservations.compose(plan, outcomes, source, given)
     }
+    const release = inFlight === true ? this.#inFlight.hold(plan, outcomes) : undefined
+    const extras = release === undefined ? given : { ...given, release }
     const decision = receipt === true ? undefined : combineSpread(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
       return decision
@@ -490,6 +517,13 @@ class StoreLimiter implements Limiter {
       ...extras,
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial }),
     })
+  }
+
+  /** Gives back the places of a call that has ended to whoever granted them. */
+  private givePlaces(take: PlannedTake, granted: GrantedPlaces): void {
+    const isOfStore = granted.posture === undefined && take.compiled.coordination === 'exact'
+    if (this.#decider === undefined || isOfStore) this.#places.give(take.key, granted.granted)
+    else this.#decider.givePlaces(take, granted)
   }
 
   /** Reads the counters of a plan, from the store if it answers. */

@@ -248,6 +248,10 @@ class TracedLimiter implements Limiter {
     return this.#limiter.warnings
   }
 
+  get inFlight(): Limiter['inFlight'] {
+    return this.#limiter.inFlight
+  }
+
   get shedding(): SheddingStats | undefined {
     return this.#limiter.shedding
   }

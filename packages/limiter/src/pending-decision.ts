@@ -9,6 +9,7 @@ export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the plan reserves: only the store can say what it took, and if it was made before. */
   readonly isReserve?: boolean | undefined
+  readonly inFlight?: boolean | undefined
 }
 
 /** What this node does with a call that the store decides. */

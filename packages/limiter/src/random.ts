@@ -22,6 +22,15 @@ export function randomKeyIfAllowed(): Uint8Array | undefined {
   }
 }
 
+/**
+ * The number of a holder of places, from 1 to 2^48: two nodes of a fleet that had the same would
+ * overwrite each other's records.
+ */
+export function randomHolder(): number {
+  const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))
+  return (high % 2 ** 16) * 2 ** 32 + low + 1
+}
+
 /** A whole number from 0 to 2^40 - 1, each as likely as any other. */
 export function randomSerial(): number {
   const [high = 0, low = 0] = crypto.getRandomValues(new Uint32Array(2))

@@ -2,7 +2,13 @@
  * Reconciles a call that was decided without the store's whole answer, once that arrives: nothing
  * granted to a refused call stays taken, and nothing admitted is taken twice.
  */
-import { type CounterKey, isChargedOnRefusal, type Plan, type PlannedTake } from '@sluice/core'
+import {
+  type CounterKey,
+  isChargedOnRefusal,
+  isConcurrency,
+  type Plan,
+  type PlannedTake,
+} from '@sluice/core'
 import type { PendingDecision } from './pending-decision.js'
 import { answerAt, type Spending } from './fallback/fallback-decider.js'
 import type { DeferredCharges } from './deferred-charges.js'
@@ -13,6 +19,8 @@ export interface ReconcilerDeps {
   readonly deferredCharges: DeferredCharges
   /** Returns what was taken locally, because the store has taken it after all. */
   readonly returnLocal: (spending: Spending) => void
+  /** Gives back places; what becomes of those that are granted late is not decided here. */
+  readonly givePlaces: (key: CounterKey, amount: number) => void
   /** Drops what this node has cached of a counter. */
   readonly invalidate: (key: CounterKey) => void
   /** The same on the other nodes too, after units were returned. */
@@ -48,7 +56,7 @@ export class Reconciler {
     pending.answers = answers
     for (const [g, takes] of plan.groups.entries()) {
       for (const [i, take] of takes.entries()) {
-        if (answerAt(before, g, i) !== 'unknown') continue
+        if (answerAt(before, g, i) !== 'unknown' || isConcurrency(take.limit)) continue
         const answer = answerAt(answers, g, i)
         if (!allowed) this.giveBack(take, answer, g)
         else if (g === 0) this.reconcileSpending(spendings[i], answer)
@@ -83,6 +91,10 @@ export class Reconciler {
     const { key, limit } = take
     if (typeof answer === 'string' || answer.granted <= 0) return
     if (group === 0 && isChargedOnRefusal(take)) return
+    if (isConcurrency(limit)) {
+      this.#deps.givePlaces(key, answer.granted)
+      return
+    }
     void this.give({ key, limit, amount: answer.granted, at: answer.at, undone: true })
   }
 

@@ -19,6 +19,7 @@ import {
   show,
   type Snapshot,
   isBlock,
+  isConcurrency,
 } from '@sluice/core'
 import type { RemoteDecider } from './remote-decider.js'
 import { mayHaveRun } from './deferred-charges.js'
@@ -75,7 +76,7 @@ export async function refundEntries(
 
 /** The cost of a call, returned to the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
-  const takes = plan.groups.flat().filter(({ limit }) => !isBlock(limit))
+  const takes = plan.groups.flat().filter(({ limit }) => !isBlock(limit) && !isConcurrency(limit))
   return takes.map(({ key, limit, amount, compiled }) => ({
     key,
     limit,

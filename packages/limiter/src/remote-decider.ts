@@ -30,6 +30,8 @@ import {
   windowPlacer,
 } from './coordination/coordinator.js'
 import type { MixedCall } from './coordination/mixed-call.js'
+import type { GrantedPlaces } from './concurrency/in-flight-calls.js'
+import type { Places } from './concurrency/places.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, StaleStates, hedgeDelayMs } from './hedge.js'
 import { FallbackDecider, type FallbackDecision } from './fallback/fallback-decider.js'
@@ -59,6 +61,7 @@ type ComposeDecision = (
 
 interface RemoteDeciderDeps {
   readonly store: Store
+  readonly places: Places
   readonly compose: ComposeDecision
   /** The wall clock, for a store without a clock of its own. */
   readonly wallUs: () => number
@@ -80,6 +83,7 @@ export interface PlannedPeek extends PeekResult {
 
 export class RemoteDecider {
   readonly #store: Store
+  readonly #places: Places
   readonly #compose: ComposeDecision
   readonly #monotonicMs: () => number
   readonly #time: () => number
@@ -96,6 +100,7 @@ export class RemoteDecider {
 
   constructor({
     store,
+    places,
     compose,
     wallUs,
     monotonicMs,
@@ -105,6 +110,7 @@ export class RemoteDecider {
     const { remote } = store
     const invalidate = (key: CounterKey) => this.invalidate(key)
     this.#store = store
+    this.#places = places
     this.#compose = compose
     this.#monotonicMs = monotonicMs
     this.#time = remote === undefined ? wallUs : () => finiteOr(remote.time(), wallUs)
@@ -123,6 +129,7 @@ export class RemoteDecider {
       store,
       deferredCharges: this.#deferredCharges,
       returnLocal,
+      givePlaces: (key, amount) => places.give(key, amount),
       invalidate,
       invalidateEverywhere,
     })
@@ -252,6 +259,16 @@ export class RemoteDecider {
     return this.#coordinator.refund(give, coordination)
   }
 
+  /** Gives back places that a fallback, or this node alone, has granted. */
+  givePlaces(take: PlannedTake, granted: GrantedPlaces): void {
+    if (granted.posture !== undefined) this.#fallback.givePlaces(take, granted)
+    else {
+      const { key, limit, compiled } = take
+      const { granted: amount, at } = granted
+      this.#coordinator.refund({ key, limit, amount, at }, compiled.coordination)
+    }
+  }
+
   /** Returns leases and reports local usage to the store. */
   async close(): Promise<void> {
     this.#deferredCharges.close()
@@ -345,8 +362,10 @@ export class RemoteDecider {
 
   private take(pending: PendingDecision): Promise<Groups<Answer>> {
     try {
-      const { plan, learns } = pending
-      return this.#store.take(learns ? this.#coordinator.storeTakes(plan) : plan.groups, pending)
+      const { plan, learns, options } = pending
+      const groups = learns ? this.#coordinator.storeTakes(plan) : plan.groups
+      if (options.inFlight === true) return this.#places.send(groups, pending)
+      return this.#store.take(groups, pending)
     } catch (error) {
       return Promise.reject(error)
     }

@@ -15,8 +15,8 @@ export interface Give {
   readonly limit: Limit
   readonly amount: number
   /**
-   * When the units were taken, as `at` of their outcome; for places, their holder. Undefined: in the
-   * present window.
+   * When the units were taken, as `at` of their outcome; for places, their holder. Undefined: in
+   * the present window.
    */
   readonly at?: number | undefined
   /**

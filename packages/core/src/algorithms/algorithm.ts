@@ -127,8 +127,8 @@ export interface Algorithm<State> extends AlgorithmTraits {
 
   /**
    * Takes `amount`, or returns how long to wait. With `atLeast`, takes whatever is left if that is
-   * at least as much (a lease draw). `holder` is whose places are taken (concurrency only). Amount 0
-   * always fits and changes nothing.
+   * at least as much (a lease draw). `holder` is whose places are taken (concurrency only).
+   * Amount 0 always fits and changes nothing.
    */
   take(
     state: State | undefined,

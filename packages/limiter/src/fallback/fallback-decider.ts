@@ -4,6 +4,7 @@
  */
 import {
   isBlock,
+  isConcurrency,
   type DecisionExtras,
   type Limit,
   type Outcome,
@@ -16,6 +17,7 @@ import {
   stepOf,
   type Take,
 } from '@sluice/core'
+import { ProcessLimits, withinLease } from '../concurrency/process-limits.js'
 import { placedStore } from '../memory/memory-store.js'
 import type { Answer, Groups } from '../store.js'
 import { FallbackShares } from './fallback-share.js'
@@ -68,6 +70,7 @@ const RETRY_AFTER_MS = 1000
 export class FallbackDecider {
   readonly #counters
   readonly #shares = new FallbackShares()
+  readonly #processLimits = new ProcessLimits()
   readonly #time: () => number
   readonly #placeInWindow: (limit: Limit) => number
   readonly #fleetSize: () => number
@@ -101,6 +104,13 @@ export class FallbackDecider {
     if (share === undefined) return
     this.#at = this.#placeInWindow(share)
     this.#counters.sync.give({ key: take.key, limit: share, amount: take.amount, at })
+  }
+
+  /** Gives back places that a call took here, now that it has ended. */
+  givePlaces(take: PlannedTake, { granted, at }: Outcome): void {
+    const { key, limit } = this.shareOf(take)
+    this.#at = this.#time()
+    this.#counters.sync.give({ key, limit, amount: granted, at })
   }
 
   forget(key: Take['key']): void {
@@ -170,10 +180,14 @@ export class FallbackDecider {
         continue
       }
       next += 1
-      outcomes.push(fromShare(answer, take.limit.capacity))
       // A block takes no units: to charge it would begin one.
       const isSpent = allowed && spends && take.amount > 0 && !isBlock(take.limit)
-      spendings.push(isSpent ? { take, share: share.limit, at: answer.at } : undefined)
+      const outcome = fromShare(answer, take.limit)
+      // Places are given back here when the call ends, and the store is told of none.
+      const isPlaces = isConcurrency(take.limit)
+      outcomes.push(isPlaces && isSpent ? { ...outcome, granted: answer.granted } : outcome)
+      const isCharged = isSpent && !isPlaces
+      spendings.push(isCharged ? { take, share: share.limit, at: answer.at } : undefined)
     }
     return { allowed, outcomes, spendings }
   }
@@ -202,14 +216,14 @@ export class FallbackDecider {
   }
 
   /** The take of a share. It takes all or nothing: a share owes nothing. */
-  private shareOf({ key, limit, amount, gate, compiled }: PlannedTake): Take {
+  private shareOf({ key, limit, amount, gate, holder, compiled }: PlannedTake): Take {
     if (isBlock(limit)) return { key, limit, amount, atLeast: undefined }
     const { posture } = compiled
     const factor = typeof posture === 'string' ? 1 : posture.local
-    const counted = Math.floor(this.#fleetSize())
-    const nodes = counted >= 1 ? counted : 1
+    const nodes = Math.max(1, Math.floor(this.#fleetSize()) || 1)
     const share = this.#shares.get(compiled, factor, nodes, limit === compiled.limit)
-    return { key, limit: share, amount, atLeast: undefined, gate }
+    const counted = this.#processLimits.get(share)
+    return { key, limit: counted, amount, atLeast: undefined, gate, holder }
   }
 }
 
@@ -220,13 +234,13 @@ const NO_ANSWER: readonly FallbackOutcome[] = []
  * is finite. `granted` is 0, because a receipt has nothing to return to the store. `remaining` is
  * at most the capacity of the limit, because headers show both.
  */
-function fromShare(answer: FallbackOutcome, capacity: number): FallbackOutcome {
+function fromShare(answer: FallbackOutcome, limit: Limit): FallbackOutcome {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, at, state } = answer
   const retry = retryAfterMs ?? RETRY_AFTER_MS
   return {
     granted: 0,
-    remaining: Math.min(remaining, capacity),
-    resetAfterMs,
+    remaining: Math.min(remaining, limit.capacity),
+    resetAfterMs: withinLease(resetAfterMs, limit),
     retryAfterMs: retry,
     delayMs,
     at,

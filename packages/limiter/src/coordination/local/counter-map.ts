@@ -24,6 +24,14 @@ export class CounterMap<Entry extends CounterEntry> {
     return found.find(({ key }) => key.hi === hi)
   }
 
+  /** Entries may be deleted meanwhile. */
+  *[Symbol.iterator](): Generator<Entry, void, void> {
+    for (const found of this.#byHalf.values()) {
+      if (Array.isArray(found)) yield* found
+      else yield found
+    }
+  }
+
   /** The key must not be in the map yet. */
   add(entry: Entry): void {
     const { lo } = entry.key

@@ -1,7 +1,7 @@
 /**
  * The counters and limits of a batch, each once, with the numbers by which the script knows them:
- * first counters with a value, then lists (logs and places), then those that are only reset. The memory is reused by
- * the next batch.
+ * first counters with a value, then lists (logs and places), then those that are only reset. The
+ * memory is reused by the next batch.
  */
 import { type CounterKey, layoutOf, type Limit, SluiceError, show, type Take } from '@sluice/core'
 import { CounterTable } from './counter-table.js'

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { defineLimit, MODULE_CHOICES, RATE_MODULE_NAMES, SluiceError } from '@sluice/core'
 import { decodeBatch } from './batch-reply.js'
 import type { StoreOp } from './batch-request.js'
-import { Dice } from './scenario.test-helper.js'
+import { Dice } from '../../dice.test-helper.js'
 
 const limits = [
   ...RATE_MODULE_NAMES.map((name) =>

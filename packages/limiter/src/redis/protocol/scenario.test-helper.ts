@@ -7,6 +7,7 @@ import { defineLimit, isBlock, isConcurrency } from '@sluice/core'
 import type { MemoryStore } from '../../memory/memory-store.js'
 import type { Give, Groups, PeekOutcome } from '../../store.js'
 import type { ManualClock } from '../../testing/index.js'
+import type { Dice } from '../../dice.test-helper.js'
 import type { Batch } from './redis.test-helper.js'
 import type { StoreOp } from './batch-request.js'
 
@@ -51,34 +52,6 @@ const OPS_MAX = 6
 const RECEIPTS_MAX = 8
 /** Holders of places; the last is as large as one can be. */
 const HOLDERS = [0, 1, 7, 2 ** 52 - 1] as const
-
-/** Pseudo-random numbers that repeat for the same seed. */
-export class Dice {
-  #state: number
-
-  constructor(seed: number) {
-    this.#state = seed | 0
-  }
-
-  /** A whole number below `count`. */
-  below(count: number): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * count)
-  }
-
-  /** True in one of `count` cases. */
-  oneIn(count: number): boolean {
-    return this.below(count) === 0
-  }
-
-  pick<Item>(items: readonly Item[]): Item {
-    const item = items[this.below(items.length)]
-    if (item === undefined) throw new RangeError('nothing to pick from')
-    return item
-  }
-}
 
 export class Scenario {
   readonly #options: ScenarioOptions

@@ -30,13 +30,8 @@ import {
 } from './redis.test-helper.js'
 import type { BatchReply } from './batch-reply.js'
 import type { StoreOp } from './batch-request.js'
-import {
-  Dice,
-  type Expected,
-  type Played,
-  Scenario,
-  withOnRefusal,
-} from './scenario.test-helper.js'
+import { Dice } from '../../dice.test-helper.js'
+import { type Expected, type Played, Scenario, withOnRefusal } from './scenario.test-helper.js'
 import { propertyRuns } from '../../../../../tools/property-runs.js'
 
 /**

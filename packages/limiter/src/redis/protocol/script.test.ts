@@ -21,7 +21,7 @@ import {
 } from './redis.test-helper.js'
 import { decodeBatch } from './batch-reply.js'
 import { BatchCodec, type StoreOp } from './batch-request.js'
-import { Dice } from './scenario.test-helper.js'
+import { Dice } from '../../dice.test-helper.js'
 
 const NOW = 1_767_225_600_000_000
 const AT_NOW = { notAfter: 0, now: NOW }

@@ -106,8 +106,8 @@ export class SlotAnswers {
       if (this.isBlockAt(i)) return 'stands'
       const mark = this.#marks[i]
       if (answer.retryAfterMs === null || (mark !== undefined && !isMarked(mark))) return 'stands'
-      // Held units, but the limit's own wait is no longer than a call may hold them. How long places
-      // are taken is not known.
+      // Held units, but the limit's own wait is no longer than a call may hold them. How long
+      // places are taken is not known.
       const isKnown = !this.isPlacesAt(i) && answer.retryAfterMs <= this.#holdMs
       if (mark !== undefined && isKnown) return 'stands'
       if (mark === undefined) verdict = 'unknown'

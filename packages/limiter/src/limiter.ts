@@ -24,9 +24,7 @@ import {
   type Policy,
   type Problem,
   planCall,
-  policyOf,
   replaceOverrides,
-  rulesOfCaller,
   type SipKey,
   SluiceError,
   type Snapshot,
@@ -50,6 +48,7 @@ import {
   type InFlightStats,
 } from './concurrency/in-flight-calls.js'
 import { Places } from './concurrency/places.js'
+import { planCallerLimits, policiesOf } from './caller-policies.js'
 import { SecretWait } from './secret-wait.js'
 import {
   ACCEPTED_CHECK,
@@ -406,13 +405,16 @@ class StoreLimiter implements Limiter {
     )
   }
 
-  private openReservations({ scheduler }: LimiterOptions): ReservationVerbs {
+  private openReservations({ scheduler, monotonicMs = systemMonotonicMs }: LimiterOptions) {
     const time = () => this.#decider?.time() ?? this.#clock.now()
     return new ReservationVerbs({
       snapshot: () => this.#snapshot,
       time,
-      plan: (call, { canWait }) => this.plan(call, { canWait, reserves: true }),
+      plan: (call, { canWait }) => this.plan(call, { canWait, inFlight: true, reserves: true }),
+      holdPlaces: (plan, outcomes) => this.#inFlight.hold(plan, outcomes),
+      keepPlaces: (key, limit, ms) => this.#places.keep(key, limit, monotonicMs() + ms),
       sync: this.#sync,
+      isStoreHere: this.#sync !== undefined,
       decider: () => this.#decider,
       secretWait: () => this.#secretWait,
       requireUsable: () => {
@@ -476,7 +478,7 @@ class StoreLimiter implements Limiter {
     // An invalid cost is an error even if no rule matches; a gate has no cost.
     if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedOf(view)
     if (gate || reserves || needs.places) {
-      const { holder } = this.#places
+      const holder = reserves ? this.#places.reservationHolder : this.#places.holder
       return planCall(matched, call, { canWait, gate, reserves, holder })
     }
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
@@ -521,9 +523,12 @@ class StoreLimiter implements Limiter {
 
   /** Gives back the places of a call that has ended to whoever granted them. */
   private givePlaces(take: PlannedTake, granted: GrantedPlaces): void {
-    const isOfStore = granted.posture === undefined && take.compiled.coordination === 'exact'
-    if (this.#decider === undefined || isOfStore) this.#places.give(take.key, granted.granted)
-    else this.#decider.givePlaces(take, granted)
+    const isExact = granted.posture === undefined && take.compiled.coordination === 'exact'
+    const isOfStore = isExact || this.#decider === undefined
+    // Whoever settles the reservation gives them back, on whatever node.
+    if (isOfStore && take.holder === this.#places.reservationHolder) return
+    if (isOfStore) this.#places.give(take.key, granted.granted)
+    else this.#decider?.givePlaces(take, granted)
   }
 
   /** Reads the counters of a plan, from the store if it answers. */
@@ -609,32 +614,3 @@ const NO_OPTIONS: CheckOptions = {}
 const NO_SECRET = new Uint8Array(16)
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
-
-/** The most limits that `limits` returns. */
-const CALLER_LIMITS_MAX = 1000
-
-interface CallerLimitsPlan extends Plan {
-  /** The route of each take of the first group, where its rule counts by route. */
-  readonly routes: readonly (string | undefined)[]
-}
-
-function planCallerLimits(snapshot: Snapshot, call: Call, wallMs: number): CallerLimitsPlan {
-  const callerLimits = rulesOfCaller(snapshot, call, wallMs, CALLER_LIMITS_MAX)
-  // The remaining budget does not depend on a cost, which an attribute of a real call may set.
-  const whole = planCall(callerLimits, { attributes: {} })
-  const routes = callerLimits.flatMap(({ limits, route }) => limits.map(() => route))
-  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, CALLER_LIMITS_MAX)], routes }
-}
-
-function policiesOf(
-  { groups, routes }: CallerLimitsPlan,
-  outcomes: Groups<Outcome>,
-): readonly Policy[] {
-  return (groups[0] ?? []).flatMap((take, index) => {
-    const outcome = outcomes[0]?.[index]
-    if (outcome === undefined) return []
-    const policy = policyOf(take, outcome)
-    const route = routes[index]
-    return route === undefined ? policy : { ...policy, route }
-  })
-}

@@ -1,15 +1,16 @@
 /**
- * The reservations that this node made and must end itself when they expire. Those of a killed node
- * stay as they are.
+ * The reservations that this node made and must end itself when they expire: they hold places, or a
+ * rule gives back what expires. Those of a killed node stay as they are.
  */
 import type { Hash64, ReservationHandle } from '@sluice/core'
 import type { Scheduler } from '../periodic.js'
 
-/** More are not remembered, and stay charged when they expire. About 50 MB. */
-const OPEN_MAX = 100_000
 /**
- * A settle that is sent in the last moment must win over the expiry, wherever it comes from.
+ * More that are only given back are not remembered, and stay charged. About 50 MB. Those that hold
+ * places always are: their limits bound them.
  */
+const OPEN_MAX = 100_000
+/** A settle that is sent in the last moment must win over the expiry, wherever it comes from. */
 const GRACE_MS = 1000
 
 export interface OpenReservationsDeps {
@@ -19,43 +20,64 @@ export interface OpenReservationsDeps {
   readonly onExpired: (handle: ReservationHandle) => void
 }
 
+export interface OpenOptions {
+  /** Whether a rule gives back what expires. */
+  readonly isRefunded: boolean
+  /** What this node does when the reservation ends; undefined: nothing. */
+  readonly onEnd: (() => void) | undefined
+}
+
+interface OpenReservation {
+  readonly cancel: () => void
+  readonly onEnd: (() => void) | undefined
+}
+
 export class OpenReservations {
   readonly #deps: OpenReservationsDeps
-  readonly #cancelById = new Map<string, () => void>()
+  readonly #byId = new Map<string, OpenReservation>()
   #isClosed = false
 
   constructor(deps: OpenReservationsDeps) {
     this.#deps = deps
   }
 
-  get size(): number {
-    return this.#cancelById.size
-  }
-
-  /** An extended reservation replaces the one before; `isRefunded` if it must be ended here. */
-  add(handle: ReservationHandle, isRefunded: boolean): void {
-    this.delete(handle)
-    if (!isRefunded || this.#isClosed || this.#cancelById.size >= OPEN_MAX) return
+  /** An extended reservation replaces the one before, and keeps what that does at its end. */
+  add(handle: ReservationHandle, { isRefunded, onEnd }: OpenOptions): void {
+    if (!isRefunded && onEnd === undefined && this.#byId.size === 0) return
+    const name = nameOf(handle.id)
+    const before = this.#byId.get(name)
+    before?.cancel()
+    this.#byId.delete(name)
+    const isKept = onEnd !== undefined || (isRefunded && this.#byId.size < OPEN_MAX)
+    if (!isKept || this.#isClosed) return
     const { time, scheduler, onExpired } = this.#deps
     const leftMs = Math.max(0, Math.ceil((handle.expiresAt - time()) / 1000)) + GRACE_MS
     const cancel = scheduler.after(leftMs, () => {
-      this.#cancelById.delete(nameOf(handle.id))
       onExpired(handle)
+      this.end(handle)
     })
-    this.#cancelById.set(nameOf(handle.id), cancel)
+    const both = () => {
+      before?.onEnd?.()
+      onEnd?.()
+    }
+    this.#byId.set(name, { cancel, onEnd: both })
   }
 
-  /** The reservation was settled here. */
-  delete({ id }: ReservationHandle): void {
+  /** The reservation has ended: it was settled, or has expired. */
+  end({ id }: ReservationHandle): void {
+    if (this.#byId.size === 0) return
     const name = nameOf(id)
-    this.#cancelById.get(name)?.()
-    this.#cancelById.delete(name)
+    const open = this.#byId.get(name)
+    if (open === undefined) return
+    this.#byId.delete(name)
+    open.cancel()
+    open.onEnd?.()
   }
 
   close(): void {
     this.#isClosed = true
-    for (const cancel of this.#cancelById.values()) cancel()
-    this.#cancelById.clear()
+    for (const { cancel } of this.#byId.values()) cancel()
+    this.#byId.clear()
   }
 }
 

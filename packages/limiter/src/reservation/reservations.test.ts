@@ -413,3 +413,67 @@ describe('the options of reserve', () => {
     })
   })
 })
+
+describe('places of a reservation', () => {
+  const places = (max: number, more: object = {}) => ({
+    id: 'in-flight',
+    by: ['user'],
+    limits: [{ algorithm: 'concurrency', max }],
+    ...more,
+  })
+
+  function reserving(rules: readonly object[]) {
+    const clock = manualClock()
+    const scheduler = new FakeScheduler()
+    const monotonicMs = () => clock.now() / 1000
+    const limiter = createLimiter({ rules, clock, scheduler, monotonicMs })
+    const advance = async (ms: number) => {
+      for (let passed = 0; passed < ms; passed += 500) {
+        clock.advance(500)
+        await scheduler.advance(500)
+      }
+    }
+    return { limiter, advance }
+  }
+
+  test.each([
+    ['the store', {}],
+    ['this process', { coordination: 'node' }],
+  ])('that %s counts are free when it is settled or cancelled', async (_, more) => {
+    const { limiter } = reserving([places(2, more), tokens(1000)])
+    const first = await limiter.reserve(callOf(10))
+    const second = await limiter.reserve(callOf(10))
+    expect((await limiter.reserve(callOf(10))).allowed).toBe(false)
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 2, max: 2 })
+    await first.settle(10)
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 1 })
+    const third = await limiter.reserve(callOf(10))
+    expect(third.allowed).toBe(true)
+    await second.cancel()
+    await third.cancel()
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 0 })
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+  })
+
+  test('stay taken for longer than the lease, and are free when it expires', async () => {
+    const { limiter, advance } = reserving([places(1)])
+    await limiter.reserve({ attributes: { user: 'u1' } }, { ttl: '60s' })
+    await advance(50_000)
+    expect((await limiter.reserve({ attributes: { user: 'u1' } })).allowed).toBe(false)
+    await advance(15_000)
+    expect((await limiter.reserve({ attributes: { user: 'u1' } })).allowed).toBe(true)
+  })
+
+  test('are not costs, and stay as they are when it is extended', async () => {
+    const { limiter } = reserving([places(2), tokens(1000)])
+    const reservation = await limiter.reserve(callOf(100))
+    const extended = await reservation.extend({ tokens: 50 })
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 1 })
+    expect(await extended.settle(120)).toMatchObject({
+      charged: 120,
+      givenBack: 30,
+      costs: { tokens: { charged: 120 } },
+    })
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+  })
+})

@@ -13,6 +13,7 @@ import {
   type Decision,
   type DecisionExtras,
   handleKey,
+  type Limit,
   type Outcome,
   passes,
   type Plan,
@@ -40,6 +41,7 @@ import {
   planExtend,
   type PlannedReserve,
   planReserve,
+  type Reserved,
   reservedOf,
   type ReservePlan,
   withoutMark,
@@ -52,10 +54,19 @@ export interface ReservationsDeps {
   readonly snapshot: () => Snapshot
   /** The best estimate of the store's time, in microseconds. */
   readonly time: () => number
+  /** Whether the counters are in this process. */
+  readonly isStoreHere: boolean
   readonly take: (groups: Groups<Take>) => Promise<Groups<Answer>>
   readonly peek: (groups: Groups<Take>) => Promise<Groups<PeekOutcome>>
   /** Sends a change that certainly did not run, once more. */
   readonly change: (take: Take) => Promise<void>
+  /**
+   * Counts the places of an admitted reserve as in flight. Returns what gives back those that the
+   * store did not grant; undefined if it holds none.
+   */
+  readonly holdPlaces: (plan: Plan, outcomes: Groups<Outcome>) => (() => void) | undefined
+  /** Keeps places that the store granted for so long; returns what ends that. */
+  readonly keepPlaces: (key: CounterKey, limit: Limit, ms: number) => () => void
   /** Units were given back to a counter that may have refused calls. */
   readonly onGivenBack: (key: CounterKey) => void
   readonly scheduler: Scheduler
@@ -71,6 +82,19 @@ export interface HeldReservation {
   readonly limits: readonly (CompiledLimit | undefined)[]
   readonly snapshot: Snapshot
   text: string | undefined
+}
+
+/** What a decision reserved: what can be settled anywhere, and what only this node can end. */
+interface NewReserve {
+  readonly reserved: Reserved
+  readonly release: (() => void) | undefined
+  readonly isByPosture: boolean
+}
+
+const NOTHING_RESERVED: NewReserve = {
+  reserved: { entries: [], limits: [] },
+  release: undefined,
+  isByPosture: false,
 }
 
 const HELD = Symbol('held reservation')
@@ -134,7 +158,7 @@ export class Reservations {
     if (!decision.allowed) return decision
     const id = this.#ids.next()
     const reserve = { id, partition: 0, ttlMs, mark: undefined, before: [] }
-    return this.hold({ ...decision }, reserve, { entries: [], limits: [] }, this.#deps.time())
+    return this.hold({ ...decision }, reserve, NOTHING_RESERVED, this.#deps.time())
   }
 
   /**
@@ -174,7 +198,10 @@ export class Reservations {
         ? held.limits
         : handle.entries.map((entry) => findLimit(snapshot, entry))
     const plan = new SettlementPlan(handle.entries, limits, snapshot, actual)
-    if (handle.isByPosture) return Promise.resolve(unchanged(handle, 'posture'))
+    if (handle.isByPosture) {
+      this.#open.end(handle)
+      return Promise.resolve(unchanged(handle, 'posture'))
+    }
     if (this.#deps.time() > handle.expiresAt) {
       return Promise.resolve(unchanged(handle, 'expired'))
     }
@@ -193,12 +220,13 @@ export class Reservations {
   ): Decision {
     const decision = combineSpread(plan, outcomes, source, extras)
     if (!passes(outcomes[0] ?? [])) return decision
-    const { reserve } = plan
-    const now = this.#deps.time()
-    if (extras?.postures === undefined) {
-      return this.hold(decision, reserve, reservedOf(plan, outcomes), now)
-    }
-    return this.hold(decision, reserve, { entries: [], limits: [] }, now, true)
+    const isByPosture = extras?.postures !== undefined
+    const reserved = isByPosture
+      ? NOTHING_RESERVED.reserved
+      : reservedOf(plan, outcomes, this.#deps.isStoreHere)
+    const release = this.#deps.holdPlaces(plan, outcomes)
+    const made = { reserved, release, isByPosture }
+    return this.hold(decision, plan.reserve, made, this.#deps.time())
   }
 
   private composeRepeated(
@@ -212,19 +240,19 @@ export class Reservations {
     const admitted = enforced.map((outcome) => ({ ...outcome, retryAfterMs: 0, delayMs: 0 }))
     // What was taken then is known from the amounts, which are the same.
     const taken = plan.groups.map((takes) =>
-      takes.map(({ amount }) => ({ ...GRANTED, granted: amount, at: start })),
+      takes.map(({ amount, holder = start }) => ({ ...GRANTED, granted: amount, at: holder })),
     )
     const decision = combineSpread(plan, [admitted, ...others], source, extras)
-    return this.hold(decision, plan.reserve, reservedOf(plan, taken), start)
+    const made = { ...NOTHING_RESERVED, reserved: reservedOf(plan, taken, this.#deps.isStoreHere) }
+    return this.hold(decision, plan.reserve, made, start)
   }
 
-  /** Remembers what a decision reserved, and beyond what an extended reservation had before. */
+  /** Remembers what a decision reserved, beside what an extended reservation had before. */
   private hold<Decided extends Decision>(
     decision: Decided,
     { id, partition, ttlMs, before }: PlannedReserve,
-    reserved: ReturnType<typeof reservedOf>,
+    { reserved, release, isByPosture }: NewReserve,
     now: number,
-    isByPosture = false,
   ): Decided {
     const snapshot = this.#deps.snapshot()
     const isExtended = before.length > 0
@@ -239,9 +267,29 @@ export class Reservations {
     const limits = isExtended
       ? handle.entries.map((entry) => findLimit(snapshot, entry))
       : reserved.limits
-    this.#open.add(handle, this.isRefunded(handle.entries))
+    this.#open.add(handle, {
+      isRefunded: this.isRefunded(handle.entries),
+      onEnd: snapshot.needs.places ? this.keepPlaces(handle, limits, release) : undefined,
+    })
     const held: HeldReservation = { handle, limits, snapshot, text: undefined }
     return Object.assign(decision, { [HELD]: held })
+  }
+
+  /** Keeps the places of a reservation until it ends; returns what is to be done then. */
+  private keepPlaces(
+    { entries, ttlMs }: ReservationHandle,
+    limits: readonly (CompiledLimit | undefined)[],
+    release: (() => void) | undefined,
+  ): (() => void) | undefined {
+    const ends = release === undefined ? [] : [release]
+    entries.forEach(({ key }, i) => {
+      const compiled = limits[i]
+      if (compiled?.isPlaces) ends.push(this.#deps.keepPlaces(key, compiled.limit, ttlMs))
+    })
+    if (ends.length === 0) return undefined
+    return () => {
+      for (const end of ends) end()
+    }
   }
 
   /** Whether a rule of the reservation gives back what expires. */
@@ -256,13 +304,16 @@ export class Reservations {
 
   private async apply(handle: ReservationHandle, plan: SettlementPlan): Promise<Settlement> {
     const { takes } = plan
-    if (handle.entries.length === 0) return plan.report([], NOTHING_OWED)
+    if (handle.entries.length === 0) {
+      this.#open.end(handle)
+      return plan.report([], NOTHING_OWED)
+    }
     const groups: (readonly Take[])[] = [[settledTake(handle)]]
     for (const take of takes) groups.push([take])
     const answers = await this.#deps.take(groups)
     const once = answers[0]?.[0]
     if (once === undefined || typeof once === 'string') throw unanswered()
-    this.#open.delete(handle)
+    this.#open.end(handle)
     if (once.retryAfterMs !== 0) return unchanged(handle, 'already-settled')
     const changes: (Answer | undefined)[] = []
     let isComplete = true
@@ -307,10 +358,12 @@ export class Reservations {
     )
   }
 
-  /** Gives back the entries of rules with `onExpiry: refund`; the others stay charged. */
+  /** Gives back places, and what rules with `onExpiry: refund` count; the rest stays charged. */
   private refundExpired(handle: ReservationHandle): void {
     const snapshot = this.#deps.snapshot()
-    const entries = handle.entries.filter(({ rule }) => this.isRefundedRule(rule))
+    const isGivenBack = (entry: ReservedEntry) =>
+      this.isRefundedRule(entry.rule) || findLimit(snapshot, entry)?.isPlaces === true
+    const entries = handle.entries.filter(isGivenBack)
     const limits = entries.map((entry) => findLimit(snapshot, entry))
     const plan = new SettlementPlan(entries, limits, snapshot, undefined)
     this.apply({ ...handle, entries }, plan).catch(() => {

@@ -137,15 +137,20 @@ export interface Reserved {
 }
 
 /**
- * Lists what was reserved. Units that a node counts without the store are left out: they stay as
- * they were estimated.
+ * Lists what was reserved. Units that a node counts without the store, unless that is in this
+ * process, are left out: they stay as they were estimated.
  */
-export function reservedOf(plan: ReservePlan, outcomes: Groups<Outcome>): Reserved {
+export function reservedOf(
+  plan: ReservePlan,
+  outcomes: Groups<Outcome>,
+  isStoreHere: boolean,
+): Reserved {
   const entries: ReservedEntry[] = []
   const limits: CompiledLimit[] = []
   for (const { take, group, entry } of grantedTakes(plan, outcomes)) {
     const { coordination } = take.compiled
-    if (isBlock(take.limit) || (coordination !== 'exact' && coordination !== 'leased')) continue
+    const isOfStore = isStoreHere || coordination === 'exact' || coordination === 'leased'
+    if (isBlock(take.limit) || !isOfStore) continue
     const { rule, limitName, candidate, max, windowMs, capacity, key, amount, at } = entry
     const cost = costOf(plan, entry)
     const isShadow = group > 0

@@ -62,8 +62,8 @@ export class SettlementPlan {
     owedBy: (take: SettlingTake) => number,
   ): Settlement {
     const costs: NamedCost[] = []
-    for (const { entry, reserved, units } of this.#holdings) {
-      if (entry.isShadow || units > reserved) continue
+    for (const { entry, compiled, reserved, units } of this.#holdings) {
+      if (entry.isShadow || compiled?.isPlaces === true || units > reserved) continue
       addCost(costs, entry, units, reserved - units, 0)
     }
     this.takes.forEach((take, i) => {
@@ -172,10 +172,11 @@ function holdingsOf(
 /** The units that a counter is to be charged for in the end. */
 function unitsOf(
   snapshot: Snapshot,
-  { entry, reserved }: Holding,
+  { entry, compiled, reserved }: Holding,
   costs: ReadonlyMap<string, number> | undefined,
 ): number {
-  if (costs === undefined) return 0
+  // The call has ended, whatever it used: its places are free.
+  if (costs === undefined || compiled?.isPlaces === true) return 0
   const actual = costs.get(nameOf(entry))
   if (actual === undefined) return reserved
   const cost = snapshot.byId.get(entry.rule)?.cost

@@ -198,8 +198,8 @@ async function run(contestant: Contestant, step: Step, at: number): Promise<Resu
 async function act({ name, limiter, receipts }: Contestant, step: Step): Promise<Result> {
   switch (step.act) {
     case 'check': {
-      const { call, canWait } = step
-      const decision = await limiter.check(call, { receipt: true, canWait })
+      const { call, canWait, gate } = step
+      const decision = await limiter.check(call, { receipt: true, canWait, gate })
       receipts.push(decision.receipt)
       return resultOf(name, decision)
     }

@@ -10,7 +10,12 @@ import { Dice } from '../../packages/limiter/src/dice.test-helper.js'
 export type Rules = readonly Readonly<Record<string, unknown>>[]
 
 export type Step =
-  | { readonly act: 'check'; readonly call: Call; readonly canWait: boolean }
+  | {
+      readonly act: 'check'
+      readonly call: Call
+      readonly canWait: boolean
+      readonly gate: boolean
+    }
   | { readonly act: 'peek' | 'explain' | 'limits'; readonly call: Call }
   /** Gives back a receipt: 0 is the newest that there is. */
   | { readonly act: 'refund-receipt'; readonly back: number }
@@ -98,7 +103,9 @@ class Author {
   private step(): Step {
     const dice = this.#dice
     const roll = dice.below(1000)
-    if (roll < 500) return { act: 'check', call: this.call(), canWait: !dice.oneIn(4) }
+    if (roll < 500) {
+      return { act: 'check', call: this.call(), canWait: !dice.oneIn(4), gate: dice.oneIn(8) }
+    }
     if (roll < 700) return this.pass()
     if (roll < 760) return { act: 'peek', call: this.call() }
     if (roll < 800) return { act: 'explain', call: this.call() }
@@ -245,13 +252,22 @@ class Author {
     const window = this.#dice.pick(WINDOWS)
     const name = this.nameOf(module, window, n)
     const max = this.max(algorithm)
-    const onRefusal = this.#dice.oneIn(5) ? { onRefusal: 'charge' } : {}
+    const onRefusal = this.onRefusal(algorithm, max)
     const numbers = { ...choice, window, name, max, ...this.numbers(algorithm, max) }
     const others = { ...onRefusal, ...this.block(algorithm) }
     if (this.#changesNumbers || !BUCKETS.includes(algorithm)) return { ...numbers, ...others }
     const known = this.#bucketOf.get(name) ?? numbers
     this.#bucketOf.set(name, known)
     return { ...known, ...others }
+  }
+
+  private onRefusal(algorithm: string, max: number): object {
+    const dice = this.#dice
+    const canOwe = algorithm !== 'leaky-bucket' && max > 0
+    const debt = canOwe && dice.oneIn(3) ? { debt: dice.below(10) } : {}
+    if (!dice.oneIn(4)) return debt
+    if (!canOwe || dice.oneIn(2)) return { ...debt, onRefusal: 'charge' }
+    return { ...debt, onRefusal: 'overdraw' }
   }
 
   /**

@@ -1,5 +1,5 @@
 -- Takes that gate, overdraw or give back, twin of metered.ts. A step is what `take` of an algorithm
--- returns. Continues with the functions of the limit's algorithm.
+-- returns. A batch creates these functions when the first such take needs them: see run-op.lua.
 
 local GATE = -1
 
@@ -78,4 +78,24 @@ local function peek(limit, amount, last, a, b, c, d)
   return granted, remaining, resetMs, retryMs, delayMs, at
 end
 
-return { take = take, peek = peek, owe = owe }
+-- Charges a take that overdraws in a refused group; its step is in 16 slots after `to`. A call that
+-- is refused does not wait, so it is lent nothing for that.
+local function refuse(counter, limit, amount, states, to)
+  if steps[to + 11] ~= nil then
+    keep(counter, limit, steps[to + 15],
+      steps[to + 11], steps[to + 12], steps[to + 13], steps[to + 14])
+  end
+  local kept, a, b, c, d = read(counter, limit)
+  if limit.lent > 0 and steps[to + 5] ~= 0 then
+    steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6],
+      steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10] = owe(limit, amount, a, b, c, d)
+    steps[to + 4] = 0
+  end
+  if steps[to + 1] > 0 then
+    keep(counter, limit, kept, steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
+  end
+  say(counter, limit, amount, states, steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4],
+    steps[to + 5], steps[to + 6])
+end
+
+return { take = take, peek = peek, refuse = refuse }

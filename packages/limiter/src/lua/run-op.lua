@@ -14,7 +14,7 @@ local metered
 local function look(counter, limit, amount, last)
   local _, a, b, c, d = read(counter, limit)
   if amount < 0 or last < 0 then
-    metered = metered or makeMetered(now)
+    metered = metered or makeMetered(now, steps, read, keep, say)
     return metered.peek(limit, amount, last, a, b, c, d)
   end
   return limit.algorithm.peek(a, b, c, d, limit, amount, now)
@@ -22,7 +22,7 @@ end
 
 local function stepOf(limit, amount, last, a, b, c, d)
   if amount < 0 or last < 0 then
-    metered = metered or makeMetered(now)
+    metered = metered or makeMetered(now, steps, read, keep, say)
     return metered.take(limit, amount, last, a, b, c, d)
   end
   -- The last number is one more than the least amount, or whose places are taken.
@@ -53,27 +53,6 @@ local function refuse(counter, limit, amount, last, states, kept, a, b, c, d,
     granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount, last)
   end
   say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
-end
-
--- Charges a take that overdraws in a refused group. A call that is refused does not wait, so it is
--- lent nothing for that.
-local function refuseOverdraw(counter, limit, amount, states, to)
-  if steps[to + 11] ~= nil then
-    keep(counter, limit, steps[to + 15],
-      steps[to + 11], steps[to + 12], steps[to + 13], steps[to + 14])
-  end
-  local kept, a, b, c, d = read(counter, limit)
-  if limit.lent > 0 and steps[to + 5] ~= 0 then
-    steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6],
-      steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10] =
-      metered.owe(limit, amount, a, b, c, d)
-    steps[to + 4] = 0
-  end
-  if steps[to + 1] > 0 then
-    keep(counter, limit, kept, steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
-  end
-  say(counter, limit, amount, states, steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4],
-    steps[to + 5], steps[to + 6])
 end
 
 -- Returns for how long the limit of the block at this item refused. Nothing if the take between the
@@ -123,7 +102,7 @@ local function takeGroup(place, count, states)
       end
       say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
     elseif last == OVERDRAW then
-      refuseOverdraw(counter, limit, amount, states, to)
+      metered.refuse(counter, limit, amount, states, to)
     elseif limit.format ~= 8
       or not refuseBlock(counter, limit, amount, states, waitBefore(item, from), retryMs) then
       refuse(counter, limit, amount, last, states, steps[to + 15], steps[to + 11], steps[to + 12],

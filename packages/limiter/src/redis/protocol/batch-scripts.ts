@@ -117,7 +117,7 @@ values, writes, spoiled, isPacked, valueCount, keysBefore)
 ${luaText('span')}
 ${luaText('answer')}
 ${luaText('states')}
-local function makeMetered(now)
+local function makeMetered(now, steps, read, keep, say)
 ${luaText('metered')}
 end
 ${luaText('run-op')}

@@ -249,7 +249,7 @@ class Author {
     const module = this.#dice.pick(RATE_MODULE_NAMES)
     const choice = MODULE_CHOICES[module]
     const { algorithm } = choice
-    const window = this.#dice.pick(WINDOWS)
+    const window = choice.window ?? this.#dice.pick(WINDOWS)
     const name = this.nameOf(module, window, n)
     const max = this.max(algorithm)
     const onRefusal = this.onRefusal(algorithm, max)

@@ -201,6 +201,14 @@ export type DecisionSource = View<typeof decisionSource>
 export const postureName = z.enum(['open', 'closed', 'local'])
 export type PostureName = View<typeof postureName>
 
+/** The fields by which a limit shows that it is a calendar window. */
+const calendarFields = {
+  window: z.enum(['month', 'week', 'day']).optional().meta({
+    description: 'Only for a calendar window, whose `windowMs` is its usual length.',
+  }),
+  zone: z.string().optional().meta({ description: 'The time zone of a calendar window.' }),
+}
+
 /** One enforced limit, as the headers of a decision show it. */
 export const policyView = z
   .object({
@@ -212,6 +220,7 @@ export const policyView = z
     start: z.literal('call').optional().meta({
       description: "Only for a fixed window that begins with the caller's first call.",
     }),
+    ...calendarFields,
     limit: z.int(),
     windowMs: z.int().meta({ description: '0 for calls in flight, which have no window.' }),
     remaining: z.int(),
@@ -276,6 +285,7 @@ export const limitExplanation = z
     start: z.literal('call').optional().meta({
       description: "Only for a fixed window that begins with the caller's first call.",
     }),
+    ...calendarFields,
     limit: z.int(),
     ceiling: z.int().optional().meta({
       description:

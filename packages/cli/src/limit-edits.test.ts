@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { UsageError } from './command-errors.js'
 import { editLimits, hasZeroLimit } from './limit-edits.js'
 
+const daily = { algorithm: 'fixed-window', max: 100, window: 'day', zone: 'Europe/Berlin' }
 const hourly = { algorithm: 'sliding-window-counter', max: 1000, window: '1h', name: 'hourly' }
 
 test.each([
@@ -36,6 +37,18 @@ test.each([
     ['10/second', hourly],
     '5/2s,500/30m',
     ['5/2s', { ...hourly, max: 500, window: '30m' }],
+  ],
+  [
+    'the max of a calendar day, which stays one',
+    [{ ...daily, max: 100 }],
+    '50/day',
+    [{ ...daily, max: 50 }],
+  ],
+  [
+    'a window of 31 days, and no calendar month',
+    [{ ...daily, window: 'month' }, '100/31d'],
+    '50/31d,{ algorithm: fixed-window, max: 5, window: month }',
+    ['50/31d', { algorithm: 'fixed-window', max: 5, window: 'month' }],
   ],
   ['more than there were', ['10/second'], '5/second,100/hour', ['5/second', '100/hour']],
   [

@@ -1,5 +1,5 @@
 /** Applies `--limits` to the limits of a rule. */
-import { defaultLimitName, formatDuration, parseRules, parseData } from '@sluice/core'
+import { formatDuration, limitNameOf, parseRules, parseData } from '@sluice/core'
 import { UsageError } from './command-errors.js'
 import { isRecord } from './guards.js'
 
@@ -115,7 +115,8 @@ function merge(before: PresentLimit | undefined, limit: unknown): unknown {
   return {
     ...before.document,
     max,
-    window: formatDuration(windowMs),
+    // Of the same length it stays as it is written: a calendar day is no window of 24 hours.
+    ...(windowMs !== before.windowMs && { window: formatDuration(windowMs) }),
     // A burst or queue that was written out with the value of max follows max.
     ...(burst === before.max && { burst: max }),
     ...(queue === before.max && { queue: max }),
@@ -125,8 +126,10 @@ function merge(before: PresentLimit | undefined, limit: unknown): unknown {
 function readPresent(document: unknown): PresentLimit {
   const spec = specOf(document)
   if (spec === undefined) return { document, name: '', windowMs: Number.NaN, max: Number.NaN }
-  const { algorithm, windowMs, max, name = defaultLimitName(algorithm, windowMs) } = spec
-  return { document, name, windowMs, max }
+  const { max, window } = spec
+  // A short form can name a calendar day (`10/day`), but no week or month.
+  const windowMs = window === undefined || window === 'day' ? spec.windowMs : Number.NaN
+  return { document, name: limitNameOf(spec), windowMs, max }
 }
 
 function amountOf(limit: unknown): Amount | undefined {

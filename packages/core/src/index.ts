@@ -36,6 +36,12 @@ export {
 export { LOG_INSTANTS_SHOWN, type Log, shortenLog } from './algorithms/sliding-window-log.js'
 export type { Bucket } from './algorithms/token-bucket.js'
 export {
+  type LimitWindows,
+  windowEndOf,
+  windowNumberOf,
+  windowStartOf,
+} from './algorithms/window-edges.js'
+export {
   ATTRIBUTE_LENGTH_MAX,
   type Attributes,
   CANONICAL_PATH,
@@ -43,6 +49,7 @@ export {
   MESSAGE,
   readAttribute,
 } from './call.js'
+export { type Calendar, type CalendarUnit, calendarWindowAt, isTimeZone } from './calendar.js'
 export {
   combine,
   type BindingCaller,
@@ -136,13 +143,14 @@ export {
   reservationKeys,
 } from './key.js'
 export {
+  asFixedWindow,
   DEFAULT_ALGORITHM,
-  defaultLimitName,
   counterLimit,
   defineAdapterLimit,
   defineLimit,
   findLimitProblem,
   type Limit,
+  limitNameOf,
   type LimitSpec,
   resizeLimit,
   withDebt,

@@ -340,6 +340,30 @@ function suggestedLimit(spec: LimitSpec, accepted: string): LimitSpec {
   return { ...limit({}), max: spec.max, windowMs: spec.windowMs, burst: Number(burst?.[1]) }
 }
 
+describe('the name of a limit', () => {
+  const calendar = (spec: Partial<LimitSpec>) =>
+    limit({ algorithm: 'fixed-window', windowMs: 31 * DAY_MS, window: 'month', ...spec })
+
+  test.each([
+    [limit({}), 'token-bucket-1s'],
+    [limit({ name: 'own' }), 'own'],
+    [calendar({}), 'fixed-window-month'],
+    [calendar({ zone: 'UTC' }), 'fixed-window-month'],
+    [calendar({ zone: 'America/New_York' }), 'fixed-window-month-america-new-york'],
+    [calendar({ zone: 'Etc/GMT+5', window: 'day' }), 'fixed-window-day-etc-gmt-plus-5'],
+    [calendar({ zone: 'Etc/GMT-5', window: 'week' }), 'fixed-window-week-etc-gmt-5'],
+    [calendar({ zone: 'Europe/Berlin', name: 'budget' }), 'budget'],
+  ])('of %j is %s', (spec, name) => {
+    expect(defineLimit(spec).name).toBe(name)
+  })
+
+  test('is accepted as a name of a limit, for every zone', () => {
+    for (const zone of Intl.supportedValuesOf('timeZone')) {
+      expect(defineLimit(calendar({ zone })).name).toMatch(/^[a-z0-9-]{1,64}$/)
+    }
+  })
+})
+
 describe('the limit of an adapter that counts', () => {
   test.each([1, 249, YEAR_MS])('a window of %i ms begins with the first call', (windowMs) => {
     const hits = counterLimit({ windowMs, name: 'hits' })
@@ -359,9 +383,9 @@ describe('the limit of an adapter that counts', () => {
     expect(() => counterLimit({ windowMs })).toThrow('accepted: a duration from 1ms to 366d')
   })
 
-  test('every algorithm with a window counts in one of 1 ms', () => {
+  test('every algorithm with a window of any length counts in one of 1 ms', () => {
     for (const choice of Object.values(MODULE_CHOICES)) {
-      if (choice.algorithm === 'concurrency') continue
+      if (choice.algorithm === 'concurrency' || choice.window !== undefined) continue
       const short = defineAdapterLimit({ ...choice, max: 1, windowMs: 1 })
       const window = algorithmOf(short)
       const { state, granted } = window.take(undefined, short, 1, 5_000_000)

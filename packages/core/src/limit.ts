@@ -13,10 +13,13 @@ import {
   algorithmOf,
   algorithms,
   moduleOf,
+  modules,
 } from './algorithms/index.js'
 import { debtOf, rateOf, scaleOf } from './algorithms/precision.js'
+import { type Calendar, CALENDAR_UNITS, type CalendarUnit, DEFAULT_ZONE } from './calendar.js'
 import { formatDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './text/duration.js'
 import { floorDiv, isCount, MAX_UNITS } from './numbers.js'
+import { slug } from './rules/suggest.js'
 
 /** The algorithm of a limit that does not name one. */
 export const DEFAULT_ALGORITHM: AlgorithmName = 'token-bucket'
@@ -31,7 +34,10 @@ export interface LimitSpec {
   readonly algorithm: AlgorithmName
   /** Units per window, or places; 0 refuses every call. */
   readonly max: number
-  /** 0 for concurrency, which has no window. */
+  /**
+   * The length of the window; for a calendar window its usual one, see `CALENDAR_MS`. 0 for
+   * concurrency, which has no window.
+   */
   readonly windowMs: number
   /** Concurrency: how long a place stays taken if its holder does not renew it. Default 10 s. */
   readonly leaseMs?: number | undefined
@@ -50,6 +56,10 @@ export interface LimitSpec {
    * callers, or with the caller's first call. Default `clock`.
    */
   readonly start?: 'clock' | 'call' | undefined
+  /** Fixed window: only for a calendar window, which is a whole day, week or month of a zone. */
+  readonly window?: CalendarUnit | undefined
+  /** Calendar window: the name of its time zone. Default UTC. */
+  readonly zone?: string | undefined
   readonly onRefusal?: OnRefusal | undefined
   /** How long a caller that goes over is refused; absent for only as long as the limit refuses. */
   readonly block?: BlockSpec | undefined
@@ -84,6 +94,8 @@ export interface Limit {
   readonly onRefusal: OnRefusal
   /** How far below empty a take with `overdraw` may go. */
   readonly debt: number
+  /** Only for a calendar window. */
+  readonly calendar?: Calendar | undefined
 }
 
 /** Why a limit cannot be used: the field, its value, and an accepted value. */
@@ -105,15 +117,30 @@ const OPTIONAL_FIELDS: readonly LimitField[] = [
   'queue',
   'maxWaitMs',
   'start',
+  'zone',
   'debt',
   'leaseMs',
 ]
+/** The optional fields that also make sense for a limit that refuses every call. */
+const FIELDS_OF_WINDOWS: readonly LimitField[] = ['start', 'zone']
+
+const CALENDAR_UNITS_TEXT = `${CALENDAR_UNITS.slice(0, -1).join(', ')} or ${CALENDAR_UNITS.at(-1)}`
 
 /** The shortest window of a limit that an adapter makes itself. */
 const ADAPTER_WINDOW_MS_MIN = 1
 
-export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): string {
-  return windowMs === 0 ? algorithm : `${algorithm}-${formatDuration(windowMs)}`
+/**
+ * Returns the name of a limit's counter: the given one, else `token-bucket-1s`, `concurrency`,
+ * `fixed-window-month` or `fixed-window-month-europe-berlin`. Calendar windows of two zones never
+ * share a counter unless they are given the same name.
+ */
+export function limitNameOf({ name, algorithm, windowMs, window, zone }: LimitSpec): string {
+  if (name !== undefined) return name
+  if (windowMs === 0) return algorithm
+  if (window === undefined) return `${algorithm}-${formatDuration(windowMs)}`
+  if (zone === undefined || zone === DEFAULT_ZONE) return `${algorithm}-${window}`
+  // Etc/GMT+5 and Etc/GMT-5 are different zones.
+  return `${algorithm}-${window}-${slug(zone.replace('+', '-plus-'))}`
 }
 
 /** Prepares a limit; throws a RangeError that names the problem if it has one. */
@@ -157,7 +184,7 @@ function prepareLimit(spec: LimitSpec): Limit {
   return {
     algorithm: spec.algorithm,
     format: algorithm.format,
-    name: spec.name ?? defaultLimitName(spec.algorithm, windowMs),
+    name: limitNameOf(spec),
     max,
     windowMs,
     windowUs,
@@ -169,6 +196,7 @@ function prepareLimit(spec: LimitSpec): Limit {
     scaledWindow: floorDiv(windowMs * 1000, scale),
     onRefusal: spec.onRefusal ?? 'none',
     debt,
+    calendar: spec.window && { unit: spec.window, zone: spec.zone ?? DEFAULT_ZONE },
   }
 }
 
@@ -179,6 +207,12 @@ function prepareLimit(spec: LimitSpec): Limit {
 export function resizeLimit(limit: Limit, max: number, capacity: number): Limit | undefined {
   const spec = algorithmOf(limit).resize(limit, max, capacity)
   return findLimitProblem(spec) === undefined ? defineLimit(spec) : undefined
+}
+
+/** Returns a fixed window of the same length or calendar, which counts any size exactly. */
+export function asFixedWindow(limit: Limit, max: number): Limit {
+  const window = modules[limit.calendar === undefined ? 'fixed-window' : 'calendar-window']
+  return defineLimit(window.resize(limit, Math.min(max, MAX_UNITS), max))
 }
 
 /** Returns the limit for an entry point that cannot delay a call: a delay becomes a refusal. */
@@ -283,11 +317,33 @@ function findConflict(spec: LimitSpec): LimitProblem | undefined {
       const acceptedBy = ALGORITHM_NAMES.filter((each) => algorithms[each].fields.includes(field))
       return conflict(name, `${name} with ${listOf(acceptedBy)} only`)
     }
-    if (max === 0 && field !== 'start') {
+    if (max === 0 && !FIELDS_OF_WINDOWS.includes(field)) {
       return conflict(name, 'max: 0 alone, which refuses every call')
     }
   }
-  return undefined
+  return findCalendarConflict(spec)
+}
+
+function findCalendarConflict(spec: LimitSpec): LimitProblem | undefined {
+  const { algorithm, windowMs, window, zone, start } = spec
+  const conflict = (field: string, found: string, accepted: string): LimitProblem => ({
+    code: 'limit-conflict',
+    field,
+    found,
+    accepted,
+  })
+  if (window === undefined) {
+    if (zone === undefined) return undefined
+    const found = `zone with window: ${formatDuration(windowMs)}`
+    return conflict('zone', found, `zone with window: ${CALENDAR_UNITS_TEXT} only`)
+  }
+  if (!algorithms[algorithm].fields.includes('window')) {
+    const found = `window: ${window} with algorithm: ${algorithm}`
+    return conflict('window', found, 'algorithm: fixed-window, or a duration such as 30d')
+  }
+  if (start !== 'call') return undefined
+  const accepted = 'start: clock, or a duration such as 30d'
+  return conflict('start', `start: call with window: ${window}`, accepted)
 }
 
 /** `a`, `a or b`, `a, b or c`. */

@@ -235,7 +235,9 @@ test('a refusal from the cache is one that the store would have given, for all l
     window: fc.constantFrom('250ms', '1s', '7s'),
   })
   const blocks = fc.constantFrom({}, { block: '250ms' }, { block: { first: '1s', factor: 3 } })
-  const limit = fc.tuple(choices, size, blocks).map((parts) => Object.assign({}, ...parts))
+  const limit = fc
+    .tuple(size, choices, blocks)
+    .map((parts): object => Object.assign({}, ...parts) as object)
   const limits = fc
     .array(limit, { minLength: 1, maxLength: 3 })
     .map((list) => list.map((each, i) => ({ ...each, name: `n${i}` })))

@@ -43,7 +43,16 @@ export interface Step<State> extends Outcome {
 }
 
 /** An optional field of a limit that only some algorithms accept. */
-export type LimitField = 'burst' | 'waitMs' | 'queue' | 'maxWaitMs' | 'start' | 'debt' | 'leaseMs'
+export type LimitField =
+  | 'burst'
+  | 'waitMs'
+  | 'queue'
+  | 'maxWaitMs'
+  | 'start'
+  | 'window'
+  | 'zone'
+  | 'debt'
+  | 'leaseMs'
 
 /** The traits that code outside the algorithms reads instead of an algorithm's name. */
 interface AlgorithmTraits {
@@ -59,7 +68,7 @@ interface AlgorithmTraits {
   readonly mergeable: boolean
   /** Whether each node may have a fixed part of the limit (`coordination: split`). */
   readonly splittable: boolean
-  /** Whether windows begin at multiples of their length since 1970, the same for all callers. */
+  /** Whether windows begin at edges that are the same for all callers: see `window-edges.ts`. */
   readonly alignedToClock: boolean
   /** Whether the usage of all callers is forgotten at one instant, the edge of a window. */
   readonly resetsAtOnce: boolean

@@ -157,6 +157,7 @@ export function defineBlock(name: string, spec: BlockSpec): Limit {
     scaledWindow: forgetMs * 1000,
     onRefusal: 'none',
     debt: 0,
+    calendar: undefined,
   }
 }
 

@@ -9,7 +9,8 @@ import { algorithmOf, RATE_MODULE_NAMES, type RateModuleName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit } from '../limit.js'
 import { applyAct, createStoredCounter } from './apply.test-helper.js'
 import { expectAtMost } from './bounds.test-helper.js'
-import { play, specs, type Trace, traces } from './traces.test-helper.js'
+import { windowNumberOf } from './window-edges.js'
+import { play, specs, type Trace, traces, withWindowOf } from './traces.test-helper.js'
 import { propertyRuns } from '../../../../tools/property-runs.js'
 
 function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: Given) => void) {
@@ -65,8 +66,9 @@ function expectBound(admissions: readonly Admission[], limit: Limit): void {
       expect(totalOf(admissions)).toBeLessThanOrEqual(BigInt(max) * BigInt(windows))
       return
     }
-    case 'fixed-window': {
-      const windows = admissions.map((one) => Math.floor(one.countedAt / windowUs))
+    case 'fixed-window':
+    case 'calendar-window': {
+      const windows = admissions.map((one) => windowNumberOf(limit, one.countedAt))
       expect(totalOf(admissions)).toBeLessThanOrEqual(BigInt(max) * BigInt(new Set(windows).size))
       return
     }
@@ -137,7 +139,7 @@ describe.each(RATE_MODULE_NAMES)('%s', (algorithm) => {
       const window = BigInt(limit.windowUs)
       // A queue admits its places plus the call that leaves at once; a window may begin now.
       const own = BigInt(limit.capacity) + (algorithm === 'leaky-bucket' ? 1n : 0n)
-      const edges = algorithm === 'fixed-window' ? 1n : 0n
+      const edges = algorithm === 'fixed-window' || algorithm === 'calendar-window' ? 1n : 0n
       const limits = own * (BigInt(count) + 1n + edges)
       const allowed = limits * window + BigInt(limit.max) * BigInt(lengthUs)
       expect(totalOf(admissions) * window).toBeLessThanOrEqual(allowed)
@@ -167,7 +169,7 @@ function changes(algorithm: RateModuleName) {
   return fc
     .tuple(traces(algorithm), specs(algorithm))
     .map(([trace, other]) => {
-      const changed = { ...other, windowMs: trace.spec.windowMs }
+      const changed = withWindowOf(defineLimit(trace.spec), other)
       const isLeaky = algorithm === 'leaky-bucket'
       return { trace, changed: isLeaky ? { ...trace.spec, queue: other.queue } : changed }
     })

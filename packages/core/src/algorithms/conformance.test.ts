@@ -1,5 +1,6 @@
 /** Runs the truth tables of conformance/, which every other implementation runs as well. */
 import { describe, expect, test } from 'vitest'
+import calendarWindow from '../../../../conformance/calendar-window.json' with { type: 'json' }
 import callerWindow from '../../../../conformance/caller-window.json' with { type: 'json' }
 import fixedWindow from '../../../../conformance/fixed-window.json' with { type: 'json' }
 import gcra from '../../../../conformance/gcra.json' with { type: 'json' }
@@ -57,6 +58,7 @@ const tables = [
   slidingWindowCounter,
   slidingWindowLog,
   callerWindow,
+  calendarWindow,
 ] as readonly unknown[] as readonly Table[]
 
 function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {

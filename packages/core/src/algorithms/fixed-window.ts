@@ -18,7 +18,8 @@ export interface FixedWindow {
   readonly count: number
 }
 
-interface View extends FixedWindow {
+/** A state as of now. */
+export interface CurrentWindow extends FixedWindow {
   /** The time used as now: the state's own if it is ahead. */
   readonly at: number
   readonly rebased: boolean
@@ -28,7 +29,7 @@ export function windowStart(at: number, limit: Limit): number {
   return at - (at % limit.windowUs)
 }
 
-function view(window: FixedWindow | undefined, limit: Limit, now: number): View {
+function view(window: FixedWindow | undefined, limit: Limit, now: number): CurrentWindow {
   if (window === undefined)
     return { at: now, start: windowStart(now, limit), count: 0, rebased: false }
   const rebased = isFromAnotherClock(window.start, limit, now)
@@ -40,13 +41,14 @@ function view(window: FixedWindow | undefined, limit: Limit, now: number): View 
 }
 
 function step(
-  current: View,
+  current: CurrentWindow,
+  endsAt: number,
   limit: Limit,
   now: number,
   granted: number,
   fits: boolean | null,
 ): Step<FixedWindow> {
-  const endsInMs = usToMsUp(current.start + limit.windowUs - now)
+  const endsInMs = usToMsUp(endsAt - now)
   const rebased = current.rebased ? { start: current.start, count: current.count } : undefined
   return {
     granted,
@@ -60,6 +62,32 @@ function step(
   }
 }
 
+/** Takes from a window that ends at `endsAt`. */
+export function takeFrom(
+  current: CurrentWindow,
+  endsAt: number,
+  limit: Limit,
+  amount: number,
+  now: number,
+  atLeast: number,
+): Step<FixedWindow> {
+  if (amount === 0) return step({ ...current, rebased: false }, endsAt, limit, now, 0, true)
+  const granted = Math.min(amount, limit.max - current.count)
+  if (granted >= atLeast) return step(current, endsAt, limit, now, granted, true)
+  return step(current, endsAt, limit, now, 0, atLeast > limit.max ? null : false)
+}
+
+export function peekAt(
+  current: CurrentWindow,
+  endsAt: number,
+  limit: Limit,
+  amount: number,
+  now: number,
+): Outcome {
+  if (amount > limit.max) return step(current, endsAt, limit, now, 0, null)
+  return step(current, endsAt, limit, now, 0, amount === 0 || current.count + amount <= limit.max)
+}
+
 function take(
   window: FixedWindow | undefined,
   limit: Limit,
@@ -68,16 +96,12 @@ function take(
   atLeast = amount,
 ): Step<FixedWindow> {
   const current = view(window, limit, now)
-  if (amount === 0) return step({ ...current, rebased: false }, limit, now, 0, true)
-  const granted = Math.min(amount, limit.max - current.count)
-  if (granted >= atLeast) return step(current, limit, now, granted, true)
-  return step(current, limit, now, 0, atLeast > limit.max ? null : false)
+  return takeFrom(current, current.start + limit.windowUs, limit, amount, now, atLeast)
 }
 
 function peek(window: FixedWindow | undefined, limit: Limit, amount: number, now: number): Outcome {
   const current = view(window, limit, now)
-  if (amount > limit.max) return step(current, limit, now, 0, null)
-  return step(current, limit, now, 0, amount === 0 || current.count + amount <= limit.max)
+  return peekAt(current, current.start + limit.windowUs, limit, amount, now)
 }
 
 function give(
@@ -114,7 +138,7 @@ function expiresAt(window: FixedWindow, limit: Limit): number {
   return windowStart(window.start, limit) + limit.windowUs
 }
 
-/** Also the layout of a caller window, under a format of its own. */
+/** Also the layout of caller and calendar windows, under formats of their own. */
 export const windowLayout: StateLayout<FixedWindow> = {
   fields: [
     { name: 'start', bytes: 7, wideBytes: 7 },
@@ -141,7 +165,7 @@ export const fixedWindow: Algorithm<FixedWindow> = {
   windowsCounted: 1,
   unitsBeyondCapacity: 0,
   holdsMax: true,
-  fields: ['start', 'debt'],
+  fields: ['start', 'window', 'zone', 'debt'],
   largestMax: MAX_UNITS,
   largestCapacity: MAX_UNITS,
   capacityOf: ({ max }) => max,

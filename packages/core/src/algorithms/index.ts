@@ -2,10 +2,12 @@
  * The registry of algorithms. A new one is added to `algorithms`, at the end; a variant that a
  * limit field chooses, and that counts in another way, to `modules`.
  */
+import type { CalendarUnit } from '../calendar.js'
 import type { Limit, LimitSpec } from '../limit.js'
 import type { Coordination } from '../rules/rule.js'
 import type { Algorithm, StateLayout } from './algorithm.js'
 import { blockAlgorithm } from './block.js'
+import { calendarWindow } from './calendar-window.js'
 import { callerWindow } from './caller-window.js'
 import { concurrency } from './concurrency.js'
 import { fixedWindow } from './fixed-window.js'
@@ -29,7 +31,11 @@ export type AlgorithmName = keyof typeof algorithms
 export const ALGORITHM_NAMES = Object.keys(algorithms) as readonly AlgorithmName[]
 
 /** Every module, by the folder of its Lua. */
-export const modules = { ...algorithms, 'caller-window': callerWindow } as const
+export const modules = {
+  ...algorithms,
+  'caller-window': callerWindow,
+  'calendar-window': calendarWindow,
+} as const
 
 export type ModuleName = keyof typeof modules
 
@@ -43,20 +49,25 @@ export const RATE_MODULE_NAMES: readonly RateModuleName[] = MODULE_NAMES.filter(
 )
 
 /** The fields of a limit that choose its module. */
-export type ModuleChoice = Pick<LimitSpec, 'algorithm' | 'start'>
+export type ModuleChoice = Pick<LimitSpec, 'algorithm' | 'start' | 'window'>
+
+/** The choices of the modules that no algorithm name leads to. */
+const VARIANTS = {
+  'caller-window': { algorithm: 'fixed-window', start: 'call' },
+  'calendar-window': { algorithm: 'fixed-window', window: 'day' },
+} as const
 
 /** The choice that leads to each module, as it is written in a rule. */
-export const MODULE_CHOICES = Object.fromEntries(
-  MODULE_NAMES.map((name) => [
-    name,
-    name === 'caller-window' ? { algorithm: 'fixed-window', start: 'call' } : { algorithm: name },
-  ]),
-) as Readonly<Record<ModuleName, ModuleChoice>>
+export const MODULE_CHOICES = {
+  ...Object.fromEntries(ALGORITHM_NAMES.map((name) => [name, { algorithm: name }])),
+  ...VARIANTS,
+} as Readonly<Record<ModuleName, Omit<ShownChoice, 'zone'>>>
 
 /** Returns the module of a limit as written. */
-export function moduleOf({ algorithm, start }: ModuleChoice): Algorithm<unknown> {
-  const isCallerWindow = algorithm === 'fixed-window' && start === 'call'
-  return isCallerWindow ? callerWindow : algorithms[algorithm]
+export function moduleOf({ algorithm, start, window }: ModuleChoice): Algorithm<unknown> {
+  if (algorithm !== 'fixed-window') return algorithms[algorithm]
+  if (start === 'call') return callerWindow
+  return window === undefined ? fixedWindow : calendarWindow
 }
 
 /** Everything that a store counts by: the modules, and blocks, which no limit names. */
@@ -78,9 +89,21 @@ export function algorithmOf(limit: Limit): Algorithm<unknown> {
   return BY_FORMAT[limit.format] ?? unknownFormat(limit)
 }
 
+/** The choice of a module as decisions show it. */
+export interface ShownChoice {
+  readonly algorithm: AlgorithmName
+  /** `call` for a fixed window that begins with the caller's first call; else absent. */
+  readonly start?: LimitSpec['start']
+  /** Only for a calendar window, whose `windowMs` is its usual length. */
+  readonly window?: CalendarUnit
+  /** The time zone of a calendar window. */
+  readonly zone?: string
+}
+
 /** Returns the choice that leads to the module of a prepared limit. */
-export function moduleChoiceOf({ algorithm, format }: Limit): ModuleChoice {
+export function moduleChoiceOf({ algorithm, format, calendar }: Limit): ShownChoice {
   if (algorithm === 'block') throw new RangeError('No limit field chooses a block')
+  if (calendar !== undefined) return { algorithm, window: calendar.unit, zone: calendar.zone }
   return MODULE_CHOICES[format === callerWindow.format ? 'caller-window' : algorithm]
 }
 

@@ -3,6 +3,7 @@
  * with them: exact (BigInt), slow and simple.
  */
 import { algorithmOf, type RateModuleName } from './index.js'
+import { searchCalendarWindow } from '../calendar.test-helper.js'
 import type { Limit } from '../limit.js'
 
 type Numbers =
@@ -16,7 +17,8 @@ type Numbers =
   | 'debt'
 
 /** A limit in exact numbers: p units every q ticks. */
-export type ExactLimit = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
+export type ExactLimit = Readonly<Record<Numbers | 'p' | 'q', bigint>> &
+  Pick<Limit, 'algorithm' | 'calendar'>
 
 export function exactLimit(limit: Limit): ExactLimit {
   const fields = [
@@ -33,7 +35,8 @@ export function exactLimit(limit: Limit): ExactLimit {
   const { max, windowUs, tickUs } = numbers as Record<Numbers, bigint>
   const divisor = gcd(max, windowUs / tickUs)
   const rate = { p: max / divisor, q: windowUs / tickUs / divisor }
-  return { ...(numbers as Record<Numbers, bigint>), ...rate, algorithm: limit.algorithm }
+  const { algorithm, calendar } = limit
+  return { ...(numbers as Record<Numbers, bigint>), ...rate, algorithm, calendar }
 }
 
 function gcd(a: bigint, b: bigint): bigint {
@@ -317,6 +320,42 @@ const callerWindows: Model<ExactCallerWindow> = {
   },
 }
 
+function calendarWindowOf(at: bigint, { calendar }: ExactLimit): readonly [bigint, bigint] {
+  if (calendar === undefined) throw new Error('no calendar')
+  const { start, end } = searchCalendarWindow(calendar, Number(at))
+  return [BigInt(start), BigInt(end)]
+}
+
+/** Days, weeks or months; a state that ended is undefined. `start` is that of the first unit. */
+const calendarWindows: Model<ExactCallerWindow> = {
+  stateAt(state, limit, now) {
+    if (state.start - now > limit.windowUs)
+      return { state: { ...state, start: now }, rebased: true }
+    const [opened] = calendarWindowOf(most(state.start, now), limit)
+    return { state: state.start < opened ? undefined : state, rebased: false }
+  },
+  free: (state, limit) => limit.max - (state?.curr ?? 0n),
+  admits: (state, limit, amount, now) => calendarWindows.free(state, limit, now) >= amount,
+  delayUs: () => 0n,
+  isReset: (_state, limit, now, asOf) => now >= calendarWindowOf(asOf, limit)[1],
+  at: (state, now) => most(state?.start ?? now, now),
+  spend: (state, _limit, amount, now) => ({
+    start: state?.start ?? now,
+    curr: (state?.curr ?? 0n) + amount,
+  }),
+  give(state, limit, amount, now, at = most(state.start, now)) {
+    const [opened, ends] = calendarWindowOf(most(state.start, now), limit)
+    if (state.curr === 0n || at < opened || at >= ends) return undefined
+    return { ...state, curr: most(0n, state.curr - amount) }
+  },
+  charge(state, limit, amount, now, at, debt) {
+    const { start, curr } = state ?? { start: now, curr: 0n }
+    if (at < calendarWindowOf(most(start, now), limit)[0]) return undefined
+    const begun = start > now ? start : least(start, at)
+    return { start: begun, curr: most(curr, least(curr + amount, limit.max + debt)) }
+  },
+}
+
 interface ExactEntry {
   readonly at: bigint
   readonly units: bigint
@@ -392,6 +431,7 @@ const MODELS: Readonly<Record<RateModuleName, unknown>> = {
   'sliding-window-counter': windows,
   'sliding-window-log': entries,
   'caller-window': callerWindows,
+  'calendar-window': calendarWindows,
 }
 
 /** Returns the model of a limit with an opaque state type. */

@@ -10,6 +10,8 @@ import { type Act, applyAct, createStoredCounter, type StoredCounter } from './a
 import { expectAtMost } from './bounds.test-helper.js'
 import { algorithmOf, RATE_MODULE_NAMES } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
+import { windowNumberOf } from './window-edges.js'
+import { searchCalendarWindow } from '../calendar.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
 import { propertyRuns } from '../../../../tools/property-runs.js'
 
@@ -94,6 +96,16 @@ describe('every interval admits at most what the algorithm allows', () => {
       const byWindow = admissions.map((one) => ({ ...one, at: Math.floor(one.at / windowUs) }))
       expect(mostWithin(byWindow, 0)).toBeLessThanOrEqual(max)
       expect(mostWithin(admissions, windowUs)).toBeLessThanOrEqual(2n * BigInt(max))
+    })
+  })
+
+  test('calendar-window: max in a day, week or month', () => {
+    holds(200, traces('calendar-window'), (trace) => {
+      const { max, calendar } = defineLimit(trace.spec)
+      if (calendar === undefined) throw new Error('no calendar')
+      const startOf = (at: number) => searchCalendarWindow(calendar, at).start
+      const byWindow = admissionsIn(trace).map((one) => ({ ...one, at: startOf(one.at) }))
+      expect(mostWithin(byWindow, 0)).toBeLessThanOrEqual(max)
     })
   })
 
@@ -212,12 +224,13 @@ function expectPeekTellsTake(counter: StoredCounter, act: Act): void {
 
 /** Whether units taken at `at` no longer count, so that nothing can be given back. */
 function isOver(at: number, now: number, limit: Limit): boolean {
-  const windowsAgo = Math.floor(now / limit.windowUs) - Math.floor(at / limit.windowUs)
+  const windowsAgo = windowNumberOf(limit, now) - windowNumberOf(limit, at)
   switch (algorithmOf(limit).lua) {
     case 'block':
     case 'concurrency':
       throw new Error('It has no units of time')
     case 'fixed-window':
+    case 'calendar-window':
       return windowsAgo >= 1
     case 'sliding-window-counter':
       return windowsAgo >= 2

@@ -1,5 +1,7 @@
 /** Generates limits of every accepted size, and calls to them. */
 import fc from 'fast-check'
+import { CALENDAR_MS, CALENDAR_UNITS } from '../calendar.js'
+import { ZONES } from '../calendar.test-helper.js'
 import { MODULE_CHOICES, type ModuleName, type RateModuleName } from './index.js'
 import { defineLimit, findLimitProblem, type Limit, type LimitSpec } from '../limit.js'
 import type { Outcome } from './algorithm.js'
@@ -46,6 +48,7 @@ export function specs(
   const choice = MODULE_CHOICES[algorithm]
   const sized = fc.record({ max, windowMs: windows }).map((size) => ({ ...choice, ...size }))
   const wide = sized.chain((spec): fc.Arbitrary<LimitSpec> => {
+    if (algorithm === 'calendar-window') return calendarSpecs(spec)
     if (algorithm === 'token-bucket' || algorithm === 'gcra') return bucketSpecs(spec, lends)
     if (algorithm === 'leaky-bucket') return queueSpecs(spec)
     return lends ? debts.map((debt) => ({ ...spec, debt })) : fc.constant(spec)
@@ -92,6 +95,13 @@ function largestBurst({ max, windowMs }: LimitSpec, tickUs: number): number {
   const parts = Math.min(1, max / divisor / tickUs) * Number.MAX_SAFE_INTEGER
   const burst = Math.floor(parts / 4 / (window / divisor)) - 1
   return Math.min(MAX_UNITS, Math.max(1, burst))
+}
+
+function calendarSpecs(spec: LimitSpec): fc.Arbitrary<LimitSpec> {
+  const zone = fc.option(fc.constantFrom(...ZONES), { nil: undefined })
+  return fc
+    .record({ window: fc.constantFrom(...CALENDAR_UNITS), zone })
+    .map((calendar) => ({ ...spec, ...calendar, windowMs: CALENDAR_MS[calendar.window] }))
 }
 
 function queueSpecs(spec: LimitSpec): fc.Arbitrary<LimitSpec> {
@@ -195,8 +205,15 @@ function stepUs(rest: number, { windowUs }: Limit): number {
 function otherLimit(trace: Trace, may: Mishaps, limit: Limit, rest: number): Limit | undefined {
   const other = trace.others[rest % Math.max(1, trace.others.length)]
   if (other === undefined) return undefined
-  const spec = may.windowChanges ? other : { ...other, windowMs: limit.windowMs }
+  const spec = may.windowChanges ? other : withWindowOf(limit, other)
   return findLimitProblem(spec) === undefined ? defineLimit(spec) : undefined
+}
+
+/** Returns a limit with the window of another one of the same module. */
+export function withWindowOf({ windowMs, calendar }: Limit, spec: LimitSpec): LimitSpec {
+  return calendar === undefined
+    ? { ...spec, windowMs }
+    : { ...spec, windowMs, window: calendar.unit, zone: calendar.zone }
 }
 
 function actOf(

@@ -1,7 +1,6 @@
 /** Combines the outcomes of all limits of a call into one decision. */
 import type { Outcome } from '../algorithms/algorithm.js'
-import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
-import type { LimitSpec } from '../limit.js'
+import { moduleChoiceOf, type ShownChoice } from '../algorithms/index.js'
 import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
@@ -36,13 +35,10 @@ export type PostureName = 'open' | 'closed' | 'local'
 export type Postures = Readonly<Record<string, PostureName>>
 
 /** One enforced limit as headers and problem bodies show it. */
-export interface Policy {
+export interface Policy extends ShownChoice {
   readonly name: string
   readonly rule: string
   readonly limitName: string
-  readonly algorithm: AlgorithmName
-  /** `call` for a fixed window that begins with the caller's first call; else absent. */
-  readonly start?: LimitSpec['start']
   readonly limit: number
   /** 0 for calls in flight, which have no window. */
   readonly windowMs: number

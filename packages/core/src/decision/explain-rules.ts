@@ -6,8 +6,8 @@ import type { Outcome } from '../algorithms/algorithm.js'
 import { type Block, isBlock } from '../algorithms/block.js'
 import { isConcurrency, placeHolders, type Places } from '../algorithms/concurrency.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
-import { type AlgorithmName, moduleChoiceOf } from '../algorithms/index.js'
-import type { Limit, LimitSpec } from '../limit.js'
+import { moduleChoiceOf, type ShownChoice } from '../algorithms/index.js'
+import type { Limit } from '../limit.js'
 import type { MatchExplanation } from '../matching/explain-matches.js'
 import { wholeLimit } from '../matching/ceilings.js'
 import type { MatchedRule } from '../matching/match.js'
@@ -16,11 +16,8 @@ import type { PostureName } from './decision.js'
 import { withBlock } from './fold-blocks.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
-export interface LimitExplanation {
+export interface LimitExplanation extends ShownChoice {
   readonly name: string
-  readonly algorithm: AlgorithmName
-  /** `call` for a fixed window that begins with the caller's first call; else absent. */
-  readonly start?: LimitSpec['start']
   readonly limit: number
   /** Only for a priority below others with headroom: how much of the limit it may use. */
   readonly ceiling?: number

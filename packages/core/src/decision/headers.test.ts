@@ -32,6 +32,7 @@ function decision(policies: readonly Policy[]): Decision {
       algorithm: each.algorithm,
       format: moduleOf(each).format,
       windowMs: each.windowMs,
+      calendar: each.window && { unit: each.window, zone: each.zone ?? 'UTC' },
       capacity: each.limit,
     }
     const field = policyField(each.name, limit)
@@ -97,6 +98,14 @@ describe('headers', () => {
       'Retry-After': '2',
       'Cache-Control': 'no-store',
     })
+  })
+
+  test('show no window of a calendar, whose windows differ in length', () => {
+    const month = { algorithm: 'fixed-window', window: 'month', windowMs: 2_678_400_000 } as const
+    const subject = decision([policy('burst'), policy('budget', month)])
+    expect(headersOf(subject)['RateLimit-Policy']).toBe('"burst";q=100;w=60, "budget";q=100')
+    const older = rateLimitHeaders(subject, { nowMs: NOW_MS, standard: 'draft-7' })
+    expect(older[0]).toEqual(['RateLimit-Policy', '100;w=60, 100'])
   })
 
   test('never ask for a retry before the end of `t`, or before one second', () => {
@@ -196,6 +205,8 @@ describe('jitter', () => {
     expect(jitterMs(decision([policy('r', spent), other]), 0.5)).toBe(0)
     const short = decision([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
     expect(jitterMs(short, 0.9999)).toBe(99)
+    const month = { algorithm: 'fixed-window', window: 'month', windowMs: 2_678_400_000 } as const
+    expect(jitterMs(decision([policy('r', { ...month, ...spent })]), 0.5)).toBe(2500)
     const own = { algorithm: 'fixed-window', start: 'call', ...spent } as const
     expect(jitterMs(decision([policy('r', own)]), 0.9999)).toBe(0)
   })

@@ -3,6 +3,7 @@
  * `X-RateLimit-*` fields, and `Retry-After` of RFC 9110. Older drafts are written on request.
  */
 import { moduleOf } from '../algorithms/index.js'
+import { windowParameter } from '../policy-field.js'
 import type { Decision } from './decision.js'
 
 /**
@@ -104,10 +105,9 @@ function olderHeaders(
   jitter: number,
   standard: 'draft-6' | 'draft-7',
 ): string[] {
-  const policies = decision.policies().map(({ limit, windowMs }) => {
-    const isShown = windowMs > 0 && windowMs % 1000 === 0
-    return isShown ? `${limit};w=${windowMs / 1000}` : String(limit)
-  })
+  const policies = decision
+    .policies()
+    .map(({ limit, windowMs, window }) => `${limit}${windowParameter(windowMs, window)}`)
   // A reset before the retry would invite calls that are refused again.
   const waitMs = decision.allowed ? decision.resetAfterMs : decision.retryAfterMs
   const reset = seconds((waitMs ?? decision.resetAfterMs ?? 0) + jitter)

@@ -50,6 +50,7 @@ export const PROBLEMS = {
   // Limits.
   'bad-limit': error((found) => `cannot read the limit ${found}`),
   'bad-duration': error((found) => `bad duration ${found}`),
+  'bad-zone': error((found) => `unknown time zone ${found}`),
   'limit-number': error((found) => `number ${found} is out of range`),
   'limit-window': error((found) => `window ${found} is out of range`),
   'limit-lease': error((found) => `lease ${found} is out of range`),

@@ -8,7 +8,7 @@
  * and one whose tier was removed has them now.
  */
 import { moduleOf } from '../algorithms/index.js'
-import { defaultLimitName, type LimitSpec } from '../limit.js'
+import { limitNameOf, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
 import { limitChanges, limitSpecText } from '../text/limit-text.js'
 import type { Coordination, Override, Rule, Tiers } from './rule.js'
@@ -181,11 +181,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
 }
 
 function byName(limits: readonly LimitSpec[]): ReadonlyMap<string, LimitSpec> {
-  return new Map(limits.map((limit) => [limitName(limit), limit]))
-}
-
-function limitName({ name, algorithm, windowMs }: LimitSpec): string {
-  return name ?? defaultLimitName(algorithm, windowMs)
+  return new Map(limits.map((limit) => [limitNameOf(limit), limit]))
 }
 
 /** Returns the overrides of a rule by caller, with values in the order of `by`. */
@@ -252,7 +248,7 @@ function ownLimits({ limits, tiers }: Rule): readonly LimitSpec[] {
 function formats(limits: readonly LimitSpec[]): ReadonlyMap<string, ReadonlySet<number>> {
   const found = new Map<string, Set<number>>()
   for (const limit of limits) {
-    const name = limitName(limit)
+    const name = limitNameOf(limit)
     found.set(name, (found.get(name) ?? new Set()).add(moduleOf(limit).format))
   }
   return found

@@ -66,6 +66,27 @@ describe('counters after a change', () => {
       ['limits hourly: start anew (algorithm fixed-window to sliding-window-counter)'],
     ],
     [
+      'another zone under a default name starts a new counter',
+      { limits: [{ algorithm: 'fixed-window', max: 10, window: 'month' }] },
+      { limits: [{ algorithm: 'fixed-window', max: 10, window: 'month', zone: 'Europe/Berlin' }] },
+      [
+        'limits fixed-window-month-europe-berlin: start anew (new: { algorithm: fixed-window, max: 10, window: month, zone: Europe/Berlin })',
+        'limits fixed-window-month: end (was { algorithm: fixed-window, max: 10, window: month })',
+      ],
+    ],
+    [
+      'another zone and unit under an explicit name keep the counter',
+      hourly({ window: 'month' }),
+      hourly({ window: 'week', zone: 'Europe/Berlin' }),
+      ['limits hourly: go on (window month to week, zone UTC to Europe/Berlin)'],
+    ],
+    [
+      'a calendar day starts a new counter where a window of 24 hours was',
+      hourly({ window: '1d' }),
+      hourly({ window: 'day' }),
+      ['limits hourly: start anew (window 1d to day)'],
+    ],
+    [
       'windows that begin with a call start a new counter under the same name',
       hourly(),
       hourly({ start: 'call' }),

@@ -2,8 +2,9 @@
 import { formatDuration, parseDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from '../text/duration.js'
 import type { BlockSpec } from '../algorithms/block.js'
 import { ALGORITHM_NAMES, type AlgorithmName, algorithms } from '../algorithms/index.js'
+import { CALENDAR_MS, CALENDAR_UNITS, isTimeZone, timeZoneNames } from '../calendar.js'
 import { MAX_UNITS } from '../numbers.js'
-import { DEFAULT_ALGORITHM, defaultLimitName, findLimitProblem, type LimitSpec } from '../limit.js'
+import { DEFAULT_ALGORITHM, findLimitProblem, limitNameOf, type LimitSpec } from '../limit.js'
 import {
   reportAt,
   fieldName,
@@ -28,6 +29,9 @@ const ACCEPTED_LIMIT = 'a limit such as 10/second or 100/10s, or a map with max 
 const ACCEPTED_NUMBER = `a whole number from 0 to ${MAX_UNITS}`
 const ACCEPTED_DURATION = 'a whole number and ms, s, m, h or d, such as 250ms, 10s or 1h'
 
+const ACCEPTED_WINDOW = `${ACCEPTED_DURATION}; or month, week or day of a calendar`
+const ACCEPTED_ZONE = 'the name of a time zone, such as Europe/Berlin or UTC'
+
 const STARTS = ['clock', 'call'] as const
 const ON_REFUSAL = ['none', 'charge', 'overdraw'] as const
 
@@ -35,6 +39,7 @@ const LIMIT_KEYS: readonly string[] = [
   'algorithm',
   'max',
   'window',
+  'zone',
   'lease',
   'start',
   'burst',
@@ -63,7 +68,7 @@ export function readLimits(located: Located): readonly LimitSpec[] | undefined {
   for (const item of itemsOf(list)) {
     const limit = readLimit(item)
     if (limit === undefined) continue
-    const name = limit.name ?? defaultLimitName(limit.algorithm, limit.windowMs)
+    const name = limitNameOf(limit)
     const why = fieldByName.get(name)
     // The name is part of the counter's key: two limits of one name would share a counter.
     if (why !== undefined) {
@@ -112,11 +117,14 @@ function readLongForm(located: Located): LimitSpec | undefined {
   if (map === undefined) return undefined
   const algorithm = readOptional(map, 'algorithm', (field) => readChoice(field, ALGORITHM_NAMES))
   const max = readRequired(map, 'max', { accepted: ACCEPTED_NUMBER, read: readUnits })
-  const windowMs = readWindow(map, algorithm)
+  const window = readWindow(map, algorithm)
+  const zone = readOptional(map, 'zone', readZone)
   const spec = {
     algorithm: algorithm ?? DEFAULT_ALGORITHM,
     max: max ?? 0,
-    windowMs: windowMs ?? 0,
+    windowMs: window?.windowMs ?? 0,
+    window: window?.window,
+    zone,
     leaseMs: readOptional(map, 'lease', readDuration),
     name: readOptional(map, 'name', readLimitName),
     start: readOptional(map, 'start', (field) => readChoice(field, STARTS)),
@@ -128,22 +136,30 @@ function readLongForm(located: Located): LimitSpec | undefined {
     debt: readOptional(map, 'debt', readUnits),
     block: readOptional(map, 'block', readBlock),
   }
+  const isReadIfGiven = (key: 'algorithm' | 'zone', read: unknown) =>
+    read !== undefined || !map.node.entries.has(key)
   const isRead =
     max !== undefined &&
-    windowMs !== undefined &&
-    (algorithm !== undefined || !map.node.entries.has('algorithm'))
+    window !== undefined &&
+    isReadIfGiven('algorithm', algorithm) &&
+    isReadIfGiven('zone', zone)
   // An invalid number cannot be checked against the others.
   return isRead && isComputable(map, spec) ? withoutAbsent(spec) : undefined
 }
 
+type Window = Pick<LimitSpec, 'windowMs' | 'window'>
+
 /** Reads the window, which places do not have; 0 if there is none. */
-function readWindow(map: Located<MapNode>, algorithm: AlgorithmName | undefined) {
+function readWindow(
+  map: Located<MapNode>,
+  algorithm: AlgorithmName | undefined,
+): Window | undefined {
   const { entries } = map.node
   // Whether an unknown algorithm needs a window is not known either.
   const isUnknown = algorithm === undefined && entries.has('algorithm')
   const isPlaces = algorithm !== undefined && algorithms[algorithm].family === 'places'
-  if ((isUnknown || isPlaces) && !entries.has('window')) return 0
-  return readRequired(map, 'window', { accepted: ACCEPTED_DURATION, read: readDuration })
+  if ((isUnknown || isPlaces) && !entries.has('window')) return { windowMs: 0 }
+  return readRequired(map, 'window', { accepted: ACCEPTED_WINDOW, read: readWindowLength })
 }
 
 function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
@@ -158,11 +174,14 @@ function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
 
 /** Removes absent fields, so that equal limits are equal in any form. */
 function withoutAbsent(spec: LimitSpec): LimitSpec {
-  const { leaseMs, name, start, burst, queue, maxWaitMs, waitMs, onRefusal, debt, block } = spec
+  const { window, zone, leaseMs, name, start, burst, queue, maxWaitMs, waitMs } = spec
+  const { onRefusal, debt, block } = spec
   return {
     algorithm: spec.algorithm,
     max: spec.max,
     windowMs: spec.windowMs,
+    ...(window === undefined ? {} : { window }),
+    ...(zone === undefined ? {} : { zone }),
     ...(leaseMs === undefined ? {} : { leaseMs }),
     ...(name === undefined ? {} : { name }),
     ...(start === undefined ? {} : { start }),
@@ -227,19 +246,51 @@ function readUnits(located: Located): number | undefined {
   return readNumber(located, ACCEPTED_NUMBER)
 }
 
-export function readDuration(located: Located): number | undefined {
+/** Reads the length of a window, or the name of a calendar window. */
+function readWindowLength(located: Located): Window | undefined {
+  const { node } = located
+  const text = node.kind === 'scalar' ? node.value : undefined
+  const window = CALENDAR_UNITS.find((unit) => unit === text)
+  if (window !== undefined) return { windowMs: CALENDAR_MS[window], window }
+  const windowMs = readDuration(located, { accepted: ACCEPTED_WINDOW, words: CALENDAR_UNITS })
+  return windowMs === undefined ? undefined : { windowMs }
+}
+
+function readZone(located: Located): string | undefined {
+  const zone = readText(located, { accepted: ACCEPTED_ZONE, most: Number.POSITIVE_INFINITY })
+  if (zone === undefined || isTimeZone(zone)) return zone
+  const near = {
+    word: zone,
+    // Read only for a problem that is listed, because the runtime makes the list anew.
+    get words() {
+      return timeZoneNames()
+    },
+  }
+  return reportAt(located, 'bad-zone', { accepted: ACCEPTED_ZONE, near })
+}
+
+/** What else than a duration a field accepts. */
+interface DurationOptions {
+  readonly accepted?: string
+  readonly words?: readonly string[]
+}
+
+export function readDuration(
+  located: Located,
+  { accepted = ACCEPTED_DURATION, words = [] }: DurationOptions = {},
+): number | undefined {
   const { node } = located
   if (node.kind === 'scalar' && typeof node.value === 'number') {
     const number = describe(node)
-    const accepted = `a number with its unit: ${['ms', 's', 'm', 'h', 'd'].map((unit) => number + unit).join(', ')}`
-    return reportAt(located, 'bad-duration', { accepted })
+    const units = ['ms', 's', 'm', 'h', 'd'].map((unit) => number + unit).join(', ')
+    return reportAt(located, 'bad-duration', { accepted: `a number with its unit: ${units}` })
   }
-  const text = readText(located, { accepted: ACCEPTED_DURATION, most: Number.POSITIVE_INFINITY })
+  const text = readText(located, { accepted, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const ms = parseDuration(text)
   if (ms !== undefined) return ms
-  const suggestion = suggestDuration(text)
-  return reportAt(located, 'bad-duration', { accepted: ACCEPTED_DURATION, suggestion })
+  const suggestion = suggestDuration(text) ?? nearest(text, words)
+  return reportAt(located, 'bad-duration', { accepted, suggestion })
 }
 
 function readLimitName(located: Located): string | undefined {

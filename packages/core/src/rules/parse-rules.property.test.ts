@@ -41,7 +41,7 @@ const name = fc.constantFrom(
   ...'id description match by limits tiers candidate overrides cost mode coordination posture'.split(
     ' ',
   ),
-  ...'method path where algorithm max window start burst queue maxWait wait name onRefusal debt'.split(
+  ...'method path where algorithm max window zone start burst queue maxWait wait name onRefusal debt'.split(
     ' ',
   ),
   ...'caller until attribute local plan ip user routes strictPaths rules hedge'.split(' '),

@@ -170,6 +170,18 @@ describe('the fields of a rule', () => {
     ])
   })
 
+  test('calendar windows', () => {
+    const budgets = everything?.rules.find(({ id }) => id === 'budgets')
+    const fixed = { algorithm: 'fixed-window' }
+    const day = { windowMs: 86_400_000, window: 'day' }
+    expect(budgets?.limits).toEqual([
+      { ...fixed, max: 1000, windowMs: 31 * 86_400_000, window: 'month' },
+      { ...fixed, max: 100, windowMs: 7 * 86_400_000, window: 'week', zone: 'UTC', start: 'clock' },
+      { ...fixed, ...day, max: 0, zone: 'Europe/Berlin' },
+      { ...fixed, ...day, max: 100, zone: 'America/New_York', name: 'daily' },
+    ])
+  })
+
   test('tiers, candidate and overrides', () => {
     const perSecond = (max: number) => [{ algorithm: 'token-bucket', max, windowMs: 1000 }]
     expect(rule?.tiers?.attribute).toBe('plan')
@@ -262,11 +274,11 @@ describe('a message', () => {
         field: 'limits[0].windw',
         found: '"windw"',
         accepted:
-          'algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
+          'algorithm, max, window, zone, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
         suggestion: 'window',
         message:
           'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
-          '"window"? Accepted: algorithm, max, window, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
+          '"window"? Accepted: algorithm, max, window, zone, lease, start, burst, queue, maxWait, wait, name, onRefusal, debt, block',
       },
     ])
   })

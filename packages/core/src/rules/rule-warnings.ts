@@ -79,7 +79,8 @@ function warnOfHedgedList({ located, limit }: LocatedLimit): void {
 function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
   if (windowMs <= FIXED_WINDOW_MS_LONG || max === 0) return
-  if (!moduleOf(limit).resetsAtOnce) return
+  // A calendar window is a budget, and chosen so that all of it is there again at the edge.
+  if (!moduleOf(limit).resetsAtOnce || limit.window !== undefined) return
   reportAt(located, 'long-fixed-window', {
     found: formatDuration(windowMs),
     why: `admits up to ${2 * max} calls around its edge`,

@@ -203,8 +203,8 @@ function rateOf({ max, windowMs }: LimitSpec): number {
   return max / windowMs
 }
 
-function formatLimit({ max, windowMs }: LimitSpec): string {
-  return `${max}/${formatDuration(windowMs)}`
+function formatLimit({ max, windowMs, window }: LimitSpec): string {
+  return `${max}/${window ?? formatDuration(windowMs)}`
 }
 
 function hasSameCost(a: Rule, b: Rule): boolean {

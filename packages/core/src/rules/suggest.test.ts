@@ -37,6 +37,15 @@ describe('the nearest word', () => {
 })
 
 test.each([
+  ['Berlin', 'Europe/Berlin'],
+  ['new_york', 'America/New_York'],
+  ['Europe/Berln', 'Europe/Berlin'],
+  ['Moon/Base', undefined],
+])('the zone nearest to %s is %s', (word, expected) => {
+  expect(nearest(word, ['America/New_York', 'Europe/Berlin', 'UTC'])).toBe(expected)
+})
+
+test.each([
   ['Orders per_user', 'orders-per-user'],
   ['--a--', 'a'],
   ['a'.repeat(100), 'a'.repeat(64)],

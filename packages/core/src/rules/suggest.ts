@@ -36,9 +36,11 @@ export function slug(text: string): string | undefined {
   return made === '' ? undefined : made
 }
 
+/** `Berlin` is nearly `Europe/Berlin`. */
 function distanceOf(written: string, meant: string): number {
   if (written === meant) return 0
-  return isBeginning(written, meant) ? 1 : editDistance(written, meant)
+  const isPart = isBeginning(written, meant) || meant.endsWith(`/${written}`)
+  return isPart ? 1 : editDistance(written, meant)
 }
 
 /** `algo` for `algorithm`, `windowMs` for `window`. */

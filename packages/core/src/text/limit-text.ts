@@ -1,6 +1,7 @@
 /** Formats a limit for display: in the short form if that is complete, else with its fields. */
 import { formatDuration } from './duration.js'
 import type { BlockSpec } from '../algorithms/block.js'
+import { DEFAULT_ZONE } from '../calendar.js'
 import { DEFAULT_ALGORITHM, type LimitSpec } from '../limit.js'
 
 const UNITS: ReadonlyMap<number, string> = new Map([
@@ -26,7 +27,12 @@ const duration = (ms: number | undefined) => (ms === undefined ? undefined : for
 /** The fields except algorithm and name, which identify the counter and not its size. */
 const AMOUNT_FIELDS: readonly LimitField[] = [
   { name: 'max', absent: '', read: ({ max }) => whole(max) },
-  { name: 'window', absent: 'none', read: ({ windowMs }) => duration(windowMs || undefined) },
+  {
+    name: 'window',
+    absent: 'none',
+    read: ({ windowMs, window }) => window ?? duration(windowMs || undefined),
+  },
+  { name: 'zone', absent: DEFAULT_ZONE, read: ({ zone }) => zone },
   { name: 'lease', absent: 'default', read: ({ leaseMs }) => duration(leaseMs) },
   { name: 'start', absent: 'clock', read: ({ start }) => start },
   { name: 'burst', absent: 'default', read: ({ burst }) => whole(burst) },

@@ -19,6 +19,8 @@ describe('texts about a rule', () => {
     expect(limitsText([{ algorithm: 'concurrency', max: 5, lease: '1m', name: 'long' }])).toBe(
       '5 in flight lease 1m long',
     )
+    const budget = { algorithm: 'fixed-window', max: 1000, window: 'month', zone: 'Europe/Berlin' }
+    expect(limitsText([budget])).toBe('1000/calendar month fixed-window zone Europe/Berlin')
     expect(limitsText([])).toBe('no limit')
     expect(limitsText(undefined)).toBe('')
   })

@@ -14,6 +14,9 @@ const UNITS: ReadonlyMap<unknown, string> = new Map([
   ['1m', 'minute'],
   ['1h', 'hour'],
   ['1d', 'day'],
+  ['day', 'calendar day'],
+  ['week', 'calendar week'],
+  ['month', 'calendar month'],
 ])
 
 /** `1000/hour sliding-window-counter burst 80 hourly`, `20 in flight`. */

@@ -33,6 +33,10 @@ local function admit(counter, limit, amount, last)
   if format == 7 then
     return admitCallerWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
   end
+  if format == 9 then
+    return admitCalendarWindow(values[counter], format, limit.max, limit.q, limit.tickUs, amount,
+      now)
+  end
 end
 
 -- Sets the state that `admit` returned, as `keep` does, and appends the outcome to the reply.

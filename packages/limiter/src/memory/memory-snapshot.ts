@@ -8,7 +8,7 @@
  *      for each counter: 8 hash, 4 place of its limit in the list, 4 numbers of its state; these
  *   8  checksum of all before
  */
-import { layoutOf, type Limit, SluiceError, STORED_ALGORITHMS } from '@sluice/core'
+import { isTimeZone, layoutOf, type Limit, SluiceError, STORED_ALGORITHMS } from '@sluice/core'
 import type { DurableCounter } from './counters.js'
 
 /** The last byte is the version; other versions are refused. */
@@ -140,6 +140,8 @@ function isStoredLimit(limit: Partial<StoredLimit> | null): limit is StoredLimit
   if (typeof limit !== 'object' || limit === null) return false
   const { format, algorithm } = limit
   if (algorithm === undefined || typeof limit.lent !== 'number') return false
+  // Another runtime may not know the zone.
+  if (limit.calendar !== undefined && !isTimeZone(limit.calendar.zone)) return false
   return STORED_ALGORITHMS.some((each) => each.name === algorithm && each.format === format)
 }
 

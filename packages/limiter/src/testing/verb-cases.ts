@@ -13,6 +13,7 @@ import {
 } from './conformance-kit.js'
 
 const ten = fixedWindow(10)
+const daily = fixedWindow(10, { windowMs: 86_400_000, window: 'day', zone: 'Europe/Berlin' })
 const bucket = tokenBucket(10)
 const lent = tokenBucket(10, { debt: 5 })
 const log = defineLimit({ algorithm: 'sliding-window-log', max: 3, windowMs: 60_000 })
@@ -37,6 +38,29 @@ export const verbCases: readonly StoreCase[] = [
       assert.equal(await takes(under, 1, ten), false)
       under.clock.advance(1)
       assert.equal(await takes(under, 1, ten), true)
+    },
+  },
+  {
+    name: 'a calendar window ends at local midnight, also on a day of 23 and one of 25 hours',
+    run: async (under) => {
+      // The starts of the days in Berlin on which summer begins and ends, and of the next ones.
+      const days = [
+        [Date.UTC(2026, 2, 28, 23), Date.UTC(2026, 2, 29, 22)],
+        [Date.UTC(2026, 9, 24, 22), Date.UTC(2026, 9, 25, 23)],
+      ] as const
+      for (const [start, end] of days) {
+        under.clock.set((start - 1) * 1000)
+        assert.equal(await takes(under, 1, daily, 10), true)
+        assert.equal(await takes(under, 1, daily), false)
+        under.clock.set(start * 1000)
+        assert.equal(await takes(under, 1, daily, 10), true)
+        under.clock.set((end - 1) * 1000)
+        const [[outcome] = []] = await outcomesOf(under, [[take(1, daily)]])
+        assert.deepEqual([outcome?.granted, outcome?.retryAfterMs], [0, 1])
+        under.clock.set(end * 1000)
+        assert.equal(await takes(under, 1, daily), true)
+        assert.equal(await left(under, 1, daily), 9)
+      }
     },
   },
   {

@@ -3,7 +3,17 @@
  * first counters with a value, then lists (logs and places), then those that are only reset. The
  * memory is reused by the next batch.
  */
-import { type CounterKey, layoutOf, type Limit, SluiceError, show, type Take } from '@sluice/core'
+import {
+  type Calendar,
+  calendarWindowAt,
+  type CounterKey,
+  layoutOf,
+  type Limit,
+  SluiceError,
+  show,
+  type Take,
+} from '@sluice/core'
+import { systemClock } from '../../clock.js'
 import { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
 import { requireAmount, requireCount, requireTake, type StoreOp } from './store-op.js'
@@ -25,8 +35,15 @@ const LIMIT_FIELDS = [
 /** After the fields: whether it charges refusals, and its debt. */
 export const LIMIT_NUMBERS = LIMIT_FIELDS.length + 2
 
+/**
+ * The fields that carry the edges of a calendar window instead, because it has no rate: the starts
+ * of the window before the present one, of the present, the next and the one after, and its end.
+ */
+const EDGE_FIELDS: readonly string[] = ['p', 'q', 'tickUs', 'scale', 'scaledWindow']
+
 /** Lua cannot pass more than about 8,000 values at once. */
 const COUNTERS_MAX = 4096
+const NOTHING = new Uint8Array(0)
 const REFERENCES_AT_FIRST = 1024
 const FORGOTTEN = 0
 const VALUE = 1
@@ -34,7 +51,10 @@ const LIST = 2
 
 /** A limit as numbers, and its number in the last batch that used it. */
 interface LimitEntry {
-  readonly numbers: Uint8Array
+  numbers: Uint8Array
+  /** The store's times for which the numbers were made; only a calendar window has new ones. */
+  since: number
+  until: number
   batch: number
   index: number
 }
@@ -50,6 +70,7 @@ export class BatchPlan {
   readonly #counters = new CounterTable()
   readonly #known = new WeakMap<Limit, LimitEntry>()
   #batch = 0
+  #around = 0
   #last: Limit | undefined
   #lastIndex = 0
   /** In the order of the ops: a counter and its limit, or the two counters that a reset removes. */
@@ -71,9 +92,13 @@ export class BatchPlan {
     return this.#counters
   }
 
-  /** Checks the numbers of all ops, then numbers every counter. */
-  make(ops: readonly StoreOp[]): void {
+  /**
+   * Checks the numbers of all ops, then numbers every counter. `around` is about when the batch
+   * will run, by the store's clock; 0 if that is not known.
+   */
+  make(ops: readonly StoreOp[], around: number): void {
     this.#batch += 1
+    this.#around = around
     this.#counters.start()
     this.#last = undefined
     this.limits.length = 0
@@ -171,10 +196,11 @@ export class BatchPlan {
     if (limit === this.#last) return this.#lastIndex
     let entry = this.#known.get(limit)
     if (entry === undefined) {
-      entry = { numbers: limitNumbers(limit), batch: 0, index: 0 }
+      entry = { numbers: NOTHING, since: 0, until: 0, batch: 0, index: 0 }
       this.#known.set(limit, entry)
     }
     if (entry.batch !== this.#batch) {
+      if (this.#around >= entry.until || this.#around < entry.since) this.refresh(entry, limit)
       this.limits.push(entry.numbers)
       entry.batch = this.#batch
       entry.index = this.limits.length
@@ -182,6 +208,20 @@ export class BatchPlan {
     this.#last = limit
     this.#lastIndex = entry.index
     return entry.index
+  }
+
+  private refresh(entry: LimitEntry, limit: Limit): void {
+    const { calendar } = limit
+    if (calendar === undefined) {
+      entry.numbers = limitNumbers(limit, [])
+      entry.until = Infinity
+      return
+    }
+    const around = this.#around === 0 ? Math.floor(systemClock.now()) : this.#around
+    const { start, end } = calendarWindowAt(calendar, around)
+    entry.numbers = limitNumbers(limit, edgesAround(calendar, start, end))
+    entry.since = start
+    entry.until = end
   }
 
   private push(reference: number): void {
@@ -227,15 +267,30 @@ export class BatchPlan {
   }
 }
 
-/** Limits made by `defineLimit` are checked; a limit that a caller built itself is not. */
-function limitNumbers(limit: Limit): Uint8Array {
+/**
+ * Limits made by `defineLimit` are checked; a limit that a caller built itself is not. `edges` is
+ * empty for a limit that is no calendar window.
+ */
+function limitNumbers(limit: Limit, edges: readonly number[]): Uint8Array {
   const writer = new NumberWriter()
   for (const field of LIMIT_FIELDS) {
     requireCount(`limit.${field}`, limit[field])
-    writer.write(limit[field])
+    writer.write(edges[EDGE_FIELDS.indexOf(field)] ?? limit[field])
   }
   writer.write(limit.onRefusal === 'charge' ? 1 : 0)
   requireCount('limit.debt', limit.debt)
   writer.write(limit.debt)
   return Uint8Array.from(writer.finish())
+}
+
+/**
+ * The edges of the windows around the present one, which begins at `start`. By these the script
+ * finds the window of its own time, of a state that is up to one window ahead, and of a node whose
+ * estimate of the store's time is off by up to one window. No time is before 1970.
+ */
+function edgesAround(calendar: Calendar, start: number, end: number): readonly number[] {
+  const next = calendarWindowAt(calendar, end).end
+  const last = calendarWindowAt(calendar, next).end
+  const first = start > 0 ? calendarWindowAt(calendar, start - 1).start : 0
+  return [Math.max(0, first), Math.max(0, start), end, next, last]
 }

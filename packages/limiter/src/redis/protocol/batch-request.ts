@@ -80,7 +80,8 @@ export class BatchCodec {
   encode(ops: readonly StoreOp[], { notAfter, now }: BatchTimes): EncodedBatch {
     requireCount('notAfter', notAfter)
     requireCount('now', now)
-    this.#plan.make(ops)
+    // The latest time is a good estimate of when it runs: deadlines are far shorter than a day.
+    this.#plan.make(ops, now > 0 ? now : notAfter)
     this.#numbers.start()
     this.#numbers.write(notAfter)
     this.#numbers.write(now)

@@ -135,6 +135,7 @@ export const BATCH = batchScript(
   luaText('token-bucket/admit'),
   luaText('fixed-window/admit'),
   luaText('caller-window/admit'),
+  luaText('calendar-window/admit'),
   luaText('span'),
   luaText('request'),
   luaText('counters'),
@@ -148,6 +149,7 @@ const ADMIT_CALLS: Partial<Record<FolderName, string>> = {
   'token-bucket': 'admitBucket(value, format, capacity, lent, p, q, tickUs, amount, now)',
   'fixed-window': 'admitWindow(value, format, max, windowUs, amount, now)',
   'caller-window': 'admitCallerWindow(value, format, max, windowUs, amount, now)',
+  'calendar-window': 'admitCalendarWindow(value, format, max, q, tickUs, amount, now)',
 }
 
 /** Decides a batch of one take; tries `admit` first where the algorithm has it. */

@@ -13,6 +13,7 @@ const VALUES: readonly ModuleName[] = [
   'fixed-window',
   'sliding-window-counter',
   'caller-window',
+  'calendar-window',
 ]
 const NOW = 1_767_225_600_000_000
 const STEPS = 400

@@ -10,6 +10,7 @@ import {
   type Outcome,
 } from '@sluice/core'
 import block from '../../../../../conformance/block.json' with { type: 'json' }
+import calendarWindow from '../../../../../conformance/calendar-window.json' with { type: 'json' }
 import callerWindow from '../../../../../conformance/caller-window.json' with { type: 'json' }
 import concurrency from '../../../../../conformance/concurrency.json' with { type: 'json' }
 import fixedWindow from '../../../../../conformance/fixed-window.json' with { type: 'json' }
@@ -66,6 +67,7 @@ const tables = [
   slidingWindowLog,
   callerWindow,
   concurrency,
+  calendarWindow,
   block,
 ] as readonly unknown[] as readonly Table[]
 

@@ -89,7 +89,9 @@ export const MUTATIONS = {
       'drain',
       (drain) =>
         function (this: UnreportedUsage) {
-          return drain.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
+          return drain
+            .call(this)
+            .map(({ amount, at }) => ({ amount, at: at + this.windows.windowUs }))
         },
     ),
   /** A block refuses nothing. */

@@ -95,6 +95,30 @@ describe('DeferredCharges', () => {
     expect([reports.waiting, reports.dropped]).toEqual([0, 0])
   })
 
+  test('deferred charges of a calendar window are split at local midnight, also of a short day', async () => {
+    const { clock, charges, reports } = start()
+    const daily = defineLimit({
+      algorithm: 'fixed-window',
+      max: 100,
+      windowMs: 86_400_000,
+      window: 'day',
+      zone: 'Europe/Berlin',
+    })
+    // The day of 23 hours lies between the two.
+    const times = [
+      Date.UTC(2026, 2, 28, 22, 59),
+      Date.UTC(2026, 2, 28, 23),
+      Date.UTC(2026, 2, 29, 22),
+    ]
+    for (const [day, ms] of times.entries()) {
+      clock.set(ms * 1000)
+      reports.add(keyOf(1), daily, 1 + day, clock.now())
+    }
+    reports.flush()
+    await flushed()
+    expect(charges.map(({ amount }) => amount)).toEqual([2, 3])
+  })
+
   test('late deferred charges go to the window in which the units were spent', async () => {
     const { clock, charges, reports } = start()
     const earlier = clock.now()

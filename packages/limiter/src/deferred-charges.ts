@@ -3,7 +3,7 @@
  * empty, or into the debt of a limit with `onRefusal: overdraw`, for the present and the last
  * window only, and only what the store certainly did not take itself.
  */
-import type { CounterKey, Limit } from '@sluice/core'
+import { type CounterKey, type Limit, windowNumberOf } from '@sluice/core'
 import { type Scheduler, systemScheduler } from './periodic.js'
 import type { Store } from './store.js'
 
@@ -147,7 +147,7 @@ export class DeferredCharges {
   }
 
   private isChargeable({ at }: WindowUsage, limit: Limit): boolean {
-    return windowOf(this.#time(), limit) - windowOf(at, limit) <= 1
+    return windowNumberOf(limit, this.#time()) - windowNumberOf(limit, at) <= 1
   }
 
   private requeue(deferred: DeferredCharge): void {
@@ -170,15 +170,11 @@ function nameOf({ hi, lo }: CounterKey): string {
   return `${hi}.${lo}`
 }
 
-function windowOf(at: number, { windowUs }: Limit): number {
-  return Math.floor(at / windowUs)
-}
-
 /** Adds the usage of one window up; usage older than the last window is dropped. */
 function merge(before: DeferredCharge, next: DeferredCharge | undefined): DeferredCharge {
   if (next === undefined) return before
   const { key, limit, present, last } = next
-  const gap = windowOf(present.at, limit) - windowOf(before.present.at, limit)
+  const gap = windowNumberOf(limit, present.at) - windowNumberOf(limit, before.present.at)
   if (gap === 1) return { key, limit, last: sum(last, before.present), present }
   if (gap > 1) return next
   // Late usage may belong to the window before.

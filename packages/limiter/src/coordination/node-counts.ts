@@ -9,6 +9,7 @@ import {
   type Outcome,
   type PlannedTake,
   PLACES_RETRY_MS,
+  windowEndOf,
 } from '@sluice/core'
 import { ProcessLimits, withinLease } from '../concurrency/process-limits.js'
 import { type MemoryStore, placedStore } from '../memory/memory-store.js'
@@ -100,14 +101,19 @@ export class NodeCounts implements NodeDecider {
   }
 }
 
-/** The wait of a call that this node may never admit, but another one, or this one later. */
-function laterMs({ windowMs }: Limit): number {
+/**
+ * The wait of a call that this node may never admit, but another one, or this one later: one
+ * window, or until the end of a calendar window.
+ */
+function laterMs(limit: Limit, at: number): number {
+  const { windowMs, calendar } = limit
+  if (calendar !== undefined) return Math.ceil((windowEndOf(limit, at) - at) / 1000)
   return windowMs === 0 ? PLACES_RETRY_MS : windowMs
 }
 
 /** A node that owns nothing may own something once the fleet changes, so the wait is finite. */
 function nothingGranted({ limit, amount, gate }: PlannedTake, at: number): NodeOutcome {
-  const waitMs = amount === 0 && gate !== true ? 0 : laterMs(limit)
+  const waitMs = amount === 0 && gate !== true ? 0 : laterMs(limit, at)
   const isTooLarge = amount > limit.capacity
   return {
     granted: 0,
@@ -124,7 +130,7 @@ function nothingGranted({ limit, amount, gate }: PlannedTake, at: number): NodeO
 function toNodeOutcome(outcome: Outcome, { limit, amount }: PlannedTake): NodeOutcome {
   const { granted, remaining, delayMs, at } = outcome
   const isNever = outcome.retryAfterMs === null && amount <= limit.capacity
-  const retryAfterMs = isNever ? laterMs(limit) : outcome.retryAfterMs
+  const retryAfterMs = isNever ? laterMs(limit, at) : outcome.retryAfterMs
   const resetAfterMs = withinLease(outcome.resetAfterMs, limit)
   return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at, staleMs: 0 }
 }

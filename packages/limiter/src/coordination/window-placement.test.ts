@@ -45,6 +45,22 @@ describe('placeInWindow', () => {
     expect(place(0, 5 * SECOND_US)).toBe(-SECOND_US)
   })
 
+  test('a unit near local midnight is placed in the earlier day of its zone', () => {
+    const day = defineLimit({
+      algorithm: 'fixed-window',
+      max: 10,
+      windowMs: 86_400_000,
+      window: 'day',
+      zone: 'Europe/Berlin',
+    })
+    // The day on which summer begins.
+    const midnight = Date.UTC(2026, 2, 28, 23) * 1000
+    const placeAt = (time: number) => placeInWindow(estimateOf(time, 150_000), day) - midnight
+    expect(placeAt(midnight + 149_999)).toBe(-1)
+    expect(placeAt(midnight + 150_000)).toBe(150_000)
+    expect(placeAt(midnight + 23 * 3600 * SECOND_US)).toBe(23 * 3600 * SECOND_US - 150_000)
+  })
+
   test.each(['token-bucket', 'gcra', 'leaky-bucket', 'sliding-window-log'] as const)(
     'a unit of a %s, which has no edges, is placed at the estimated time unchanged',
     (algorithm) => {

@@ -4,7 +4,7 @@
  * unit then counts in the earlier window, where less may be left: opening the later one too early
  * would hand out its budget twice.
  */
-import { algorithmOf, type Limit } from '@sluice/core'
+import { algorithmOf, type Limit, windowStartOf } from '@sluice/core'
 
 export interface StoreTimeEstimate {
   /** The best estimate of the store's time, in microseconds. */
@@ -24,6 +24,6 @@ export function placeInWindow(estimate: StoreTimeEstimate, limit: Limit): number
   // Before the store's first answer there is only the wall clock, and no error to measure.
   if (uncertaintyUs <= estimate.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
   const placed = now - Math.min(Math.ceil(uncertaintyUs), limit.windowUs)
-  const sinceEdgeUs = now % limit.windowUs
+  const sinceEdgeUs = now - windowStartOf(limit, now)
   return now - placed > sinceEdgeUs && placed >= 0 ? placed : now
 }

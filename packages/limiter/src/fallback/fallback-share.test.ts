@@ -77,6 +77,14 @@ describe('FallbackShares', () => {
     ).toMatchObject({ algorithm: 'fixed-window', max: 27_000 })
   })
 
+  test('a share of a calendar window has the same windows, however large it is', () => {
+    const monthly = { algorithm: 'fixed-window', window: 'month', zone: 'Europe/Berlin' }
+    const calendar = { unit: 'month', zone: 'Europe/Berlin' }
+    expect(shareOf({ ...monthly, max: 100 }, 1, 4)).toMatchObject({ max: 25, calendar })
+    const most = 999_999_999_999_999
+    expect(shareOf({ ...monthly, max: most }, 10, 1)).toMatchObject({ max: most, calendar })
+  })
+
   test('a share is made once for each size of the fleet', () => {
     const shares = new FallbackShares()
     const of = compiled('100/second')

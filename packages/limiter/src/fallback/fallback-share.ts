@@ -4,10 +4,9 @@
  * factor * max + n - 1 in a window. A factor above 1 grants more than the limit itself.
  */
 import {
+  asFixedWindow,
   type CompiledLimit,
-  defineLimit,
   type Limit,
-  MAX_UNITS,
   partUnderCeiling,
   resizeLimit,
   wholeLimit,
@@ -50,6 +49,5 @@ function fallbackShareOf(limit: Limit, factor: number, nodes: number): Limit {
   // A share may be too small to count exactly where the whole limit is not; a fixed window always
   // can. One too large is rejected with its rule, but a standalone override may be older than the
   // factor.
-  const { name, windowMs } = limit
-  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, MAX_UNITS) })
+  return asFixedWindow(limit, max)
 }

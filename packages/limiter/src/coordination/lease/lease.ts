@@ -5,7 +5,7 @@
  * window ends. Two clocks measure it: the monotonic clock stands still while the machine sleeps,
  * and the wall clock may be set back. Whichever is first ends the lease.
  */
-import { algorithmOf, type Limit, type Outcome } from '@sluice/core'
+import { algorithmOf, type Limit, type Outcome, windowEndOf } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
 import type { NodeOutcome } from '../node-decider.js'
 import type { LeasedCounter } from './leased-counter.js'
@@ -21,8 +21,7 @@ export function leaseMs({ windowMs }: Limit): number {
 /** How long after its sending a draw granted at `at` may be spent. */
 function lifeMs(limit: Limit, at: number): number {
   if (!countsWindows(limit)) return leaseMs(limit)
-  const leftUs = limit.windowUs - (at % limit.windowUs)
-  return Math.min(leaseMs(limit), leftUs / 1000)
+  return Math.min(leaseMs(limit), (windowEndOf(limit, at) - at) / 1000)
 }
 
 function countsWindows(limit: Limit): boolean {

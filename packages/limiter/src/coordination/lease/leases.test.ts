@@ -310,6 +310,19 @@ describe('expiry of a lease', () => {
     },
   )
 
+  test('a lease of a calendar window ends at local midnight', async () => {
+    const take = takeOf({ ...window(1000, 'day'), zone: 'Europe/Berlin' })
+    const node = new LeasingNode()
+    // 23:59:59 in Berlin, which is an hour ahead.
+    await node.pass(23 * 3_600_000 - 1000)
+    node.spendByStore(take, 10)
+    await node.take(take)
+    node.freeze(999)
+    outcomeOf(node.take(take))
+    node.freeze(1)
+    expect(node.take(take)).toBeInstanceOf(Promise)
+  })
+
   test('a sweep notices the end of a lease if no call comes', async () => {
     const { node } = await leased()
     for (let i = 0; i < 10; i++) {

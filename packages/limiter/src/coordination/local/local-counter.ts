@@ -18,6 +18,7 @@ import {
   type SlidingCounter,
   type Step,
   stepOf,
+  windowNumberOf,
 } from '@sluice/core'
 import type { DebtLimit } from './debt-limit.js'
 import { UnreportedUsage, type Usage } from './unreported-usage.js'
@@ -73,7 +74,7 @@ export class LocalCounter {
     this.everyMs = compiled.syncEveryMs
     this.stats = stats
     this.debtLimit = debtLimit
-    this.#unreported = new UnreportedUsage(compiled.limit.windowUs)
+    this.#unreported = new UnreportedUsage(compiled.limit)
     this.#read = state
     this.#state = state
     this.readMs = sentMs
@@ -91,8 +92,7 @@ export class LocalCounter {
 
   /** Whether its counts remain valid under this limit, of another tier for example. */
   canContinueAs({ limit, syncEveryMs }: CompiledLimit): boolean {
-    const { format, windowUs } = this.compiled.limit
-    return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
+    return hasSameWindows(limit, this.compiled.limit) && syncEveryMs === this.everyMs
   }
 
   take(limit: Limit, { amount, gate }: PlannedTake, now: number): Step<unknown> {
@@ -202,8 +202,8 @@ export class LocalCounter {
   }
 
   private isSameWindow(a: number, b: number): boolean {
-    const { windowUs } = this.#unreported
-    return Math.floor(a / windowUs) === Math.floor(b / windowUs)
+    const { windows } = this.#unreported
+    return windowNumberOf(windows, a) === windowNumberOf(windows, b)
   }
 
   /** The state that was read, plus usage that the store does not know yet. */
@@ -228,6 +228,15 @@ export class LocalCounter {
     const alone = state as Bucket
     return alone.at === at && alone.used === used && alone.part === part
   }
+}
+
+function hasSameWindows(a: Limit, b: Limit): boolean {
+  return (
+    a.format === b.format &&
+    a.windowUs === b.windowUs &&
+    a.calendar?.unit === b.calendar?.unit &&
+    a.calendar?.zone === b.calendar?.zone
+  )
 }
 
 /** The time to charge usage at; a bucket with debt takes longer to regain it. */
@@ -266,8 +275,8 @@ function beyondMaxOfWindows(
 }
 
 /** The count of a window state for the window that contains `at`. */
-function countAt(state: FixedWindow | SlidingCounter, { windowUs }: Limit, at: number): number {
-  const age = Math.floor(state.start / windowUs) - Math.floor(at / windowUs)
+function countAt(state: FixedWindow | SlidingCounter, limit: Limit, at: number): number {
+  const age = windowNumberOf(limit, state.start) - windowNumberOf(limit, at)
   if ('count' in state) return age === 0 ? state.count : 0
   return age === 0 ? state.curr : age === 1 ? state.prev : 0
 }

@@ -150,6 +150,17 @@ describe('LocalCounts', () => {
     expect(local.take(takeOf(larger))).toMatchObject({ granted: 1, remaining: 129 })
   })
 
+  test('a local counter of a calendar window in another zone is reported and left to the store', async () => {
+    const day = { algorithm: 'fixed-window', max: 100, window: 'day', name: 'daily' } as const
+    const { local, take, learn, count } = start(day)
+    learn(1, 60)
+    take(10)
+    const elsewhere = compiled({ ...day, zone: 'Europe/Berlin' })
+    expect(local.take(takeOf(elsewhere))).toBeUndefined()
+    await settled()
+    expect(count()).toMatchObject({ count: 70 })
+  })
+
   test('a local counter of another algorithm is reported and left to the store', async () => {
     const { local, take, learn, count } = start()
     learn(1, 60)
@@ -217,6 +228,23 @@ describe('LocalSync', () => {
       [3, 1_010_000],
     ])
     expect(store.reads.length).toBe(1)
+  })
+
+  test('a round charges each day of a zone for itself, and the next one starts unused', async () => {
+    const day = { algorithm: 'fixed-window', max: 100, window: 'day', zone: 'Europe/Berlin' }
+    const { learn, take, time, store, count } = start(day)
+    const midnightMs = 23 * 3_600_000
+    await time.advance(midnightMs - 30)
+    learn()
+    take(2)
+    await time.advance(40)
+    expect(take(3)).toMatchObject({ granted: 3, remaining: 97 })
+    await time.advance(10)
+    expect(store.charges.map(({ amount, at }) => [amount, (at - START_US) / 1000])).toEqual([
+      [2, midnightMs - 30],
+      [3, midnightMs + 10],
+    ])
+    expect(count()).toEqual({ start: START_US + (midnightMs + 10) * 1000, count: 3 })
   })
 
   test('a round adds usage since the report to the state that it read', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { UnreportedUsage } from './unreported-usage.js'
 
-const WINDOW = 1000
+const WINDOW = { windowUs: 1000 }
 
 describe('UnreportedUsage', () => {
   test('unreported usage is one sum for each window, at the time of its last unit', () => {
@@ -17,7 +17,7 @@ describe('UnreportedUsage', () => {
   })
 
   test('unreported usage moves to now when the clock steps back by more than a window', () => {
-    const pending = new UnreportedUsage(1000)
+    const pending = new UnreportedUsage(WINDOW)
     pending.spend(2, 8000)
     pending.spend(3, 9000)
     expect(pending.spend(4, 5000)).toBe(0)

@@ -2,6 +2,7 @@
  * Usage of one counter since its last report, by window: the newest and the one before. Older
  * windows do not matter any more.
  */
+import { type LimitWindows, windowNumberOf } from '@sluice/core'
 
 export interface Usage {
   readonly amount: number
@@ -10,7 +11,7 @@ export interface Usage {
 }
 
 export class UnreportedUsage {
-  readonly windowUs: number
+  readonly windows: LimitWindows
   /** The number of the newest window; -1 before the first. */
   #window = -1
   #newest = 0
@@ -18,8 +19,8 @@ export class UnreportedUsage {
   #before = 0
   #beforeAt = 0
 
-  constructor(windowUs: number) {
-    this.windowUs = windowUs
+  constructor(windows: LimitWindows) {
+    this.windows = windows
   }
 
   get isEmpty(): boolean {
@@ -36,7 +37,7 @@ export class UnreportedUsage {
 
   /** Adds units to the window in which they were spent; returns those that are too old. */
   add(amount: number, at: number): number {
-    const window = Math.floor(at / this.windowUs)
+    const window = windowNumberOf(this.windows, at)
     const dropped = this.rotate(window)
     if (window === this.#window) {
       this.#newest += amount
@@ -52,7 +53,7 @@ export class UnreportedUsage {
    * The same for units spent now: if now is before the known windows, the clock has stepped back.
    */
   spend(amount: number, now: number): number {
-    const window = Math.floor(now / this.windowUs)
+    const window = windowNumberOf(this.windows, now)
     if (window < this.#window - 1) this.moveTo(window, now)
     return this.add(amount, now)
   }
@@ -60,14 +61,14 @@ export class UnreportedUsage {
   /** Advances to `now`; returns the units that became too old. */
   expire(now: number): number {
     if (this.isEmpty) return 0
-    const window = Math.floor(now / this.windowUs)
+    const window = windowNumberOf(this.windows, now)
     if (window < this.#window - 1) this.moveTo(window, now)
     return this.rotate(window)
   }
 
   /** Removes units of the window of `at` that need not be reported; returns how many there were. */
   takeBack(amount: number, at: number): number {
-    const age = this.#window - Math.floor(at / this.windowUs)
+    const age = this.#window - windowNumberOf(this.windows, at)
     if (age === 0) {
       const found = Math.min(amount, this.#newest)
       this.#newest -= found

@@ -58,6 +58,7 @@ describe('SplitLimits', () => {
   test.each([
     ['100/second'],
     [{ algorithm: 'fixed-window', max: 100, window: '1m' }],
+    [{ algorithm: 'fixed-window', max: 100, window: 'month', zone: 'Europe/Berlin' }],
     [{ algorithm: 'sliding-window-counter', max: 100, window: '1m' }],
     [{ algorithm: 'sliding-window-log', max: 100, window: '1m' }],
     [{ max: 60, window: '1m', burst: 100 }],
@@ -107,6 +108,12 @@ describe('SplitLimits', () => {
     expect(at(0).peek(takeOf(of))).toMatchObject({ retryAfterMs: 60_000 })
     places[0] = 3
     expect(grantedOf(at(0), takeOf(of))).toBe(1)
+  })
+
+  test('a node whose part of a calendar window is 0 refuses until the window ends', () => {
+    const { at } = splitFleet(4)
+    const of = compiled({ algorithm: 'fixed-window', max: 1, window: 'day', zone: 'Europe/Berlin' })
+    expect(at(0).take(takeOf(of))).toMatchObject({ granted: 0, retryAfterMs: 23 * 3_600_000 })
   })
 
   test('a split limit refuses for good only a cost above the capacity of the whole limit', () => {

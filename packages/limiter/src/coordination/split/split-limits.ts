@@ -5,8 +5,8 @@
  * Unused budget of one node is not available to others: this suits evenly spread traffic.
  */
 import {
+  asFixedWindow,
   type CompiledLimit,
-  defineLimit,
   type Limit,
   partUnderCeiling,
   type PlannedTake,
@@ -63,6 +63,5 @@ function splitLimitOf(limit: Limit, nodes: number, place: number): Limit | undef
   if (part !== undefined) return part
   // A part may be too small to count exactly where the whole limit is not; a fixed window always
   // can.
-  const { name, windowMs } = limit
-  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, size) })
+  return asFixedWindow(limit, Math.min(max, size))
 }

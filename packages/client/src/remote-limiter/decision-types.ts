@@ -66,6 +66,8 @@ export interface RemotePolicy {
   readonly limitName: string
   readonly algorithm: AlgorithmName
   readonly start?: 'clock' | 'call' | undefined
+  readonly window?: 'month' | 'week' | 'day'
+  readonly zone?: string
   readonly limit: number
   readonly windowMs: number
   readonly remaining: number

@@ -105,10 +105,12 @@ class FieldsDecision implements RemoteDecision {
   }
 
   policyField(): string {
-    const items = this.#policies.map(({ name, limit, windowMs }) => {
+    const items = this.#policies.map(({ name, limit, windowMs, window }) => {
       const quota = `"${name}";q=${limit}`
       if (windowMs === 0) return `${quota};qu="concurrent-requests"`
-      return windowMs % 1000 === 0 ? `${quota};w=${windowMs / 1000}` : quota
+      // Windows of a calendar differ in length.
+      const hasLength = window === undefined && windowMs % 1000 === 0
+      return hasLength ? `${quota};w=${windowMs / 1000}` : quota
     })
     return items.join(', ')
   }

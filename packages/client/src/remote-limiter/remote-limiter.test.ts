@@ -489,11 +489,13 @@ describe('a decision', () => {
     await server.endTurn()
     const policy = { ...DECISION, name: 'per-user', algorithm: 'token-bucket', windowMs: 60_000 }
     const other = { ...policy, name: 'day', rule: 'day', windowMs: 500, remaining: 9 }
-    await server.last().answer(() => ({ ...DECISION, policies: [policy, other] }))
+    const budget = { ...policy, name: 'budget', window: 'month', zone: 'UTC' }
+    await server.last().answer(() => ({ ...DECISION, policies: [policy, other, budget] }))
     const [decision] = found as RemoteDecision[]
     expect(JSON.parse(JSON.stringify(decision))).toEqual(DECISION)
-    expect(decision?.policyField()).toBe('"per-user";q=2;w=60, "day";q=2')
-    expect(decision?.leftField(0)).toBe('"per-user";r=1;t=30, "day";r=9;t=30')
+    // Windows of a calendar differ in length, so none is shown.
+    expect(decision?.policyField()).toBe('"per-user";q=2;w=60, "day";q=2, "budget";q=2')
+    expect(decision?.leftField(0)).toBe('"per-user";r=1;t=30, "day";r=9;t=30, "budget";r=1;t=30')
     const rules: string[] = []
     decision?.eachRule((rule, outcome) => rules.push(`${rule} ${outcome}`))
     expect(rules).toEqual(['per-user allowed', 'day allowed'])

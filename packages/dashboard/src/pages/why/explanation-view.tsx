@@ -121,6 +121,10 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
   )
 }
 
+function windowText({ calendar, windowMs }: LimitExplanation): string {
+  return calendar ?? spanText(windowMs)
+}
+
 function Limit({ limit }: { readonly limit: LimitExplanation }) {
   const { remaining, limit: whole, ceiling } = limit
   const max = ceiling ?? whole
@@ -133,7 +137,7 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
         <span>
           <Text value={limit.name} mono />{' '}
           <span class="faint small">
-            <Text value={limit.algorithm} />, {spanText(limit.windowMs)}
+            <Text value={limit.algorithm} />, <Text value={windowText(limit)} />
           </span>{' '}
           {limit.isCandidate && <Badge tone="shadow">candidate</Badge>}
           {limit.posture !== undefined && (

@@ -117,6 +117,16 @@ describe('explainDecision', () => {
     expect(verdicts({ retryAfterMs: null })).toEqual(['can never allow this cost'])
   })
 
+  test('a calendar window is shown with its zone', () => {
+    const windows = (more: object) =>
+      explainDecision(
+        decision({ explain: [{ ...(explain[0] as object), limits: [{ ...limit, ...more }] }] }),
+      ).matched[0]?.limits.map(({ calendar }) => calendar)
+    expect(windows({})).toEqual([undefined])
+    const budget = { window: 'month', zone: 'Europe/Berlin' }
+    expect(windows(budget)).toEqual(['calendar month, Europe/Berlin'])
+  })
+
   test('a counter is shown field by field', () => {
     expect(stateText({ tokens: 3, at: 5 })).toBe('tokens 3, at 5')
     expect(stateText(null)).toMatch(/full budget/)

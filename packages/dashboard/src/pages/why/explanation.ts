@@ -11,6 +11,8 @@ export interface LimitExplanation {
   /** How much of the limit the priority of the call may use; undefined: all. */
   readonly ceiling: number | undefined
   readonly windowMs: number
+  /** Only for a calendar window: its unit and zone. */
+  readonly calendar: string | undefined
   readonly isCandidate: boolean
   readonly amount: number
   readonly remaining: number
@@ -145,6 +147,12 @@ function overrideText(override: Readonly<Record<string, unknown>>): string {
   return parts.length === 0 ? 'all callers' : parts.join(', ')
 }
 
+/** `calendar month, Europe/Berlin`. */
+function calendarText({ window, zone }: Readonly<Record<string, unknown>>): string | undefined {
+  if (window === undefined) return undefined
+  return `calendar ${valueText(window)}, ${valueText(zone)}`
+}
+
 function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
   const { name, algorithm, ceiling, retryAfterMs, posture, state, block } = fields
   return {
@@ -153,6 +161,7 @@ function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
     limit: numberOf(fields['limit']),
     ceiling: typeof ceiling === 'number' ? ceiling : undefined,
     windowMs: numberOf(fields['windowMs']),
+    calendar: calendarText(fields),
     isCandidate: fields['candidate'] === true,
     amount: numberOf(fields['amount']),
     remaining: numberOf(fields['remaining']),

@@ -135,12 +135,13 @@ export function createLimitsPage(
           : (await limiter.peek({ attributes: { ...attributes, ...named } })).policies()
       size.record(policies.length)
       const limits = policies.map(
-        ({ rule, limitName, route, limit, windowMs, remaining, resetAfterMs }) => ({
+        ({ rule, limitName, route, limit, windowMs, window, zone, remaining, resetAfterMs }) => ({
           rule,
           limitName,
           ...(route !== undefined && { route }),
           limit,
           windowMs,
+          ...(window !== undefined && { window, zone }),
           remaining,
           resetAfterMs,
         }),

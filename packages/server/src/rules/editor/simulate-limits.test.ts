@@ -115,6 +115,18 @@ describe('a simulation', () => {
     await fc.assert(property, { numRuns: propertyRuns(60) })
   })
 
+  test('a simulation of a calendar window starts with a window', async () => {
+    const dayMs = 86_400_000
+    const calls = [0, 1, dayMs - 1, dayMs].map((atMs) => ({ atMs }))
+    for (const zone of ['UTC', 'Europe/Berlin']) {
+      const limit = { algorithm: 'fixed-window', max: 2, window: 'day', zone }
+      const [trial] = await simulateLimits([limit], calls)
+      expect(trial?.limit).toBe(`{ algorithm: fixed-window, max: 2, window: day, zone: ${zone} }`)
+      expect(trial?.outcomes.map((outcome) => outcome.allowed)).toEqual([true, true, false, true])
+      expect(trial?.outcomes[2]?.retryAfterMs).toBe(1)
+    }
+  })
+
   test('the algorithm is the one that stores use', async () => {
     for (const name of RATE_MODULE_NAMES) {
       const choice = MODULE_CHOICES[name]

@@ -10,6 +10,7 @@ import {
   type Outcome,
   parseRules,
   stepOf,
+  windowEndOf,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/config-reader'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
@@ -105,8 +106,8 @@ async function simulateLimit(
   const algorithm = algorithmOf(limit)
   const counter = { state: undefined as unknown }
   const block = spec.block && simulateBlock(defineBlock(limit.name, spec.block))
-  // A multiple of the window, but not 0, which no real clock shows.
-  const beginning = 2 * limit.windowUs
+  // The start of a window, but not 0, which no real clock shows.
+  const beginning = windowEndOf(limit, limit.windowUs)
   const outcomes: SimulatedOutcome[] = []
   for (const { atMs, cost = 1 } of calls) {
     if (slices.isDue()) await slices.pause()

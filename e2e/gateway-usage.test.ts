@@ -64,6 +64,7 @@ function configOf(llm: FakeLlm): object {
         upstream('/v1/responses', 'openai', 'continue'),
       ],
     },
+    shutdown: { delay: '0ms', within: '1s' },
     identity: {
       keys: USERS.map((user, index) => ({
         key: keyOf(user),
@@ -87,11 +88,11 @@ interface Asked {
   readonly user: string
   readonly body: object
   readonly wanted: FakeAnswer
-  /** Ends the client once it has seen so much. */
-  readonly leaveWhen?: (text: string) => boolean
+  /** Called with all that was received so far. */
+  readonly onText?: (text: string, leave: () => void) => void
 }
 
-function ask({ origin, path, user, body, wanted, leaveWhen }: Asked): Promise<Answer> {
+function ask({ origin, path, user, body, wanted, onText }: Asked): Promise<Answer> {
   const { port } = new URL(origin)
   return new Promise((resolve, reject) => {
     const request = httpRequest({
@@ -111,7 +112,7 @@ function ask({ origin, path, user, body, wanted, leaveWhen }: Asked): Promise<An
       response.on('data', (bytes: Buffer) => {
         hash.update(bytes)
         text += bytes.toString()
-        if (leaveWhen?.(text) === true) request.destroy()
+        onText?.(text, () => request.destroy())
       })
       response.on('end', () => end(false))
       response.on('error', () => end(true))
@@ -145,18 +146,22 @@ describe.each(['memory', 'redis'])('with counters in %s', (store) => {
   beforeAll(async () => {
     llm = await startFakeLlm()
     if (store === 'redis') redis = await startRedis()
-    const folder = makeFolder()
-    writeFileSync(join(folder, 'rules.yaml'), JSON.stringify(RULES))
-    writeFileSync(join(folder, 'sluice.yaml'), JSON.stringify(configOf(llm)))
-    const env =
-      redis === undefined ? {} : { SLUICE_REDIS_URL: redis.url, SLUICE_STORE_DEADLINE_MS: '10000' }
-    node = await start({ SLUICE_RULES: 'rules.yaml', ...env }, folder)
+    node = await startNode()
   })
   afterAll(async () => {
     await stopAll()
     await redis?.stop()
     await llm.close()
   })
+
+  function startNode(): Promise<RunningServer> {
+    const folder = makeFolder()
+    writeFileSync(join(folder, 'rules.yaml'), JSON.stringify(RULES))
+    writeFileSync(join(folder, 'sluice.yaml'), JSON.stringify(configOf(llm)))
+    const shared =
+      redis === undefined ? {} : { SLUICE_REDIS_URL: redis.url, SLUICE_STORE_DEADLINE_MS: '10000' }
+    return start({ SLUICE_RULES: 'rules.yaml', ...shared }, folder)
+  }
 
   const askGateway = (asked: Omit<Asked, 'origin'>) => ask({ origin: node.gateway, ...asked })
 
@@ -221,7 +226,9 @@ describe.each(['memory', 'redis'])('with counters in %s', (store) => {
         user,
         body: bodyOf(true, { max_tokens: 600 }),
         wanted: { input: 20, output: 500, hangAfter: 30 },
-        leaveWhen: (text) => countWords(text) === 30,
+        onText: (text, leave) => {
+          if (countWords(text) === 30) leave()
+        },
       })
       expect(isCut).toBe(true)
       await vi.waitUntil(() => llm.cut() > cutBefore, SOON)
@@ -289,7 +296,31 @@ describe.each(['memory', 'redis'])('with counters in %s', (store) => {
     const { text, isCut } = await askGateway({ path: '/v1/responses', user, body, wanted })
     expect([countWords(text), isCut]).toEqual([600, false])
     await expect.poll(async () => (await used(user))['output'], SOON).toBe(SMALL_BUDGET)
+    // What the stream used beyond its budget is owed.
+    const next = await askGateway({ path: '/v1/responses', user, body, wanted })
+    expect(next.status).toBe(429)
   })
+
+  test.runIf(store === 'redis')(
+    'a node that stops in the middle of a stream settles what was seen',
+    async () => {
+      const user = take(users)
+      const other = await startNode()
+      const { isCut } = await ask({
+        origin: other.gateway,
+        path: PATHS.anthropic,
+        user,
+        body: bodyOf(true, { max_tokens: 600 }),
+        wanted: { input: 20, output: 500, hangAfter: 30 },
+        onText: (text) => {
+          if (countWords(text) === 30) other.program.signal('SIGTERM')
+        },
+      })
+      expect(isCut).toBe(true)
+      expect(await other.program.code()).toBe(0)
+      expect(await used(user)).toEqual(charges(20, 30))
+    },
+  )
 
   test('usage, money and estimates are in the metrics', async () => {
     const metrics = await metricsOf(node)

@@ -465,6 +465,15 @@ describe('a stream whose budget is used up', () => {
     expect(await settled()).toMatchObject([{ tokens: 400 }])
   })
 
+  test('takes no notice of bytes that arrive after its client left', async () => {
+    const { call, reservation, settled } = await begin({ config: STOP })
+    call.onHead(200, EVENTS)
+    call.onEnd(undefined)
+    expect(call.onData(delta(4000))).toBeUndefined()
+    expect(await settled()).toMatchObject([{ tokens: 150 }])
+    expect(reservation.extensions).toEqual([])
+  })
+
   test('does not end an answer that is no stream', async () => {
     const { call, reservation } = await begin({ config: STOP })
     call.onHead(200, JSON_HEAD)

@@ -112,6 +112,7 @@ export class MeteredCall implements ExchangeTap {
 
   onData(bytes: Buffer): AnswerEnd | undefined {
     const answer = this.#answer
+    if (this.#isOver) return undefined
     answer?.push(bytes)
     if (answer?.isEvents !== true || this.#upstream.config.onExhausted === 'continue') {
       return undefined

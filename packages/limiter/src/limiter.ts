@@ -490,8 +490,9 @@ class StoreLimiter implements Limiter {
     return normalizeCall(this.#snapshot, call.attributes)
   }
 
+  /** `view` is the normalized call, if it was checked and normalized already. */
   private match(snapshot: Snapshot, call: Call, view?: NormalizedCall): readonly MatchedRule[] {
-    requireCall(call)
+    if (view === undefined) requireCall(call)
     const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
     return matchRules(snapshot, call, wallMs, view)
   }

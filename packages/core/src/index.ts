@@ -66,6 +66,7 @@ export {
   shedDecision,
   shedRetryMs,
   UNMATCHED,
+  unmatchedDecision,
 } from './decision/decision.js'
 export { passes } from './decision/outcomes.js'
 export type { ShadowRefusal } from './decision/shadow-refusals.js'

@@ -29,7 +29,7 @@ import {
   SluiceError,
   type Snapshot,
   type Source,
-  UNMATCHED,
+  unmatchedDecision,
   withoutPlaces,
   writeReceipt,
 } from '@sluice/core'
@@ -91,7 +91,7 @@ import type {
   Settlement,
 } from './reservation/reservation-types.js'
 import { isReservePlan } from './reservation/reserve-plan.js'
-import { ReservationVerbs } from './reservation/reservation-verbs.js'
+import { ReservationVerbs, type Settled } from './reservation/reservation-verbs.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import { combineSpread } from './shed/combine-spread.js'
 import { LoadShedding, type SheddingStats } from './shed/load-shedding.js'
@@ -406,30 +406,17 @@ class StoreLimiter implements Limiter {
   }
 
   private openReservations({ scheduler, monotonicMs = systemMonotonicMs }: LimiterOptions) {
-    const time = () => this.#decider?.time() ?? this.#clock.now()
     return new ReservationVerbs({
+      store: this.#store,
       snapshot: () => this.#snapshot,
-      time,
+      time: () => this.#decider?.time() ?? this.#clock.now(),
       plan: (call, { canWait }) => this.plan(call, { canWait, inFlight: true, reserves: true }),
       holdPlaces: (plan, outcomes) => this.#inFlight.hold(plan, outcomes),
       keepPlaces: (key, limit, ms) => this.#places.keep(key, limit, monotonicMs() + ms),
-      sync: this.#sync,
-      isStoreHere: this.#sync !== undefined,
       decider: () => this.#decider,
       secretWait: () => this.#secretWait,
-      requireUsable: () => {
-        if (this.#isShut) this.requireRules()
-        const key = this.#secretWait
-        if (key === undefined || key.isKnown) return undefined
-        return this.requireKey('nothing was settled')
-      },
-      take: (groups) => this.#store.take(groups),
-      peek: (groups) => this.#store.peek(groups),
-      change: ({ key, limit, amount, at }) =>
-        amount < 0
-          ? this.#store.give({ key, limit, amount: -amount, at })
-          : this.#store.charge({ key, limit, amount, at: time(), debt: limit.debt }),
-      onGivenBack: (key) => this.#decider?.invalidateEverywhere(key),
+      requireRules: () => this.requireRules(),
+      requireKey: () => this.requireKey('nothing was settled'),
       scheduler: readDependency('scheduler', scheduler ?? systemScheduler, ['after']),
     })
   }
@@ -476,7 +463,7 @@ class StoreLimiter implements Limiter {
     const all = this.match(this.#snapshot, call, view)
     const matched = needs.places && !inFlight ? withoutPlaces(all) : all
     // An invalid cost is an error even if no rule matches; a gate has no cost.
-    if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedOf(view)
+    if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedDecision(view)
     if (gate || reserves || needs.places) {
       const holder = reserves ? this.#places.reservationHolder : this.#places.holder
       return planCall(matched, call, { canWait, gate, reserves, holder })
@@ -600,15 +587,8 @@ class StoreLimiter implements Limiter {
   }
 }
 
-function unmatchedOf({ priority }: NormalizedCall): Decision {
-  return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
-}
-
 /** How a call is planned. */
 type CallOptions = CheckOptions & Pick<PlanOptions, 'reserves'>
-
-/** A decision that needs no counter. */
-type Settled = Decision & { readonly groups?: undefined }
 
 const NO_OPTIONS: CheckOptions = {}
 /** Names no counter: it is replaced before the first call. */

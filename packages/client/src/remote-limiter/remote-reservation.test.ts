@@ -1,4 +1,4 @@
-/** Reservations over the decision API: one list for each verb, and what happens without a server. */
+/** Reservations over the decision API, and what happens to them without a server. */
 import { describe, expect, test } from 'vitest'
 import { DECISION, POSTURE, VirtualServer } from './remote-limiter.test-helper.js'
 

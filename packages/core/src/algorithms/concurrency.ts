@@ -27,7 +27,7 @@ export interface PlaceHolder {
 }
 
 /** The lease of a limit that does not name one. */
-export const LEASE_MS_DEFAULT = 10_000
+const LEASE_MS_DEFAULT = 10_000
 /** A third of it must be longer than a busy store takes to answer. */
 export const LEASE_MS_MIN = 1000
 /** As long as this the places of a dead node stay taken. */

@@ -204,6 +204,11 @@ export const UNMATCHED: Decision = Object.freeze({
   dropped: () => {},
 } satisfies Decision)
 
+/** The same, with the priority of the call if the rule set has priorities. */
+export function unmatchedDecision({ priority }: NormalizedCall): Decision {
+  return priority === undefined ? UNMATCHED : { ...UNMATCHED, priority: priority.name }
+}
+
 /** The decision of a call that a busy process sheds before its rules: it charges nothing. */
 export function shedDecision(priority: string | undefined, retryAfterMs: number): Decision {
   return {

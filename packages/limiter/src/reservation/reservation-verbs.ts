@@ -14,7 +14,7 @@ import type { DecideOptions } from '../pending-decision.js'
 import type { RemoteDecider } from '../remote-decider.js'
 import type { SecretWait } from '../secret-wait.js'
 import { isEmpty } from '../store-answer.js'
-import type { Groups, SyncStore } from '../store.js'
+import type { Groups, Store } from '../store.js'
 import type { ReservePlan } from './reserve-plan.js'
 import { readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
@@ -22,20 +22,24 @@ import type { ActualCosts, Reservation, ReserveOptions, Settlement } from './res
 import { REFUSED, reservedCosts } from './settlement.js'
 
 /** A decision that needs no counter. */
-type Settled = Decision & { readonly groups?: undefined }
+export type Settled = Decision & { readonly groups?: undefined }
 
-export interface ReservationVerbsDeps extends ReservationsDeps {
+type SharedDeps = Pick<
+  ReservationsDeps,
+  'snapshot' | 'time' | 'holdPlaces' | 'keepPlaces' | 'scheduler'
+>
+
+export interface ReservationVerbsDeps extends SharedDeps {
+  readonly store: Store
   /** The takes of a call; its decision if it needs none. */
   readonly plan: (call: Call, request: ReserveRequest) => Plan | Settled
-  readonly sync: SyncStore | undefined
   /** Undefined for a store in this process. */
   readonly decider: () => RemoteDecider | undefined
   readonly secretWait: () => SecretWait | undefined
-  /**
-   * Throws if the limiter is closed. A promise if the names of its counters are not known yet; it
-   * rejects if they do not become known.
-   */
-  readonly requireUsable: () => Promise<void> | undefined
+  /** Throws if the limiter is closed, or has no rules. */
+  readonly requireRules: () => void
+  /** Rejects if the names of the counters do not become known in time. */
+  readonly requireKey: () => Promise<void>
 }
 
 const RESERVES: DecideOptions = { isReserve: true }
@@ -60,8 +64,19 @@ export class ReservationVerbs {
   readonly #reservations: Reservations
 
   constructor(deps: ReservationVerbsDeps) {
+    const { store, time, decider } = deps
     this.#deps = deps
-    this.#reservations = new Reservations(deps)
+    this.#reservations = new Reservations({
+      ...deps,
+      isStoreHere: store.sync !== undefined,
+      take: (groups) => store.take(groups),
+      peek: (groups) => store.peek(groups),
+      change: ({ key, limit, amount, at }) =>
+        amount < 0
+          ? store.give({ key, limit, amount: -amount, at })
+          : store.charge({ key, limit, amount, at: time(), debt: limit.debt }),
+      onGivenBack: (key) => decider()?.invalidateEverywhere(key),
+    })
   }
 
   async reserve(call: Call, options: ReserveOptions): Promise<Reservation> {
@@ -76,13 +91,13 @@ export class ReservationVerbs {
   }
 
   async extend(reservation: string, attributes: Attributes): Promise<Reservation> {
-    await this.#deps.requireUsable()
+    await this.requireUsable()
     return this.extendHeld(this.#reservations.read(reservation), attributes)
   }
 
   /** Without `actual` everything is given back. */
   async end(reservation: string, actual: ActualCosts | undefined): Promise<Settlement> {
-    await this.#deps.requireUsable()
+    await this.requireUsable()
     return this.#reservations.end(this.#reservations.read(reservation), actual)
   }
 
@@ -95,7 +110,7 @@ export class ReservationVerbs {
   ): Decision {
     return this.#reservations.compose(plan, outcomes, source, extras, (mark) => {
       // Only a store in this process does not say what it refused by.
-      const [peeked] = this.#deps.sync?.peek([[mark]])[0] ?? []
+      const [peeked] = this.#deps.store.sync?.peek([[mark]])[0] ?? []
       return peeked?.state
     })
   }
@@ -113,7 +128,7 @@ export class ReservationVerbs {
 
   /** Decides a plan that reserves, once the names of its counters are known. */
   private decide(makePlan: () => ReservePlan | Settled): Decision | Promise<Decision> {
-    const { sync } = this.#deps
+    const { sync } = this.#deps.store
     const decider = this.#deps.decider()
     const plan = makePlan()
     if (plan.groups === undefined) return plan
@@ -128,6 +143,13 @@ export class ReservationVerbs {
       if (named.groups === undefined) return named
       return decider.decide(named, this.needs(), RESERVES)
     })
+  }
+
+  /** A promise only while the names of the counters are not known. */
+  private requireUsable(): Promise<void> | undefined {
+    this.#deps.requireRules()
+    const key = this.#deps.secretWait()
+    return key === undefined || key.isKnown ? undefined : this.#deps.requireKey()
   }
 
   private needs(): Snapshot['needs'] {
@@ -154,7 +176,7 @@ export class ReservationVerbs {
   /** Not an async function: a promise less for each settle. */
   private endHeld(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
     try {
-      const waiting = this.#deps.requireUsable()
+      const waiting = this.requireUsable()
       if (waiting === undefined) return this.#reservations.end(held, actual)
       return waiting.then(() => this.#reservations.end(held, actual))
     } catch (error) {

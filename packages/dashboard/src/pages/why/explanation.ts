@@ -113,7 +113,8 @@ export function decisionSummary(decision: AdminDecisionView): string {
     return `Blocked by ${limitPath} for going over its limit: ${then}.`
   }
   if (reason === 'shed') {
-    const whose = decision.priority === undefined ? '' : ` for priority ${decision.priority}`
+    const { priority } = decision
+    const whose = typeof priority === 'string' ? ` for priority ${priority}` : ''
     return `Shed by ${limitPath} to protect capacity: ${left}${whose}, ${then}.`
   }
   const posture = reason === 'posture' ? ' on store failure' : ''

@@ -137,7 +137,7 @@ export async function startFront(
   }
 }
 
-/** Closes the front. Whatever the result of the calls, no memory stays reserved for their bodies. */
+/** Closes the front. Whatever became of the calls, no memory stays reserved for their bodies. */
 export async function closeReleased(front: Front | undefined): Promise<void> {
   await vi.waitUntil(() => front === undefined || front.inFlight() === 0, {
     timeout: 20_000,

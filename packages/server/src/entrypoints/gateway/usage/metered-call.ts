@@ -211,8 +211,8 @@ export class MeteredCall implements ExchangeTap {
   }
 
   /**
-   * A store that does not answer ends no stream, and is not asked again: the call is settled when it
-   * ends.
+   * A store that does not answer ends no stream, and is not asked again: the call is settled when
+   * it ends.
    */
   private async extend(reservation: CallReservation): Promise<void> {
     try {

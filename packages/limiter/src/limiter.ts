@@ -281,7 +281,7 @@ class StoreLimiter implements Limiter {
     const view = normalizeCall(snapshot, call.attributes)
     const shed = this.#shedding?.peek(view)
     if (shed !== undefined) return { ...shed, explain }
-    if (!explain.some(({ matched }) => matched)) return { ...unmatchedOf(view), explain }
+    if (!explain.some(({ matched }) => matched)) return { ...unmatchedDecision(view), explain }
     return combine(plan, outcomes, source, { ...extras, explain })
   }
 

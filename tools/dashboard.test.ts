@@ -20,7 +20,9 @@ const SHOWN = /^https?:\/\/(127\.0\.0\.1|localhost|api\.example\.com)\b/
 
 describe('the built dashboard page', () => {
   test('is smaller than 100 KB when compressed', () => {
-    const sizes = files.map((file) => gzipSync(readFileSync(file), { level: 9 }).length)
+    // The runbook is a document of its own, which a link in an alert opens.
+    const page = files.filter((file) => !file.includes('runbook'))
+    const sizes = page.map((file) => gzipSync(readFileSync(file), { level: 9 }).length)
     expect(sizes.reduce((total, size) => total + size, 0)).toBeLessThan(GZIP_BYTES_MAX)
   })
 

@@ -334,17 +334,17 @@ describe('a metered call', () => {
 
   test('is settled again while the store does not answer, and counted if it never does', async () => {
     const { call, reservation, settled, runLater, errors, metric } = await begin()
-    reservation.failures = 3
+    reservation.failures = 4
     call.release()
     expect(await settled()).toEqual([])
-    for (let i = 0; i < 3; i++) await runLater()
+    for (let i = 0; i < 4; i++) await runLater()
     expect(await settled()).toHaveLength(1)
     expect(errors).toEqual([])
     const lost = await begin()
     lost.reservation.failures = 9
     lost.call.release()
     await lost.settled()
-    for (let i = 0; i < 4; i++) await lost.runLater()
+    for (let i = 0; i < 5; i++) await lost.runLater()
     expect([lost.reservation.ended, lost.errors.length]).toEqual([[], 1])
     const series = 'sluice_usage_unsettled_total{upstream="http://llm"}'
     expect([metric(series), lost.metric(series)]).toEqual(['0', '1'])

@@ -2,10 +2,10 @@
 import type { Scheduler } from '@sluice/limiter/internal'
 
 /**
- * When a settlement that failed is run again, which may not charge twice. What a store that stays
- * silent for longer has not settled stays at its reserve.
+ * When a settlement that failed is run again: a reservation ends once, so nothing is charged twice.
+ * What a store that stays silent for longer has not settled stays at its reserve.
  */
-const REPEAT_AFTER_MS = [1000, 10_000, 60_000]
+const REPEAT_AFTER_MS = [1000, 10_000, 60_000, 600_000]
 /** Settlements that wait to be run again; beyond it they are dropped, and the reserves stay. */
 const WAITING_MAX = 10_000
 

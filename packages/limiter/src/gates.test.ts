@@ -67,6 +67,24 @@ describe('a gate', () => {
     expect(decision.allowed).toBe(true)
   })
 
+  test('costs its callers nothing in statistics, not even in rules in shadow', () => {
+    const { limiter } = limiterOf([
+      ...perUser([window(10)], { cost: 3 }),
+      { id: 'trial', by: ['user'], limits: [window(1)], mode: 'shadow', cost: { attribute: 'n' } },
+    ])
+    const costs: unknown[] = []
+    const record = (decision: Decision) =>
+      decision.eachCaller((rule, _by, _caller, _outcome, _left, cost) => costs.push([rule, cost]))
+    record(limiter.checkSync(user('u1')))
+    record(limiter.checkSync(user('u1'), GATE))
+    expect(costs).toEqual([
+      ['per-user', 3],
+      ['trial', { attribute: 'n' }],
+      ['per-user', 0],
+      ['trial', 0],
+    ])
+  })
+
   test('is refused by a block, and begins one when it is refused', () => {
     const { limiter, clock } = limiterOf(perUser(['1/second'].map(blocking)))
     expect(limiter.checkSync(user('u1'), GATE).allowed).toBe(true)

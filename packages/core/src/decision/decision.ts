@@ -151,8 +151,8 @@ export interface Decision {
 
 /**
  * `by` names the attributes that make the caller; `cost` is how the rule counts a call, see
- * `amountOf`. `call` is the normalized call, and `resetAfterMs` the time until all exhausted limits
- * are full again, 0 if none is exhausted.
+ * `amountOf`, and 0 for a gate. `call` is the normalized call, and `resetAfterMs` the time until
+ * all exhausted limits are full again, 0 if none is exhausted.
  */
 export type CallerVisit = (
   rule: string,
@@ -264,6 +264,7 @@ class CombinedDecision implements Decision {
   /** The shadow rules and candidates that judged the call, and those that would have refused. */
   readonly #judged: readonly string[]
   readonly #refused: ShadowRefusals
+  readonly #isGate: boolean
 
   constructor(
     matched: readonly MatchedRule[],
@@ -271,6 +272,7 @@ class CombinedDecision implements Decision {
     outcomes: readonly FoldedOutcome[],
     judged: readonly string[],
     refused: ShadowRefusals,
+    isGate: boolean,
     source: Source,
     extras: DecisionExtras,
   ) {
@@ -306,6 +308,7 @@ class CombinedDecision implements Decision {
     this.#outcomes = outcomes
     this.#judged = judged
     this.#refused = refused
+    this.#isGate = isGate
   }
 
   policies(): readonly Policy[] {
@@ -370,7 +373,8 @@ class CombinedDecision implements Decision {
     for (let i = 0; i < this.#matched.length; i++) {
       const match = this.#matched[i]
       if (match === undefined) continue
-      const { id, mode, by, cost } = match.rule
+      const { id, mode, by } = match.rule
+      const cost = this.#isGate ? 0 : match.rule.cost
       if (mode === 'shadow') {
         if (!this.#judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
@@ -461,7 +465,17 @@ export function combine(
     folded.outcomes,
     judged,
     refused,
+    isGated(plan),
     source,
     extras,
   )
+}
+
+/** Whether a call only passed through gates: all of its takes are of one kind. */
+function isGated({ groups }: Plan): boolean {
+  for (let g = 0; g < groups.length; g++) {
+    const first = groups[g]?.[0]
+    if (first !== undefined) return first.gate === true
+  }
+  return false
 }

@@ -182,10 +182,7 @@ function planTakes(
         : specialTake(key, limit, amount, compiled, options)
     if (takes === NO_TAKES) takes = [take]
     else takes.push(take)
-    // A block takes no units: with an amount of 0 it would not refuse.
-    const blocked = gate === true ? 1 : amount
-    if (compiled.block !== undefined)
-      takes.push(blockTake(match, compiled, compiled.block, blocked))
+    if (compiled.block !== undefined) takes.push(blockTake(match, compiled, compiled.block, take))
   }
   return takes
 }
@@ -209,16 +206,21 @@ function ofPriority(whole: CompiledLimit, { view: { priority } }: MatchedRule): 
   return (priority && whole.ceilings?.[priority.index]) ?? whole
 }
 
-/** Follows the take of its limit: that is how the store knows which limit it is beside. */
+/**
+ * Follows the take of its limit: that is how the store knows which limit it is beside. A block
+ * takes no units, but with an amount of 0 it would not refuse a gate.
+ */
 function blockTake(
   { caller }: MatchedRule,
   compiled: CompiledLimit,
   block: CompiledBlock,
-  amount: number,
+  { amount, gate }: PlannedTake,
 ): PlannedTake {
   const { limit } = block
   const key = counterKey(caller, block)
-  return { key, limit, amount, atLeast: undefined, compiled, durable: compiled.durable }
+  const units = gate === true ? 1 : amount
+  const { durable } = compiled
+  return { key, limit, amount: units, atLeast: undefined, compiled, durable, gate }
 }
 
 /**

@@ -18,8 +18,9 @@ const read = (name: string) => readFileSync(join(FIXTURES, name), 'utf8')
 /** A file is named after the problem code that it is about. */
 const isWarning = (name: string) => PROBLEMS[name as ProblemCode].severity === 'warning'
 
-/** A server knows which attributes its callers may set: those of two fixtures. */
-const CONFIG = 'identity: { headers: { tokens: x-tokens, x-weight: x-weight, email: x-email } }\n'
+/** A server knows which attributes its callers may set: those of three fixtures. */
+const CONFIG =
+  'identity: { headers: { tokens: x-tokens, x-weight: x-weight, email: x-email, tenant: x-tenant } }\n'
 
 let server: RunningServer
 let operator: Operator

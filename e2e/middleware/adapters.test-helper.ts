@@ -6,6 +6,7 @@ import 'reflect-metadata'
 import { createServer, type Server } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
+import { pipeline, Readable, type Writable } from 'node:stream'
 import { createAdaptorServer } from '@hono/node-server'
 import { All, Req, Res } from '@nestjs/common'
 import express from 'express'
@@ -62,7 +63,8 @@ export interface AdapterOptions {
 
 interface AppResponse {
   readonly status: number
-  readonly body: string
+  /** A text, or one that is sent piece by piece. */
+  readonly body: string | AsyncIterable<string>
 }
 
 /** The application behind the middleware; it may throw. */
@@ -114,6 +116,15 @@ function optionsOf<Request>(options: AdapterOptions, headerOf: (request: Request
   }
 }
 
+function streamOf(body: AsyncIterable<string>): Readable {
+  return Readable.from(body, { objectMode: false })
+}
+
+function webBody(body: AppResponse['body']): string | ReadableStream<Uint8Array> {
+  if (typeof body === 'string') return body
+  return Readable.toWeb(streamOf(body)) as ReadableStream<Uint8Array>
+}
+
 async function listen(server: Server, close: () => Promise<void>): Promise<RunningAdapter> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
@@ -138,7 +149,8 @@ function startNode(options: AdapterOptions, app: App): Promise<RunningAdapter> {
     app(request.url ?? '', request.sluice).then(
       ({ status, body }) => {
         response.statusCode = status
-        response.end(body)
+        if (typeof body === 'string') response.end(body)
+        else pipeline(streamOf(body), response, () => {})
       },
       () => {
         response.statusCode = 500
@@ -164,10 +176,11 @@ function startExpress(
   const server = framework()
   server.use(limited)
   server.use((request, response, next) => {
-    app(request.originalUrl, request.sluice).then(
-      ({ status, body }) => void response.status(status).send(body),
-      next,
-    )
+    app(request.originalUrl, request.sluice).then(({ status, body }) => {
+      response.status(status)
+      if (typeof body === 'string') response.send(body)
+      else pipeline(streamOf(body), response, () => {})
+    }, next)
   })
   const silent: express.ErrorRequestHandler = (_error, _request, response, _next) =>
     void response.status(500).end()
@@ -192,7 +205,7 @@ async function startFastify(options: AdapterOptions, app: App): Promise<RunningA
   acceptAnyBody(server)
   server.all('*', async (request, reply) => {
     const { status, body } = await app(request.originalUrl, request.sluice)
-    return reply.code(status).send(body)
+    return reply.code(status).send(typeof body === 'string' ? body : streamOf(body))
   })
   await server.listen({ port: 0, host: '127.0.0.1' })
   return {
@@ -207,7 +220,7 @@ async function startFastify(options: AdapterOptions, app: App): Promise<RunningA
 /** What responses of Express and replies of Fastify have in common. */
 interface NestResponse {
   status(status: number): this
-  send(body: string): unknown
+  send(body: string | Readable): unknown
 }
 
 type NestAppRequest = NestRequest & HasHeaders & { readonly originalUrl: string }
@@ -221,7 +234,10 @@ async function startNest(
   class Everything {
     async answer(request: NestAppRequest, response: NestResponse) {
       const { status, body } = await app(request.originalUrl, request.sluice)
-      response.status(status).send(body)
+      response.status(status)
+      if (typeof body === 'string') response.send(body)
+      else if (platform === 'Fastify') response.send(streamOf(body))
+      else pipeline(streamOf(body), response as unknown as Writable, () => {})
     }
   }
   decorateParameter(Everything, 'answer', 0, Req())
@@ -270,7 +286,7 @@ function startKoa(options: AdapterOptions, app: App): Promise<RunningAdapter> {
   server.use(async (context) => {
     const { status, body } = await app(context.originalUrl, context.state['sluice'])
     context.status = status
-    context.body = body
+    context.body = typeof body === 'string' ? body : streamOf(body)
   })
   const handler = server.callback()
   return listen(
@@ -294,7 +310,7 @@ function startHono(options: AdapterOptions, app: App): Promise<RunningAdapter> {
   server.all('*', async (context) => {
     const { pathname, search } = new URL(context.req.url)
     const { status, body } = await app(pathname + search, context.get('sluice'))
-    return new Response(body, { status })
+    return new Response(webBody(body), { status })
   })
   return listen(createAdaptorServer(server) as Server, () => limited.close())
 }
@@ -324,7 +340,7 @@ function startFetch(options: AdapterOptions, app: App): Promise<RunningAdapter> 
   const handler = limited(async (request: Request, decision, _context: unknown) => {
     const { pathname, search } = new URL(request.url)
     const { status, body } = await app(pathname + search, decision)
-    return new Response(body, { status })
+    return new Response(webBody(body), { status })
   })
   const fetch = async (request: Request, context: unknown) => {
     try {

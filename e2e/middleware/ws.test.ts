@@ -220,3 +220,27 @@ test.each([
   client.destroy()
   expect(answer).toMatch(/^HTTP\/1.1 (429|500) /)
 })
+
+test('a WebSocket is in flight until its connection ends, and its messages are not', async () => {
+  const limiter = createLimiter({
+    rules: [{ id: 'sockets', by: ['user'], limits: [{ algorithm: 'concurrency', max: 1 }] }],
+  })
+  const inFlight = () => limiter.inFlight.get('sockets')?.inFlight
+  const url = await serve({ limiter })
+  const socket = open(url, 'ann')
+  await new Promise((resolve) => socket.on('open', resolve))
+  expect((await shakeHands(url, 'ann')).status).toBe(429)
+  const { echoes } = await exchange(url, 'bob', ['1', '2', '3'])
+  expect(echoes).toEqual(['1', '2', '3'])
+  const reach = async (count: number) => {
+    while (inFlight() !== count) await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  await reach(1)
+  socket.close()
+  await reach(0)
+  const next = open(url, 'ann')
+  await new Promise((resolve) => next.on('open', resolve))
+  await reach(1)
+  next.terminate()
+  await reach(0)
+})

@@ -149,8 +149,8 @@ class FastifyLimiter {
     const { decision } = admission
     if (decision !== undefined) request.sluice = decision
     if (admission.kind === 'admitted') {
-      setReplyHeaders(reply, withExposed(admission.headers, request.headers.origin, reply))
       settleOnClose(this.requests, admission, call, reply, reply.raw)
+      setReplyHeaders(reply, withExposed(admission.headers, request.headers.origin, reply))
       return done()
     }
     // Another part of the program answers already.

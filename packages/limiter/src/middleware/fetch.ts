@@ -11,6 +11,7 @@ import {
 } from './fetch-exchange.js'
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
+import { releaseAfter, releaseOnClose } from './release-on-close.js'
 import { type AdmittedRequest, type RefusedRequest, RequestLimiter } from './request-limiter.js'
 
 /** `Context` is what the runtime passes after the request: its second argument. */
@@ -34,7 +35,10 @@ export interface CheckedRequest {
   readonly response: Response | undefined
   /** Undefined if the request was skipped, or not decided. */
   readonly decision: Decision | undefined
-  /** Returns the answer to an admitted request with its headers, and settles what it counts. */
+  /**
+   * Returns the answer to an admitted request with its headers, and settles what it counts. To be
+   * called in any case: until then the request is in flight.
+   */
   readonly finish: (response: Response) => Response
 }
 
@@ -66,7 +70,8 @@ export function sluice<Context = unknown>(options: FetchOptions<Context>): Fetch
     isSocketKnown: false,
   })
   const check = async (request: Request, context?: unknown): Promise<CheckedRequest> => {
-    const admission = await requests.admit(new FetchLimitedRequest(request, request, context))
+    const limited = new FetchLimitedRequest(request, request, context)
+    const admission = await requests.admit(limited)
     if (admission.kind === 'abandoned') {
       return { response: abandonedResponse(), decision: undefined, finish: same }
     }
@@ -74,7 +79,9 @@ export function sluice<Context = unknown>(options: FetchOptions<Context>): Fetch
     if (admission.kind === 'refused') {
       return { response: await refuse(options, admission, request), decision, finish: same }
     }
-    const finish = (response: Response) => finishRequest(requests, admission, request, response)
+    releaseOnClose(admission, limited.client)
+    const finish = (response: Response) =>
+      releaseAfter(finishRequest(requests, admission, request, response), admission)
     return { response: undefined, decision, finish }
   }
   const wrap =

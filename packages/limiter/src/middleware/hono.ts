@@ -11,6 +11,7 @@ import {
 import type { MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { endIfGone, type PeerSocket } from './peer-socket.js'
+import { releaseAfter, releaseOnClose } from './release-on-close.js'
 import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
 
 declare module 'hono' {
@@ -48,16 +49,25 @@ export function sluice(options: HonoOptions): HonoMiddleware {
     isSocketKnown: options.address === 'socket',
   })
   const limit: MiddlewareHandler = async (context, next) => {
-    const admitting = requests.admit(new HonoLimitedRequest(context))
+    const limited = new HonoLimitedRequest(context)
+    const admitting = requests.admit(limited)
     const admission = admitting instanceof Promise ? await admitting : admitting
     if (admission.kind === 'abandoned') return abandonedResponse()
     const { decision } = admission
     if (decision !== undefined) context.set('sluice', decision)
     if (admission.kind === 'refused') return refuse(options, admission, context)
-    await next()
+    releaseOnClose(admission, limited.client)
+    try {
+      await next()
+    } catch (error) {
+      decision?.release?.()
+      throw error
+    }
     const { res } = context
     requests.settle(admission, res.status, context, res)
-    const sent = withHeaders(res, admission.headers, context.req.header('origin'))
+    const headed = withHeaders(res, admission.headers, context.req.header('origin'))
+    // The response of Node is closed in any case; elsewhere the body of the answer has an end.
+    const sent = limited.isOnNode ? headed : releaseAfter(headed, admission)
     if (sent !== res) replaceResponse(context, sent)
     return undefined
   }
@@ -65,9 +75,13 @@ export function sluice(options: HonoOptions): HonoMiddleware {
 }
 
 class HonoLimitedRequest extends FetchLimitedRequest<Context> {
+  /** Whether `client` is the response of Node's server. */
+  readonly isOnNode: boolean
+
   constructor(context: Context) {
     const { outgoing } = (context.env ?? {}) as NodeBindings
     super(context, context.req.raw, context.env, outgoing)
+    this.isOnNode = outgoing !== undefined
   }
 
   override peer(): string | undefined {

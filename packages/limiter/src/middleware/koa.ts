@@ -72,9 +72,9 @@ export function sluice<Context extends KoaContext = KoaContext>(
     const { decision } = admission
     if (decision !== undefined) (state as SluiceState).sluice = decision
     if (admission.kind === 'refused') return refuse(options, admission, context)
+    settleOnClose(requests, admission, context, response, res)
     const headers = withExposed(admission.headers, req.headers['origin'], res)
     setHeaders(response, headers)
-    settleOnClose(requests, admission, context, response, res)
     try {
       await next()
     } catch (error) {

@@ -145,8 +145,8 @@ export class SluiceService {
     if (decision !== undefined) call.source.sluice = decision
     if (admission.kind === 'refused') return this.refuse(admission, call, res)
     if (res === undefined) return true
-    setPlatformHeaders(res, withExposed(admission.headers, call.header('origin'), res))
     settleOnClose(this.#requests, admission, call, call.response, rawResponse(res))
+    setPlatformHeaders(res, withExposed(admission.headers, call.header('origin'), res))
     return true
   }
 

@@ -3,6 +3,7 @@ import type { Decision, FlatHeaders, HttpResponse } from '@sluice/core'
 import { PROBLEM_TYPE } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
 import { endIfGone, type PeerSocket } from './peer-socket.js'
+import { releaseOnClose } from './release-on-close.js'
 import type { AdmittedRequest, LimitedRequest, RequestLimiter } from './request-limiter.js'
 
 /** The part of Node's IncomingMessage that is read; requests of frameworks on Node have it too. */
@@ -91,7 +92,10 @@ export function endRefusal(response: NodeResponse, { body }: HttpResponse): void
   response.end(body)
 }
 
-/** Settles an admitted request when its response has been sent, or its client has left. */
+/**
+ * Settles an admitted request when its response has been sent, or its client has left. Called
+ * before anything that may fail, so that the end of the request is seen in any case.
+ */
 export function settleOnClose<Request, Response>(
   limiter: Pick<RequestLimiter<Request, Response, unknown>, 'settle'>,
   admitted: AdmittedRequest,
@@ -99,6 +103,7 @@ export function settleOnClose<Request, Response>(
   response: Response,
   raw: NodeResponse,
 ): void {
+  releaseOnClose(admitted, raw)
   if (admitted.receipt === undefined) return
   // A status that was sent is known, even if the client did not wait for the rest.
   raw.once('close', () => {

@@ -46,8 +46,8 @@ export class NodeMiddleware<Request extends NodeRequest, Response extends NodeRe
     const { decision } = admission
     if (decision !== undefined) request.sluice = decision
     if (admission.kind === 'refused') return this.refuse(admission, request, response, next)
-    setHeaders(response, withExposed(admission.headers, request.headers.origin, response))
     settleOnClose(this.requests, admission, request, response, response)
+    setHeaders(response, withExposed(admission.headers, request.headers.origin, response))
     next()
   }
 

@@ -46,7 +46,10 @@ export interface LimitedRequest<Request> extends AddressedRequest<Request> {
   readonly method: string
   /** The request target: `/path?query`, or a whole URL. */
   readonly target: string
-  /** Notices that the client leaves while its call is held; undefined: calls are not held. */
+  /**
+   * Notices that the client leaves while its call is held. Undefined: calls are not held, and their
+   * end is not seen, so that they are not counted as in flight.
+   */
   readonly client: HeldClient | undefined
   /** The attribute `route`, where the adapter knows the route of a request. */
   readonly route?: string | undefined
@@ -116,7 +119,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
   readonly #errorLog: ErrorLog
   readonly #nowMs: () => number
   readonly #random: () => number
-  readonly #checkOptions: { readonly room: CheckOptions; readonly full: CheckOptions }
+  readonly #checkOptions: {
+    readonly room: CheckOptions
+    readonly full: CheckOptions
+    readonly unseen: CheckOptions
+  }
   readonly #needsReceipt: boolean
   readonly #forwardedSample = new RequestSample()
   readonly #decidedSample = new RequestSample()
@@ -142,8 +149,9 @@ export class RequestLimiter<Request, Response, Answer = void> {
     this.#heldCalls = createHeldCalls(readHold(options.hold))
     const receipt = this.#needsReceipt ? true : 'if-delayed'
     this.#checkOptions = {
-      room: { receipt, canWait: true },
-      full: { receipt: this.#needsReceipt, canWait: false },
+      room: { receipt, canWait: true, inFlight: true },
+      full: { receipt: this.#needsReceipt, canWait: false, inFlight: true },
+      unseen: { receipt: this.#needsReceipt, canWait: false },
     }
     if (this.#clientIp === undefined && this.#owned.countsByIp()) this.warn('no-address')
     checkCreation((code) => this.warn(code))
@@ -185,7 +193,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
 
   /**
    * Decides a call by attributes that the adapter made itself, such as a message of a WebSocket.
-   * Nothing is held.
+   * Nothing is held, and no place is taken: nobody says when a message has been dealt with.
    */
   admitCall(call: Call, request: Request): Awaitable<Admission> {
     return this.decide(call, request, undefined, undefined)
@@ -318,7 +326,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
     target: string | undefined,
   ): Awaitable<Admission> {
     const canWait = client !== undefined && this.#heldCalls.hasRoom(this.#reserved)
-    const options = canWait ? this.#checkOptions.room : this.#checkOptions.full
+    const { room, full, unseen } = this.#checkOptions
+    const options = canWait ? room : client === undefined ? unseen : full
     try {
       const limiter = this.#limiter
       const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
@@ -395,7 +404,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
     return { kind: 'refused', response: failureResponse(status, known?.code), decision: undefined }
   }
 
-  private abandon({ receipt }: Decision): AbandonedRequest {
+  private abandon({ receipt, release }: Decision): AbandonedRequest {
+    release?.()
     if (receipt !== undefined) this.giveBack(receipt)
     return ABANDONED
   }

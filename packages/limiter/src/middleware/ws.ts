@@ -6,6 +6,7 @@ import { type Call, closeReason, type Decision, MESSAGE } from '@sluice/core'
 import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { endRefusal, NodeLimitedRequest, startRefusal } from './node-exchange.js'
+import { releaseOnClose } from './release-on-close.js'
 import {
   type Admission,
   type AdmittedRequest,
@@ -118,6 +119,8 @@ class Upgrades<WebSocket> {
     try {
       const limited = new NodeLimitedRequest(request, request, request.url ?? '', response)
       const admission = await this.#requests.admit(limited)
+      // A WebSocket is in flight until its connection ends.
+      if (admission.kind === 'admitted') releaseOnClose(admission, socket)
       if (admission.kind !== 'abandoned') request.sluice = admission.decision
       if (socket.destroyed || admission.kind === 'abandoned') return void socket.destroy()
       if (admission.kind === 'refused') return await this.refuse(admission, request, response)

@@ -7,7 +7,12 @@ import { createServer, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { createLimiter, type Decision } from '../../packages/limiter/src/index.js'
+import {
+  type Call,
+  createLimiter,
+  type Decision,
+  type ReserveOptions,
+} from '../../packages/limiter/src/index.js'
 import { sluice as nodeSluice } from '../../packages/limiter/src/middleware/node.js'
 import { call, type CallOptions, newCaller } from '../http-call.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
@@ -386,9 +391,16 @@ function countedLimiter(rules: object = BY_ADDRESS) {
     limiter: {
       check: limiter.check.bind(limiter),
       decide: limiter.decide.bind(limiter),
-      refund: async (receipt: string) => {
-        await limiter.refund(receipt)
-        refunds.count++
+      reserve: async (call: Call, options?: ReserveOptions) => {
+        const reservation = await limiter.reserve(call, options)
+        const { cancel } = reservation
+        return Object.assign(reservation, {
+          cancel: async () => {
+            const settlement = await cancel()
+            refunds.count++
+            return settlement
+          },
+        })
       },
     },
   }

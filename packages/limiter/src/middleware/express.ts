@@ -1,6 +1,5 @@
 /** `@sluice/limiter/express`: a middleware for Express 4 and 5. */
-import type { Decision } from '@sluice/core'
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { type Next, NodeMiddleware } from './node-middleware.js'
 import type { NodeRequest, NodeResponse } from './node-exchange.js'
@@ -10,7 +9,7 @@ declare global {
   namespace Express {
     interface Request {
       /** The decision of Sluice about this request. */
-      sluice?: Decision | undefined
+      sluice?: RequestDecision | undefined
     }
   }
 }

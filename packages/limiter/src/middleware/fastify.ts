@@ -1,5 +1,4 @@
 /** `@sluice/limiter/fastify`: a plugin for Fastify 5. */
-import type { Decision } from '@sluice/core'
 import type {
   FastifyInstance,
   FastifyPluginAsync,
@@ -11,7 +10,7 @@ import { asError } from './as-error.js'
 import { withExposed } from './exposed-headers.js'
 import { sendProblem, setReplyHeaders } from './fastify-reply.js'
 import type { MiddlewareHandle } from './middleware-handle.js'
-import type { Awaitable, MiddlewareOptions } from './middleware-options.js'
+import type { Awaitable, MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { settleOnClose } from './node-exchange.js'
 import { type Admission, type RefusedRequest, RequestLimiter } from './request-limiter.js'
 import {
@@ -25,7 +24,7 @@ import {
 declare module 'fastify' {
   interface FastifyRequest {
     /** The decision of Sluice about this request. */
-    sluice?: Decision | undefined
+    sluice?: RequestDecision | undefined
   }
   interface FastifyInstance {
     /** The limiter of the plugin `sluice`. */

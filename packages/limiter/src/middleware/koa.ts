@@ -1,9 +1,9 @@
 /** `@sluice/limiter/koa`: a middleware for Koa 3. */
-import { type Decision, PROBLEM_TYPE } from '@sluice/core'
+import { PROBLEM_TYPE } from '@sluice/core'
 import type { FlatHeaders } from '@sluice/core'
 import { asError } from './as-error.js'
 import { withExposed } from './exposed-headers.js'
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import {
   NodeLimitedRequest,
@@ -33,7 +33,7 @@ export interface KoaContext {
 /** The state of a request, for `new Koa<SluiceState>()`. */
 export interface SluiceState {
   /** The decision of Sluice about this request. */
-  sluice?: Decision | undefined
+  sluice?: RequestDecision | undefined
 }
 
 export type KoaOptions<Context extends KoaContext = KoaContext> = MiddlewareOptions<

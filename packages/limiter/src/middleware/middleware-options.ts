@@ -1,6 +1,7 @@
 /** The options of every middleware, by the same names in all of them. */
 import type { Attributes, Call, Decision, StandardHeaders } from '@sluice/core'
 import type { CheckOptions } from '../limiter-types.js'
+import type { ActualCosts, Reservation, ReserveOptions } from '../reservation/reservation-types.js'
 import type { RulesInput } from '../rule-set.js'
 import type { Load } from '../shed/load-shedding.js'
 import type { Store } from '../store.js'
@@ -17,9 +18,22 @@ export interface CallLimiter {
   check(call: Call, options?: CheckOptions): Promise<Decision>
   /** Decides synchronously if nothing has to be waited for; used instead of `check`. */
   decide?(call: Call, options?: CheckOptions): Decision | Promise<Decision>
-  /** Needed by `count`, and to give back the units of held calls whose client leaves. */
+  /** Gives back the units of held calls whose client leaves. */
   refund?(receipt: string): Promise<void>
+  /** Needed by `reserve` and `count`. */
+  reserve?(call: Call, options?: ReserveOptions): Promise<RequestReservation>
 }
+
+/** A reservation as far as a middleware ends it. */
+export type RequestReservation = Decision &
+  Pick<Reservation, 'cancel'> & {
+    settle(actual: ActualCosts): Promise<unknown>
+    /** Whether its places are taken until it ends. @default false */
+    holdsPlaces?(): boolean
+  }
+
+/** The decision about a request; with `reserve` also the verbs of its reservation. */
+export type RequestDecision = Decision & Partial<Pick<Reservation, 'settle' | 'extend' | 'cancel'>>
 
 /** Log lines go here; `console`, pino and winston fit. */
 export interface MiddlewareLogger {
@@ -63,6 +77,12 @@ export interface MiddlewareOptions<Request, Response, Answer = void, Context = u
   readonly attributes?: ((request: Request) => Awaitable<Attributes | undefined>) | undefined
   /** How much a call takes. @default 1 */
   readonly cost?: ((request: Request) => Awaitable<number | undefined>) | undefined
+  /**
+   * Whether each request is a reservation: its costs are estimates, and the handler settles them
+   * with `request.sluice.settle(actual)`. What is not settled stays charged. `ttl` is how long a
+   * handler may take for that, 5m unless given. @default false
+   */
+  readonly reserve?: boolean | { readonly ttl?: ReserveOptions['ttl'] } | undefined
   /** Whether a call is not limited at all. */
   readonly skip?: ((request: Request) => Awaitable<boolean>) | undefined
   /**

@@ -1,14 +1,14 @@
 /** The options of the Nest module, and what its decorators set. */
 import type { ExecutionContext, InjectionToken, ModuleMetadata, Type } from '@nestjs/common'
 import { SetMetadata } from '@nestjs/common'
-import type { Decision } from '@sluice/core'
+import type { RequestDecision } from './middleware-options.js'
 import { requireRouteLimit, type RoutedOptions, type RouteLimit } from './routed-call.js'
 
 /** A request of Express or Fastify, or the client of a WebSocket. */
 export interface NestRequest {
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>
   /** The decision about this request. */
-  sluice?: Decision | undefined
+  sluice?: RequestDecision | undefined
 }
 
 /**

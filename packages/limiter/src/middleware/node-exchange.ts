@@ -1,7 +1,8 @@
 /** Requests and responses of Node's HTTP server, for every adapter that ends in one. */
-import type { Decision, FlatHeaders, HttpResponse } from '@sluice/core'
+import type { FlatHeaders, HttpResponse } from '@sluice/core'
 import { PROBLEM_TYPE } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
+import type { RequestDecision } from './middleware-options.js'
 import { endIfGone, type PeerSocket } from './peer-socket.js'
 import { releaseOnClose } from './release-on-close.js'
 import type { AdmittedRequest, LimitedRequest, RequestLimiter } from './request-limiter.js'
@@ -13,7 +14,7 @@ export interface NodeRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly socket: PeerSocket
   /** The decision about this request. */
-  sluice?: Decision | undefined
+  sluice?: RequestDecision | undefined
 }
 
 /** The part of Node's ServerResponse that is used. */
@@ -104,7 +105,7 @@ export function settleOnClose<Request, Response>(
   raw: NodeResponse,
 ): void {
   releaseOnClose(admitted, raw)
-  if (admitted.receipt === undefined) return
+  if (admitted.reservation === undefined) return
   // A status that was sent is known, even if the client did not wait for the rest.
   raw.once('close', () => {
     const ending = raw.headersSent ? raw.statusCode : 'aborted'

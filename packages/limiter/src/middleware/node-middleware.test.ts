@@ -32,11 +32,15 @@ const requestOf = (): NodeRequest => ({ method: 'GET', url: '/', headers: {}, so
 function setUp(options: Partial<MiddlewareOptions<NodeRequest, TestResponse>> = {}) {
   const middleware = new NodeMiddleware<NodeRequest, TestResponse>({ rules: RULES, ...options })
   const nexts: unknown[] = []
+  const requests: NodeRequest[] = []
   return {
     middleware,
     nexts,
+    requests,
     handle: (response = new TestResponse()) => {
-      middleware.handle(requestOf(), response, '/', (error) => nexts.push(error ?? 'next'))
+      const request = requestOf()
+      requests.push(request)
+      middleware.handle(request, response, '/', (error) => nexts.push(error ?? 'next'))
       return response
     },
   }
@@ -101,6 +105,8 @@ test.each([undefined, null, 0, '', 'route'])(
 test('a handler that ends after its client left is settled by its status', async () => {
   const { handle, middleware } = setUp({ count: 'failed' })
   const response = handle()
+  // A reservation is not made in the same turn.
+  await new Promise((resolve) => setImmediate(resolve))
   response.statusCode = 200
   response.headersSent = true
   response.emit('close')
@@ -111,8 +117,45 @@ test('a handler that ends after its client left is settled by its status', async
 
 test('a request without an answer stays counted', async () => {
   const { handle, middleware } = setUp({ count: 'failed' })
-  handle().emit('close')
+  const response = handle()
+  await new Promise((resolve) => setImmediate(resolve))
+  response.emit('close')
   await new Promise((resolve) => setImmediate(resolve))
   const { allowed } = await middleware.requests.limiter.check({ attributes: {} })
   expect(allowed).toBe(false)
+})
+
+test('a handler settles the reservation of its request, which then is not ended again', async () => {
+  const { handle, middleware, requests } = setUp({ reserve: true })
+  const response = handle()
+  await new Promise((resolve) => setImmediate(resolve))
+  const settled = await requests[0]?.sluice?.settle?.(0)
+  expect(settled).toMatchObject({ settled: true, givenBack: 1 })
+  response.emit('close')
+  await new Promise((resolve) => setImmediate(resolve))
+  const { allowed } = await middleware.requests.limiter.check({ attributes: {} })
+  expect(allowed).toBe(true)
+})
+
+test('a reservation that its handler does not settle stays charged', async () => {
+  const { handle, middleware } = setUp({ reserve: { ttl: '10s' } })
+  const response = handle()
+  await new Promise((resolve) => setImmediate(resolve))
+  response.emit('close')
+  await new Promise((resolve) => setImmediate(resolve))
+  const { allowed } = await middleware.requests.limiter.check({ attributes: {} })
+  expect(allowed).toBe(false)
+})
+
+test('places of a reservation are free when the response is closed', async () => {
+  const rules = [{ id: 'in-flight', by: [], limits: [{ algorithm: 'concurrency', max: 1 }] }]
+  const { handle, middleware } = setUp({ rules, reserve: true })
+  const call = { attributes: {} }
+  const response = handle()
+  await new Promise((resolve) => setImmediate(resolve))
+  const decide = () => middleware.requests.limiter.check(call, { inFlight: true })
+  expect((await decide()).allowed).toBe(false)
+  response.emit('close')
+  await new Promise((resolve) => setImmediate(resolve))
+  expect((await decide()).allowed).toBe(true)
 })

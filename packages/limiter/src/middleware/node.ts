@@ -1,7 +1,6 @@
 /** `@sluice/limiter/node`: limits the requests of a plain `node:http` server. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Decision } from '@sluice/core'
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { NodeMiddleware } from './node-middleware.js'
 import { endRefusal } from './node-exchange.js'
@@ -10,7 +9,7 @@ import { failureResponse } from './request-limiter.js'
 export { type LoopLoad, loopLoad } from '../shed/loop-load.js'
 
 /** A request of `node:http`, with the decision about it. */
-export type NodeHttpRequest = IncomingMessage & { sluice?: Decision | undefined }
+export type NodeHttpRequest = IncomingMessage & { sluice?: RequestDecision | undefined }
 
 export type NodeOptions = MiddlewareOptions<NodeHttpRequest, ServerResponse>
 

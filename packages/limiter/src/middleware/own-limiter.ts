@@ -48,7 +48,7 @@ export function openLimiter(
   return new RulesLimiter({ ...source, rules }, logger, warn)
 }
 
-function givenLimiter(limiter: CallLimiter & Partial<Limiter>): OwnedLimiter {
+function givenLimiter(limiter: CallLimiter & Partial<Pick<Limiter, 'explain'>>): OwnedLimiter {
   return {
     limiter,
     counters: limiter,

@@ -1,6 +1,7 @@
 /** Validates the options of a middleware. */
 import { isCount, show, SluiceError } from '@sluice/core'
 import { requireOptions } from '../limiter-options.js'
+import type { ReserveOptions } from '../reservation/reservation-types.js'
 import type { CallLimiter, MiddlewareOptions } from './middleware-options.js'
 import { WARNING_CODES } from './warning-log.js'
 
@@ -64,8 +65,25 @@ export function readCount(
   if (!['function', 'failed', 'succeeded'].includes(read)) {
     throw invalid('count', count, "'all', 'failed', 'succeeded' or a function")
   }
-  if (typeof limiter.refund === 'function') return read
-  throw invalid('count', `'${read}' with a limiter that has no refund`, "'all'")
+  if (typeof limiter.reserve === 'function') return read
+  throw invalid('count', `'${read}' with a limiter that has no reserve`, "'all'")
+}
+
+/** Long enough for most handlers; each reservation that ends leaves a mark for as long. */
+const RESERVE_TTL = '5m'
+
+/** How requests are reserved; undefined if they are only decided. */
+export function readReserve(
+  reserve: AnyOptions['reserve'],
+  limiter: CallLimiter,
+): { readonly ttl: NonNullable<ReserveOptions['ttl']> } | undefined {
+  if (reserve === undefined || reserve === false) return undefined
+  const isRead = reserve === true || (typeof reserve === 'object' && reserve !== null)
+  if (!isRead) throw invalid('reserve', reserve, 'true, false or { ttl }')
+  if (typeof limiter.reserve !== 'function') {
+    throw invalid('reserve', 'true with a limiter that has no reserve', 'false')
+  }
+  return { ttl: (reserve === true ? undefined : reserve.ttl) ?? RESERVE_TTL }
 }
 
 /** The most calls that are held at once. */

@@ -259,13 +259,16 @@ describe('units of a call', () => {
       ['sluice: units not given back: Error: no refund'],
     ],
   ])(
-    'stay with a limiter whose refund %s, and settling does not fail',
-    async (_, refund, lines) => {
+    'stay with a limiter whose cancel %s, and settling does not fail',
+    async (_, cancel, lines) => {
       const limiter = createLimiter({ rules: PER_IP })
       const { admit, requests, logged } = setUp({
         limiter: {
           check: (call, options) => limiter.check(call, options),
-          refund: refund as () => Promise<void>,
+          reserve: async (call, options) =>
+            Object.assign(await limiter.reserve(call, options), {
+              cancel: cancel as () => Promise<never>,
+            }),
         },
         count: 'failed',
       })
@@ -496,7 +499,7 @@ describe('an option', () => {
       { rules: [], count: 'some' },
     ],
     [
-      "count: found 'failed' with a limiter that has no refund; accepted: 'all'",
+      "count: found 'failed' with a limiter that has no reserve; accepted: 'all'",
       { limiter: { check: () => {} }, count: 'failed' },
     ],
     [

@@ -29,6 +29,7 @@ import type {
   CallLimiter,
   MiddlewareLogger,
   MiddlewareOptions,
+  RequestReservation,
 } from './middleware-options.js'
 import {
   checkCreation,
@@ -38,7 +39,7 @@ import {
   suspectNoCaller,
 } from './mistakes.js'
 import { openLimiter, type OwnedLimiter } from './own-limiter.js'
-import { readCount, readHold, requireMiddlewareOptions } from './read-options.js'
+import { readCount, readHold, readReserve, requireMiddlewareOptions } from './read-options.js'
 import { processWarnings, type WarningCode, type WarningLog } from './warning-log.js'
 
 /** One request, as an adapter describes it. */
@@ -62,8 +63,8 @@ export interface AdmittedRequest {
   readonly decision: Decision | undefined
   /** The rate limit headers of the response. */
   readonly headers: FlatHeaders
-  /** What `settle` gives back if the call is not counted; undefined if it is in any case. */
-  readonly receipt: string | undefined
+  /** What `settle` ends or gives back; undefined if the call is counted in any case. */
+  readonly reservation: RequestReservation | undefined
 }
 
 /** The call gets this response instead. */
@@ -100,7 +101,7 @@ const SKIPPED: AdmittedRequest = {
   kind: 'admitted',
   decision: undefined,
   headers: [],
-  receipt: undefined,
+  reservation: undefined,
 }
 const ABANDONED: AbandonedRequest = { kind: 'abandoned' }
 
@@ -124,7 +125,8 @@ export class RequestLimiter<Request, Response, Answer = void> {
     readonly full: CheckOptions
     readonly unseen: CheckOptions
   }
-  readonly #needsReceipt: boolean
+  /** How requests are reserved; undefined if they are only decided. */
+  readonly #reserve: { readonly ttl: string | number } | undefined
   readonly #forwardedSample = new RequestSample()
   readonly #decidedSample = new RequestSample()
   /** Places of calls that are being decided and may have to be held. */
@@ -145,13 +147,13 @@ export class RequestLimiter<Request, Response, Answer = void> {
     this.#clientIp = ClientIp.create<Request>(options, deps.isSocketKnown)
     this.#owned = openLimiter(options, this.#logger, (code, subject) => this.warn(code, subject))
     this.#limiter = this.#owned.limiter
-    this.#needsReceipt = readCount(options.count, this.#limiter) !== 'all'
+    const isCounting = readCount(options.count, this.#limiter) !== 'all'
+    this.#reserve = readReserve(options.reserve ?? isCounting, this.#limiter)
     this.#heldCalls = createHeldCalls(readHold(options.hold))
-    const receipt = this.#needsReceipt ? true : 'if-delayed'
     this.#checkOptions = {
-      room: { receipt, canWait: true, inFlight: true },
-      full: { receipt: this.#needsReceipt, canWait: false, inFlight: true },
-      unseen: { receipt: this.#needsReceipt, canWait: false },
+      room: { receipt: 'if-delayed', canWait: true, inFlight: true },
+      full: { canWait: false, inFlight: true },
+      unseen: { canWait: false },
     }
     if (this.#clientIp === undefined && this.#owned.countsByIp()) this.warn('no-address')
     checkCreation((code) => this.warn(code))
@@ -210,22 +212,38 @@ export class RequestLimiter<Request, Response, Answer = void> {
   }
 
   /**
-   * Keeps or gives back what an admitted call took, now that its answer is known. Never fails and
-   * need not be waited for. A call without an answer stays counted: it may have been served, and
-   * leaving early must not be free.
+   * Keeps or gives back what an admitted call took, now that its answer is known, unless its handler
+   * has settled it. Never fails and need not be waited for. A call without an answer stays counted:
+   * it may have been served, and leaving early must not be free.
    */
-  settle({ receipt }: AdmittedRequest, ending: Ending, request: Request, response: Response): void {
-    if (receipt === undefined || ending === 'aborted') return
-    const { count } = this.#options
-    if (typeof count !== 'function') {
-      if (count !== (ending < 400 ? 'succeeded' : 'failed')) this.giveBack(receipt)
-      return
+  settle(
+    { reservation }: AdmittedRequest,
+    ending: Ending,
+    request: Request,
+    response: Response,
+  ): void {
+    if (reservation === undefined) return
+    const finish = (isCounted: boolean) => this.finish(reservation, isCounted)
+    const { count = 'all' } = this.#options
+    if (ending === 'aborted' || count === 'all') return finish(true)
+    if (typeof count !== 'function')
+      return finish(count === (ending < 400 ? 'succeeded' : 'failed'))
+    this.attempt('count', () => {
+      try {
+        return chain(count(request, response), finish)
+      } catch (error) {
+        finish(true)
+        throw error
+      }
+    })
+  }
+
+  /** Ends a reservation that its handler has not ended. One that stays charged needs no end. */
+  private finish(reservation: RequestReservation, isCounted: boolean): void {
+    if (!isCounted) this.attempt('units not given back', () => reservation.cancel())
+    else if (reservation.holdsPlaces?.() === true) {
+      this.attempt('places not given back', () => reservation.settle({}))
     }
-    this.attempt('count', () =>
-      chain(count(request, response), (isCounted) => {
-        if (!isCounted) this.giveBack(receipt)
-      }),
-    )
   }
 
   /** Logs an error, at most one line a minute. */
@@ -329,8 +347,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
     const { room, full, unseen } = this.#checkOptions
     const options = canWait ? room : client === undefined ? unseen : full
     try {
-      const limiter = this.#limiter
-      const decided = limiter.decide?.(call, options) ?? limiter.check(call, options)
+      const decided = this.ask(call, options)
       if (!isThenable(decided)) return this.onDecided(decided, request, client)
       const places = canWait ? 1 : 0
       this.#reserved += places
@@ -354,6 +371,16 @@ export class RequestLimiter<Request, Response, Answer = void> {
     }
   }
 
+  /** Asks the limiter for a decision, or for a reservation. */
+  private ask(call: Call, options: CheckOptions): Awaitable<Decision> {
+    const limiter = this.#limiter
+    if (this.#reserve === undefined) {
+      return limiter.decide?.(call, options) ?? limiter.check(call, options)
+    }
+    const { canWait } = options
+    return limiter.reserve?.(call, { ...this.#reserve, canWait }) ?? limiter.check(call, options)
+  }
+
   private onDecided(
     decision: Decision,
     request: Request,
@@ -366,7 +393,7 @@ export class RequestLimiter<Request, Response, Answer = void> {
       kind: 'admitted',
       decision,
       headers: this.headersOf(decision),
-      receipt: this.#needsReceipt ? decision.receipt : undefined,
+      reservation: this.#reserve && asReservation(decision),
     }
     if (decision.delayMs === 0 || client === undefined) return admitted
     return this.#heldCalls
@@ -404,15 +431,16 @@ export class RequestLimiter<Request, Response, Answer = void> {
     return { kind: 'refused', response: failureResponse(status, known?.code), decision: undefined }
   }
 
-  private abandon({ receipt, release }: Decision): AbandonedRequest {
+  /** Gives back without waiting; units that an unreachable store keeps expire there. */
+  private abandon(decision: Decision): AbandonedRequest {
+    const { receipt, release } = decision
     release?.()
-    if (receipt !== undefined) this.giveBack(receipt)
+    const reservation = asReservation(decision)
+    if (reservation !== undefined) this.finish(reservation, false)
+    else if (receipt !== undefined) {
+      this.attempt('units not given back', () => this.#limiter.refund?.(receipt))
+    }
     return ABANDONED
-  }
-
-  /** Does not wait; units that an unreachable store keeps expire there. */
-  private giveBack(receipt: string): void {
-    this.attempt('units not given back', () => this.#limiter.refund?.(receipt))
   }
 
   /** Calls a function of the user without waiting for it; what it throws is logged. */
@@ -448,6 +476,11 @@ export class RequestLimiter<Request, Response, Answer = void> {
       suspectNoCaller(owner, call, (subject) => this.warn('no-caller', subject))
     }
   }
+}
+
+/** The decision as a reservation, if it is one. */
+function asReservation(decision: Decision): RequestReservation | undefined {
+  return 'cancel' in decision ? (decision as RequestReservation) : undefined
 }
 
 /** Goes on at once with a value, and later with a promise. */

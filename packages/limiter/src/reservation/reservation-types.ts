@@ -39,6 +39,8 @@ export interface Reservation extends Decision {
    * `settle` accepts: costs that only `local`, `split` or `node` rules count are not among them.
    */
   reserved(): Readonly<Record<string, number>>
+  /** Whether it holds places of limits of concurrency, which are free when it ends. */
+  holdsPlaces(): boolean
   /** Charges what the call really used; gives back the rest of the reserve, or overdraws. */
   settle(actual: ActualCosts): Promise<Settlement>
   /** Reserves more of the costs that the attributes name, and lasts as long again. */

@@ -165,6 +165,7 @@ export class ReservationVerbs {
     const reservation: Omit<Reservation, 'reservation'> = Object.assign(own, {
       [WRITE_TEXT]: held && (() => this.#reservations.textOf(held)),
       reserved: () => (held === undefined ? {} : reservedCosts(held.handle)),
+      holdsPlaces: () => held?.hasPlaces === true,
       settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
       extend: (attributes: Attributes) =>
         held === undefined ? this.extend('', attributes) : this.extendHeld(held, attributes),

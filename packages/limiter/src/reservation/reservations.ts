@@ -81,6 +81,8 @@ export interface HeldReservation {
   /** The limit of each entry, found in `snapshot`. */
   readonly limits: readonly (CompiledLimit | undefined)[]
   readonly snapshot: Snapshot
+  /** Whether this node ends something with it: places that it holds. */
+  readonly hasPlaces: boolean
   text: string | undefined
 }
 
@@ -140,7 +142,7 @@ export class Reservations {
     const snapshot = this.#deps.snapshot()
     const handle = readHandle(text, this.key(snapshot.secret))
     const limits = handle.entries.map((entry) => findLimit(snapshot, entry))
-    return { handle, limits, snapshot, text }
+    return { handle, limits, snapshot, hasPlaces: false, text }
   }
 
   planReserve(plan: Plan, request: ReserveRequest): ReservePlan {
@@ -267,11 +269,10 @@ export class Reservations {
     const limits = isExtended
       ? handle.entries.map((entry) => findLimit(snapshot, entry))
       : reserved.limits
-    this.#open.add(handle, {
-      isRefunded: this.isRefunded(handle.entries),
-      onEnd: snapshot.needs.places ? this.keepPlaces(handle, limits, release) : undefined,
-    })
-    const held: HeldReservation = { handle, limits, snapshot, text: undefined }
+    const onEnd = snapshot.needs.places ? this.keepPlaces(handle, limits, release) : undefined
+    this.#open.add(handle, { isRefunded: this.isRefunded(handle.entries), onEnd })
+    const hasPlaces = onEnd !== undefined
+    const held: HeldReservation = { handle, limits, snapshot, hasPlaces, text: undefined }
     return Object.assign(decision, { [HELD]: held })
   }
 

@@ -165,7 +165,7 @@ export {
 } from './matching/caller-limits.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
 export { ceilingLimit, ceilingUnits, partUnderCeiling, wholeLimit } from './matching/ceilings.js'
-export { withoutPlaces } from './matching/in-flight.js'
+export { placesByRule, withoutPlaces } from './matching/in-flight.js'
 export type { Priority } from './matching/classify.js'
 export { canonicalValue, type CanonicalOptions } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, CompiledShed, Snapshot } from './matching/compiled.js'

@@ -27,6 +27,7 @@ export type {
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export { type Clock, systemClock } from './clock.js'
+export type { InFlightStats } from './concurrency/in-flight-calls.js'
 export type { CoordinationStats } from './coordination/node-decider.js'
 export type { InspectedBlock, InspectedCaller, InspectedCounter, Inspection } from './inspect.js'
 export { createLimiter } from './limiter.js'

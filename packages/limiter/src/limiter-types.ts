@@ -227,7 +227,7 @@ export interface Limiter {
   readonly warnings: readonly Problem[]
   /** Statistics of decisions without the store; undefined for a store in this process. */
   readonly stats: LimiterStats | undefined
-  /** Calls in flight on this node, by the id of the rule that counts them. */
+  /** Calls in flight on this node, by the id of each rule that counts them. */
   readonly inFlight: ReadonlyMap<string, InFlightStats>
   /** What `shed` of the rules does; undefined without `load`. */
   readonly shedding: SheddingStats | undefined

@@ -23,6 +23,7 @@ import {
   type PlanOptions,
   type Policy,
   type Problem,
+  placesByRule,
   planCall,
   replaceOverrides,
   type SipKey,
@@ -198,7 +199,7 @@ class StoreLimiter implements Limiter {
   }
 
   get inFlight(): ReadonlyMap<string, InFlightStats> {
-    return this.#inFlight.stats
+    return this.#inFlight.stats(placesByRule(this.#snapshot))
   }
 
   get shedding(): SheddingStats | undefined {

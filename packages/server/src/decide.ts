@@ -50,16 +50,25 @@ export const TIMED_EVERY = 64
 export function createDecider(deps: DeciderDeps): Decider {
   const { limiter, metrics, observability, refusals, degraded, times, nowMs } = deps
   let untimed = 0
-  const report = <Decided extends Decision>(
-    decision: Decided,
-    call: Call,
-    entryPoint: EntryPoint,
-  ): Decided => {
+  const observe = (decision: Decision, call: Call, entryPoint: EntryPoint): void => {
     metrics.count(decision)
     observability.onDecision(decision, call)
     if (decision.postures !== undefined) degraded.onDecision(decision)
     if (!decision.allowed) refusals.logRefusal(decision, call, entryPoint)
     else if (decision.shadow.length > 0) refusals.logShadowRefusal(decision, call, entryPoint)
+  }
+  const report = <Decided extends Decision>(
+    decision: Decided,
+    call: Call,
+    entryPoint: EntryPoint,
+  ): Decided => {
+    try {
+      observe(decision, call, entryPoint)
+    } catch (error) {
+      // Nobody else learns of the decision, so nobody else could give its places back.
+      decision.release?.()
+      throw error
+    }
     return decision
   }
   const reportLater = async <Decided extends Decision>(

@@ -56,13 +56,18 @@ export class InFlightCalls {
     this.#giveBack = giveBack
   }
 
-  /** By rule id: rules that had calls in flight. */
-  get stats(): ReadonlyMap<string, InFlightStats> {
-    const stats = [...this.#byRule].map(([rule, { inFlight, max, byPriority }]) => {
+  /**
+   * By rule id: rules with calls in flight, and those that may have some, with the places of each.
+   */
+  stats(active: ReadonlyMap<string, number>): ReadonlyMap<string, InFlightStats> {
+    const stats = new Map<string, InFlightStats>()
+    for (const [rule, max] of active) stats.set(rule, { inFlight: 0, max })
+    for (const [rule, { inFlight, max, byPriority }] of this.#byRule) {
+      if (inFlight === 0 && !active.has(rule)) continue
       const priorities = byPriority.size === 0 ? {} : { priorities: Object.fromEntries(byPriority) }
-      return [rule, { inFlight, max, ...priorities }] as const
-    })
-    return new Map(stats)
+      stats.set(rule, { inFlight, max, ...priorities })
+    }
+    return stats
   }
 
   /**

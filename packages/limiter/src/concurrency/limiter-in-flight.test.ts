@@ -124,7 +124,10 @@ describe('in memory', () => {
         ],
       },
     })
-    expect([...limiter.inFlight]).toEqual([])
+    expect(Object.fromEntries(limiter.inFlight)).toEqual({
+      places: { inFlight: 0, max: 2 },
+      tried: { inFlight: 0, max: 2 },
+    })
     const first = limiter.checkSync(call({ user: 'u1' }), IN_FLIGHT)
     const second = limiter.checkSync(call({ user: 'u1', plan: 'pro' }), IN_FLIGHT)
     const third = limiter.checkSync(call({ user: 'u2', plan: 'pro' }), IN_FLIGHT)
@@ -253,7 +256,7 @@ describe('with a remote store', () => {
     const { limiter, store } = await scripted([rule({ posture: 'open' })])
     store.all('lost')
     for (let n = 0; n < 5; n++) expect((await check(limiter)).allowed).toBe(true)
-    expect(limiter.inFlight.size).toBe(0)
+    expect(limiter.inFlight.get('places')?.inFlight).toBe(0)
   })
 
   test('a place that is granted late is given back, whatever the posture decided', async () => {

@@ -138,6 +138,8 @@ export class Admission {
     const headers = this.#options.sendsHeaders ? flatHeaders(decision, responseClock.now()) : []
     const unknown = refusalOfIdentity(identity, config.identity, this.needsUser(path))
     if (unknown === undefined) return { identity, call, decision, headers }
+    // A call that is refused is not in flight.
+    decision.release?.()
     const status = this.statusOf(unknown.status)
     const all = [...unknown.headers, ...headers]
     return { refusal: problemResponse({ ...unknown, status, headers: all }) }

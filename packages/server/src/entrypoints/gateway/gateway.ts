@@ -157,6 +157,7 @@ export class Gateway {
     if (admitted.refusal !== undefined) return this.refuse(request, response, admitted.refusal)
 
     const { decision } = admitted
+    releaseAtEnd(decision, request.socket, response)
     if (decision.delayMs > 0 && !(await this.hold(request.socket, decision))) return
     sendContinue(request, response)
     this.forward(call, admitted)
@@ -210,7 +211,7 @@ export class Gateway {
   ): GatewayAdmission | Promise<GatewayAdmission> {
     const canWait = this.heldCalls.hasRoom(this.#reserved)
     if (canWait) this.#reserved += 1
-    const options = { receipt: 'if-delayed', canWait } as const
+    const options = { receipt: 'if-delayed', canWait, inFlight: true } as const
     const result = this.#admission.admit(identity, requested, options)
     const finish = (admission: GatewayAdmission) => {
       if (canWait && !isDelayed(admission)) this.#reserved -= 1
@@ -225,6 +226,7 @@ export class Gateway {
     if (result.refusal !== undefined) return result
     const target = this.deps.upstreams.find(path)
     if (target !== undefined) return { ...result, target }
+    result.decision.release?.()
     return { refusal: problemResponse({ ...NO_UPSTREAM, headers: result.headers }) }
   }
 
@@ -261,22 +263,23 @@ export class Gateway {
   }
 
   /** Waits for the delay of a call. False if the client left; its units are then refunded. */
-  async hold(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
+  async hold(socket: Duplex, decision: Decision): Promise<boolean> {
     this.#reserved -= 1
-    if (await this.heldCalls.hold(socket, delayMs)) return true
-    this.giveBack(receipt)
+    if (await this.heldCalls.hold(socket, decision.delayMs)) return true
+    this.giveBack(decision)
     return false
   }
 
   /** Refunds a call whose client left during the decision. */
   abandon(admission: GatewayAdmission): void {
     if (isDelayed(admission)) this.#reserved -= 1
-    if (admission.refusal === undefined) this.giveBack(admission.decision.receipt)
+    if (admission.refusal === undefined) this.giveBack(admission.decision)
   }
 
   /** Does not wait for the refund; units that an unreachable store keeps expire there. */
-  private giveBack(receipt: string | undefined): void {
+  private giveBack({ receipt, release }: Decision): void {
     const { limiter } = this.deps.decider
+    release?.()
     if (receipt !== undefined)
       limiter.refund(receipt).catch((error) => this.errorReporter.log(error))
   }
@@ -310,6 +313,20 @@ export class Gateway {
     const refusal = refusalOfIdentity(identity, config.identity, false)
     await limitsPage.answer(request, response, { path, attributes, peer, refusal })
   }
+}
+
+/**
+ * Gives back the places of a call when its response has been sent or broken off. Watches the socket
+ * too: a response that waits behind others on its connection gets no close event.
+ */
+function releaseAtEnd({ release }: Decision, socket: Duplex, response: ServerResponse): void {
+  if (release === undefined) return
+  const end = () => {
+    socket.off('close', end)
+    release()
+  }
+  socket.once('close', end)
+  response.once('close', end)
 }
 
 /** Whether the client, or the parser, ended a request before its body was complete. */

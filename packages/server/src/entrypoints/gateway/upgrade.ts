@@ -88,6 +88,8 @@ export class Upgrades {
     if (socket.destroyed) return this.#gateway.abandon(admitted)
     if (admitted.refusal !== undefined) return sendResponse(socket, admitted.refusal)
     const { decision, target } = admitted
+    // A WebSocket is in flight until its connection ends.
+    if (decision.release !== undefined) socket.once('close', decision.release)
     if (decision.delayMs > 0 && !(await this.#gateway.hold(socket, decision))) return
     if (socket.destroyed) return
     if (target.websockets >= target.upstream.websockets) return this.refuse(client, admitted)

@@ -72,6 +72,13 @@ export function registerServerMetrics(registry: Registry, deps: ServerMetricsDep
     'sum',
     held,
   )
+  registry.gauge(
+    'sluice_in_flight',
+    'Places held by calls in flight, by the rule with `algorithm: concurrency` that counts them.',
+    'sum',
+    () => [...decider.limiter.inFlight].map(([rule, { inFlight }]) => [[rule], inFlight]),
+    ['rule'],
+  )
   registry.gauge('sluice_websockets', 'Open WebSockets.', 'sum', websockets)
   registry.total(
     'sluice_websockets_refused_total',

@@ -68,6 +68,7 @@ export const FULL = [
     'redis/busy-process',
     'redis/cluster-holds',
     'redis/cold-burst',
+    'redis/concurrency',
     'redis/empty-requests',
     'redis/faults-clock',
     'redis/faults-fleet',

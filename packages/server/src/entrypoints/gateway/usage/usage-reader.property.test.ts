@@ -69,9 +69,9 @@ describe('for all answers', () => {
 
 describe('hostile answers', () => {
   const PIECE_BYTES = 1 << 20
-  const PIECES = 16
+  const PIECES = 64
   /** Far below what any of these answers has, and above what a test itself leaves behind. */
-  const GROWTH_BYTES_MAX = 4 << 20
+  const GROWTH_BYTES_MAX = 16 << 20
   const fill = (text: string) => Buffer.from(text.repeat(PIECE_BYTES / text.length))
 
   test.each([

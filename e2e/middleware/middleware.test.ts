@@ -393,7 +393,7 @@ function countedLimiter(rules: object = BY_ADDRESS) {
       decide: limiter.decide.bind(limiter),
       reserve: async (call: Call, options?: ReserveOptions) => {
         const reservation = await limiter.reserve(call, options)
-        const { cancel } = reservation
+        const cancel = reservation.cancel.bind(reservation)
         return Object.assign(reservation, {
           cancel: async () => {
             const settlement = await cancel()

@@ -391,8 +391,8 @@ function countedLimiter(rules: object = BY_ADDRESS) {
     limiter: {
       check: limiter.check.bind(limiter),
       decide: limiter.decide.bind(limiter),
-      reserve: async (call: Call, options?: ReserveOptions) => {
-        const reservation = await limiter.reserve(call, options)
+      reserve: async (reserved: Call, options?: ReserveOptions) => {
+        const reservation = await limiter.reserve(reserved, options)
         const cancel = reservation.cancel.bind(reservation)
         return Object.assign(reservation, {
           cancel: async () => {

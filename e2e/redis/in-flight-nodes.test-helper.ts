@@ -17,7 +17,7 @@ export interface InFlightTask {
   readonly callMs: number
 }
 
-/** Counts calls from outside: it knows nothing of limits, and sees each end before its place is free. */
+/** Counts calls from outside: knows no limits, and sees each end before its place is free. */
 export class InFlightObserver {
   readonly #server: Server
   inFlight = 0

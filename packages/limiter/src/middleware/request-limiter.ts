@@ -212,9 +212,9 @@ export class RequestLimiter<Request, Response, Answer = void> {
   }
 
   /**
-   * Keeps or gives back what an admitted call took, now that its answer is known, unless its handler
-   * has settled it. Never fails and need not be waited for. A call without an answer stays counted:
-   * it may have been served, and leaving early must not be free.
+   * Keeps or gives back what an admitted call took, now that its answer is known, unless its
+   * handler has settled it. Never fails and need not be waited for. A call without an answer stays
+   * counted: it may have been served, and leaving early must not be free.
    */
   settle(
     { reservation }: AdmittedRequest,

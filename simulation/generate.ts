@@ -1,6 +1,7 @@
 /** Generates a scenario from a seed. */
 import { withBlocks } from './generate-blocks.js'
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
+import { withReservations } from './generate-reservations.js'
 import { generateRules } from './generate-rules.js'
 import { generateTraffic } from './generate-traffic.js'
 import { Random } from './random.js'
@@ -14,6 +15,9 @@ const DRIFT_PPM_MAX = 500
 const STORE_DRIFT_PPM_MAX = 100
 /** Blocks have random numbers of their own, so that they change nothing else of a seed. */
 const BLOCKS_SEED = 0x10000000
+/** So have reservations, which one seed in three has. */
+const RESERVATIONS_SEED = 0x20000000
+const RESERVATIONS_EVERY = 3
 
 export function generateScenario(seed: number): Scenario {
   const random = new Random(seed)
@@ -23,7 +27,9 @@ export function generateScenario(seed: number): Scenario {
   const rules = withBlocks(new Random(seed + BLOCKS_SEED), generateRules(random, nodes.length))
   const faults = generateFaults(random, { profile, settings, nodes, rules })
   const traffic = generateTraffic(random, { settings, nodes, rules, faults })
-  return { seed, settings, rules, nodes, traffic, faults }
+  const scenario = { seed, settings, rules, nodes, traffic, faults }
+  if (seed % RESERVATIONS_EVERY !== 1) return scenario
+  return withReservations(new Random(seed + RESERVATIONS_SEED), scenario)
 }
 
 function generateSettings(random: Random, profile: Profile): Settings {

@@ -15,6 +15,7 @@ import {
   newCounter,
   changeLimit,
 } from './sim-counter.js'
+import { isEndTake, ReservationTruth } from './reservation-truth.js'
 import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
 import type { SimBlock } from './sim-block.js'
@@ -79,6 +80,7 @@ export class GroundTruth {
   readonly counters = new Map<string, Counter>()
   readonly accounts = new Map<string, Account>()
   readonly blocks: BlockTruth
+  readonly reservations = new ReservationTruth()
   readonly pendingCalls = new Map<number, CallRecord>()
   readonly disruptions: StoreDisruption[] = []
   /** Nodes that were killed, whose leases are lost. */
@@ -170,23 +172,19 @@ export class GroundTruth {
   }
 
   recordExecution(execution: Execution): void {
-    const { request, trueUs, storeUs, reply } = execution
+    const { request, trueUs, reply } = execution
     this.blocks.recordExecution(execution)
+    this.reservations.recordExecution(execution)
     if (reply.late) return
     const { operation, node } = request
     if (operation.verb === 'reset') {
       this.recordReturn(node, operation.key, trueUs)
       this.counters.get(nameOf(operation.key))?.resetsUs.push(trueUs)
     } else if (operation.verb === 'give') {
-      this.recordReturn(node, operation.give.key, trueUs)
       this.recordTouch(node, operation.give, trueUs)
+      this.recordGivenBack(node, operation.give, execution)
       const account = this.accountOf(node, operation.give.key)
-      if (account !== undefined) {
-        const { amount, at = storeUs } = operation.give
-        account.givesDone += amount
-        const takenUs = trueUs - Math.max(0, storeUs - at)
-        account.counter.returned.push({ takenUs, us: trueUs, units: amount })
-      }
+      if (account !== undefined) account.givesDone += operation.give.amount
     } else if (operation.verb === 'charge') {
       this.lastChargedLimit.set(nameOf(operation.charge.key), operation.charge.limit)
       this.recordTouch(node, operation.charge, trueUs)
@@ -196,6 +194,10 @@ export class GroundTruth {
         const units = operation.charge.limit.max
         account.counter.forgiven.push({ us: trueUs, units })
       }
+    }
+    for (const { take, granted } of this.reservations.lastEnd?.changes ?? []) {
+      if (granted !== 0) this.recordTouch(node, take, trueUs)
+      if (granted < 0) this.recordGivenBack(node, { ...take, amount: -granted }, execution)
     }
     for (const grant of grantsOf(request, reply)) {
       const account = this.accountOf(node, grant.take.key)
@@ -216,6 +218,17 @@ export class GroundTruth {
     if (counter === undefined || !changeLimit(counter, limit, trueUs)) return
     // The node itself ignores it.
     this.recordReturn(`${node} by another limit`, key, trueUs)
+  }
+
+  /** Units were returned to a counter, as of the time at which they had been taken. */
+  private recordGivenBack(
+    node: string,
+    { key, amount, at }: Pick<Give, 'key' | 'amount' | 'at'>,
+    { trueUs, storeUs }: Execution,
+  ): void {
+    this.recordReturn(node, key, trueUs)
+    const takenUs = trueUs - Math.max(0, storeUs - (at ?? storeUs))
+    this.counters.get(nameOf(key))?.returned.push({ takenUs, us: trueUs, units: amount })
   }
 
   private recordReturn(node: string, key: CounterKey, trueUs: number): void {
@@ -287,14 +300,18 @@ export class GroundTruth {
 
   /** Whether the node slept at some time, which stops its monotonic clock. */
   wasSuspended(node: string): boolean {
-    return this.scenario.faults.some((fault) => fault.kind === 'suspend' && fault.node === node)
+    return this.hadFault(node, 'suspend')
   }
 
   /** Whether the node was paused at some time. */
   wasStopped(node: string): boolean {
-    const { faults } = this.scenario
-    return (
-      this.wasSuspended(node) || faults.some((each) => each.kind === 'pause' && each.node === node)
+    return this.wasSuspended(node) || this.hadFault(node, 'pause')
+  }
+
+  /** Whether the machine of a node had a fault of this kind. */
+  hadFault(node: string, kind: FaultKind): boolean {
+    return this.scenario.faults.some(
+      (fault) => fault.kind === kind && 'node' in fault && fault.node === machineOf(node),
     )
   }
 
@@ -316,6 +333,11 @@ export class GroundTruth {
   isDisrupted(nowUs: number, withinUs: number): boolean {
     return this.disruptions.some(({ trueUs }) => nowUs - trueUs <= withinUs)
   }
+}
+
+/** The node of the scenario that a process runs on: one that was restarted has another name. */
+export function machineOf(node: string): string {
+  return node.split('.')[0] ?? node
 }
 
 /** Faults during which the store may not answer in time. */
@@ -344,13 +366,14 @@ export interface Grant {
   readonly resetAfterMs: number
 }
 
-/** What the store took in answer to a request. */
+/** What the store took for calls in answer to a request. */
 export function grantsOf({ operation }: Request, reply: Reply): readonly Grant[] {
   if (operation.verb !== 'take' || reply.late) return []
   return operation.groups.flatMap((takes, g) =>
     takes.flatMap((take, i) => {
       const answer = reply.answers?.[g]?.[i]
       if (answer === undefined || typeof answer === 'string' || answer.granted === 0) return []
+      if (isEndTake(take)) return []
       const { granted, at, resetAfterMs } = answer
       return { take, granted, at, resetAfterMs }
     }),

@@ -38,7 +38,8 @@ export class RuleTimeline {
     for (const { snapshot } of [this.first, ...this.#byChange.values()]) {
       for (const { limit, block } of limitsOf(snapshot)) {
         const { windowUs = 0, scaledWindow: forgetUs = 0 } = block?.limit ?? {}
-        const refillUs = limit.max === 0 ? 0 : (limit.capacity * limit.windowUs) / limit.max
+        const most = limit.capacity + limit.debt
+        const refillUs = limit.max === 0 ? 0 : (most * limit.windowUs) / limit.max
         longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs, windowUs + forgetUs)
       }
     }

@@ -43,6 +43,10 @@ export interface RuleSpec {
   readonly tiers?: { readonly plan: Readonly<Record<string, readonly LimitText[]>> }
   /** Other limits in shadow, beside the active ones. */
   readonly candidate?: { readonly limits: readonly LimitText[] }
+  /** Units of a call: a factor of its cost, or one of its attributes. */
+  readonly cost?: number | { readonly attribute: string }
+  /** What becomes of a reservation that is not settled in time. */
+  readonly onExpiry?: 'charge' | 'refund'
 }
 
 export interface LimitText {
@@ -54,6 +58,8 @@ export interface LimitText {
   /** Fixed window: it begins with the caller's first call. */
   readonly start?: 'call'
   readonly block?: BlockText
+  /** Units that it may owe; without it `max`, if the rule's cost is an attribute. */
+  readonly debt?: number
 }
 
 export interface BlockText {
@@ -83,7 +89,32 @@ export interface CallSpec {
   readonly cost: number
   /** Refunds a call, on this node or another, once or by mistake twice. */
   readonly refund?: { readonly afterMs: number; readonly node: string; readonly twice: boolean }
+  /** Reserves its costs instead of taking them. */
+  readonly reserve?: ReserveSpec
 }
+
+/** A reservation, and what its client does with it. Without steps it is abandoned. */
+export interface ReserveSpec {
+  /** The estimates, by attribute. */
+  readonly costs: Costs
+  readonly ttlMs: number
+  /** The reserve is sent again under one idempotency key, so long after its first time. */
+  readonly repeats?: readonly { readonly afterMs: number; readonly node: string }[]
+  readonly steps: readonly ReserveStep[]
+}
+
+/** A request about a reservation, so long after the client got its handle. */
+export interface ReserveStep {
+  readonly verb: 'extend' | 'settle' | 'cancel'
+  readonly afterMs: number
+  readonly node: string
+  /** What is added, or was used. */
+  readonly costs: Costs
+  /** Whether it uses the first handle although there is a newer one. */
+  readonly isOutdated: boolean
+}
+
+export type Costs = Readonly<Record<string, number>>
 
 /** Resets the counters of a caller; shared counters only if their rule is named. */
 export interface ResetSpec {
@@ -106,6 +137,13 @@ export type Fault =
     }
   /** Killed, with all that it held. */
   | { readonly kind: 'kill'; readonly atMs: number; readonly node: string }
+  /** Killed, and started again after this time by a process that knows nothing of the first. */
+  | {
+      readonly kind: 'restart'
+      readonly atMs: number
+      readonly node: string
+      readonly forMs: number
+    }
   /** Shut down gracefully. */
   | { readonly kind: 'stop'; readonly atMs: number; readonly node: string }
   /** The same rules are loaded again: the node gives back everything it holds of them. */

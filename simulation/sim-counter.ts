@@ -50,9 +50,9 @@ export function changeLimit(counter: Counter, limit: Limit, us: number): boolean
   const last = counter.lastLimit
   counter.lastLimit = limit
   if (last === undefined || isSameLimit(last, limit)) return false
-  const { algorithm, capacity } = limit
-  if (isBucket(limit))
-    counter.forgiven.push({ us, units: 1 + Math.max(0, last.capacity - capacity) })
+  const { algorithm, capacity, debt } = limit
+  const forgotten = Math.max(0, last.capacity + last.debt - capacity - debt)
+  if (isBucket(limit)) counter.forgiven.push({ us, units: 1 + forgotten })
   if (algorithm === 'leaky-bucket') counter.forgiven.push({ us, units: 1 + last.capacity })
   return true
 }
@@ -90,6 +90,11 @@ export function maxHeld({ variants }: Counter, nodes: Iterable<number>): number 
 
 export function isBucket({ algorithm }: Limit): boolean {
   return algorithm === 'token-bucket' || algorithm === 'gcra'
+}
+
+/** Whether its windows begin at multiples of their length. */
+export function isAligned({ variants }: Counter): boolean {
+  return variants.every(({ limit }) => algorithmOf(limit).alignedToClock)
 }
 
 /** Whether it is a fixed window that begins with the caller's first call. */

@@ -33,6 +33,7 @@ export interface SimNodeOptions {
 }
 
 export class SimNode {
+  readonly spec: NodeSpec
   readonly name: string
   readonly link: SimLink
   readonly store: SimStore
@@ -51,6 +52,7 @@ export class SimNode {
 
   constructor(options: SimNodeOptions) {
     const { spec, settings, agenda, random } = options
+    this.spec = spec
     this.name = spec.name
     this.version = options.version
     this.#agenda = agenda

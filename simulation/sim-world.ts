@@ -5,16 +5,19 @@
 import type { CounterKey } from '@sluice/core'
 import { Agenda } from './agenda.js'
 import type { DecisionRecord } from './call-log.js'
+import { CallRecorder } from './call-recorder.js'
 import { SimCallers } from './sim-callers.js'
 import { nameOf } from './sim-counter.js'
 import { allInvariants } from './invariants/index.js'
 import type { Invariant, NodeAtEnd } from './invariants/invariant.js'
 import { Random } from './random.js'
 import { RuleTimeline, type RuleVersion } from './rule-timeline.js'
+import type { ReserveRecord, SettlementRecord } from './reservation-truth.js'
 import type { Fault, NodeSpec, Scenario } from './scenario.js'
 import { type Execution, SimServer } from './sim-server.js'
 import { SimNode } from './sim-node.js'
-import { type CallerReset, grantsOf, type Refund, GroundTruth } from './ground-truth.js'
+import { SimReservations } from './sim-reservations.js'
+import { type CallerReset, grantsOf, GroundTruth, machineOf, type Refund } from './ground-truth.js'
 
 /** The violation, and when it was found. */
 interface Violation {
@@ -27,6 +30,9 @@ export interface Run {
   readonly violation: Violation | undefined
   readonly decisions: number
   readonly admitted: number
+  /** Reservations that were made, and that clients know to have ended. */
+  readonly reserved: number
+  readonly ended: number
   /** A hash of the events in their order. */
   readonly hash: string
 }
@@ -37,6 +43,8 @@ type Log = (line: string) => void
 const FAILOVER_US = 50_000
 /** By then all background work after the traffic is done: leases, idleness, deny cache. */
 const REST_US = 4_000_000
+/** How long after its expiry a reservation is given back at the latest. */
+const EXPIRED_MS = 2000
 
 export interface RunOptions {
   /** Receives every event, one line each. */
@@ -58,8 +66,12 @@ class SimWorld {
   readonly #server: SimServer
   readonly #truth: GroundTruth
   readonly #rules: RuleTimeline
+  readonly #recorder: CallRecorder
+  readonly #reservations: SimReservations
   readonly #callers: SimCallers
+  /** Every process, by its name, and the present one of each node of the scenario. */
   readonly #nodes = new Map<string, SimNode>()
+  readonly #present = new Map<string, SimNode>()
   readonly #invariants: readonly Invariant[]
   readonly #log: Log | undefined
   #violation: Violation | undefined
@@ -85,15 +97,29 @@ class SimWorld {
     this.#truth = new GroundTruth(scenario, this.#server)
     this.#rules = new RuleTimeline(scenario)
     this.#version = this.#rules.first
-    this.#callers = new SimCallers({
+    const shared = {
       agenda: this.#agenda,
       truth: this.#truth,
-      nodeOf: (name) => this.#nodes.get(name),
-      log: (line, more) => this.logEvent(line, more),
-      onDecision: (decided) => this.onDecision(decided),
+      deliverTo: (name: string, run: (node: SimNode) => void) => this.deliverTo(name, run),
+      log: (line: string, more?: string) => this.logEvent(line, more),
+      onFailed: (what: string, message: string) => this.check(what, message),
+    }
+    this.#recorder = new CallRecorder({
+      ...shared,
+      onDecision: (record) => this.onDecision(record),
+    })
+    this.#reservations = new SimReservations({
+      ...shared,
+      recorder: this.#recorder,
+      onReserve: (record) => this.onReserve(record),
+      onSettlement: (record) => this.onSettlement(record),
+    })
+    this.#callers = new SimCallers({
+      ...shared,
+      recorder: this.#recorder,
+      reservations: this.#reservations,
       onRefund: (refund) => this.onRefund(refund),
       onCallerReset: (reset) => this.onCallerReset(reset),
-      onFailed: (what, message) => this.check(what, message),
     })
     const all = allInvariants.map((make) => make(this.#truth))
     this.#invariants = all.filter(({ name }) => only === undefined || name === only)
@@ -104,7 +130,8 @@ class SimWorld {
     for (const spec of nodes) this.at(spec.joinsMs, () => this.join(spec))
     for (const arrival of traffic) this.at(arrival.atMs, () => this.#callers.arrive(arrival))
     for (const fault of faults) this.at(fault.atMs, () => this.inject(fault))
-    const endUs = settings.startUs + settings.lengthMs * 1000 + REST_US + this.#rules.memoryUs
+    const lastUs = settings.startUs + lastMs(this.#scenario) * 1000
+    const endUs = lastUs + REST_US + this.#rules.memoryUs
     while (this.#violation === undefined && this.#agenda.step(endUs)) {
       await flushImmediates()
       this.step()
@@ -113,13 +140,20 @@ class SimWorld {
     return {
       violation: this.#violation,
       decisions: this.#truth.decisions,
-      admitted: this.#callers.admitted,
+      admitted: this.#recorder.admitted,
+      ...this.#reservations.counts,
       hash: (this.#hash >>> 0).toString(16).padStart(8, '0'),
     }
   }
 
   private at(ms: number, run: () => void): void {
     this.#agenda.at(this.#scenario.settings.startUs + Math.round(ms * 1000), run)
+  }
+
+  /** A node that is dead or shutting down gets nothing; a paused one gets it when it resumes. */
+  private deliverTo(name: string, run: (node: SimNode) => void): void {
+    const node = this.#present.get(name)
+    if (node?.isAlive === true) node.deliver(() => (node.isClosing ? undefined : run(node)))
   }
 
   private join(spec: NodeSpec): void {
@@ -139,6 +173,7 @@ class SimWorld {
       onLost: (request, reply) => this.#truth.recordLostReply(request, reply),
     })
     this.#nodes.set(spec.name, node)
+    this.#present.set(machineOf(spec.name), node)
     this.logEvent(`${spec.name} joins`)
   }
 
@@ -146,6 +181,14 @@ class SimWorld {
     this.#truth.recordDecision(record)
     for (const { name, onDecision: onDecided } of this.#invariants)
       this.check(name, onDecided?.(record))
+  }
+
+  private onReserve(record: ReserveRecord): void {
+    for (const { name, onReserve } of this.#invariants) this.check(name, onReserve?.(record))
+  }
+
+  private onSettlement(record: SettlementRecord): void {
+    for (const { name, onSettlement } of this.#invariants) this.check(name, onSettlement?.(record))
   }
 
   private onRefund(refund: Refund): void {
@@ -170,6 +213,11 @@ class SimWorld {
     this.#truth.recordExecution(execution)
     for (const { name, onExecution: onDone } of this.#invariants)
       this.check(name, onDone?.(execution))
+    const { node } = request
+    for (const { take, granted } of this.#truth.reservations.lastEnd?.changes ?? []) {
+      const { key, at = storeUs } = take
+      if (granted < 0) this.onRefund({ node, key, amount: -granted, at, trueUs: execution.trueUs })
+    }
   }
 
   private inject(fault: Fault): void {
@@ -184,7 +232,7 @@ class SimWorld {
     } else if (fault.kind === 'failover') this.failOver(fault.lagMs * 1000, fault.clockMs * 1000)
     else if (fault.kind === 'change') this.change(this.#rules.after(fault), fault.spreadMs)
     else {
-      const node = this.#nodes.get(fault.node)
+      const node = this.#present.get(fault.node)
       if (node?.isAlive === true) this.injectIntoNode(node, fault)
     }
   }
@@ -192,15 +240,26 @@ class SimWorld {
   private injectIntoNode(node: SimNode, fault: NodeFault): void {
     if (fault.kind === 'pause') node.pause(fault.forMs * 1000)
     else if (fault.kind === 'suspend') node.suspend(fault.forMs * 1000)
-    else if (fault.kind === 'kill') {
-      node.kill()
-      this.#truth.killedNodes.add(node.name)
-    } else if (fault.kind === 'stop') node.deliver(() => this.stop(node))
+    else if (fault.kind === 'kill') this.kill(node)
+    else if (fault.kind === 'restart') this.restart(node, fault.forMs * 1000)
+    else if (fault.kind === 'stop') node.deliver(() => this.stop(node))
     else if (fault.kind === 'reload') node.deliver(() => node.use(node.version))
     else if (fault.kind === 'reset') this.disconnect(node, fault.forMs * 1000)
     else if (fault.kind === 'cut') node.link.cut(fault.forMs * 1000)
     else if (fault.kind === 'stall') node.link.stall(fault.forMs * 1000)
     else node.jumpWall(fault.byMs * 1000)
+  }
+
+  private kill(node: SimNode): void {
+    node.kill()
+    this.#truth.killedNodes.add(node.name)
+  }
+
+  /** The new process has a name of its own: it shares nothing with the old one. */
+  private restart(node: SimNode, afterUs: number): void {
+    this.kill(node)
+    const name = `${machineOf(node.name)}.${this.#nodes.size}`
+    this.#agenda.after(afterUs, () => this.join({ ...node.spec, name }))
   }
 
   private stop(node: SimNode): void {
@@ -223,7 +282,9 @@ class SimWorld {
 
   private failOver(lagUs: number, stepUs: number): void {
     const undone = new Map<string, number>()
-    for (const { request, reply } of this.#server.failOver(lagUs, stepUs)) {
+    const executions = this.#server.failOver(lagUs, stepUs)
+    this.#truth.reservations.recordUndone(executions)
+    for (const { request, reply } of executions) {
       for (const { take, granted } of grantsOf(request, reply)) {
         const name = nameOf(take.key)
         undone.set(name, (undone.get(name) ?? 0) + granted)
@@ -276,7 +337,7 @@ class SimWorld {
 
   private describeExecution({ request: { operation }, reply }: Execution): string {
     const labelOf = (key: CounterKey) =>
-      this.#truth.counters.get(nameOf(key))?.label ?? this.blockLabel(key) ?? 'nothing known'
+      this.#truth.counters.get(nameOf(key))?.label ?? this.markLabel(key) ?? 'nothing known'
     if (reply.late) return `nothing of a late ${operation.verb}`
     if (operation.verb === 'give')
       return `give ${operation.give.amount} of ${labelOf(operation.give.key)}`
@@ -295,9 +356,10 @@ class SimWorld {
     return `take ${takes.join(', ')}`
   }
 
-  private blockLabel(key: CounterKey): string | undefined {
+  private markLabel(key: CounterKey): string | undefined {
     const label = this.#truth.blocks.get(nameOf(key))?.counter.label
-    return label === undefined ? undefined : `the block of ${label}`
+    if (label !== undefined) return `the block of ${label}`
+    return this.#truth.reservations.labelOf(nameOf(key))
   }
 
   private logEvent(line: string, more = ''): void {
@@ -308,6 +370,18 @@ class SimWorld {
     }
     this.#log?.(text)
   }
+}
+
+/** When the traffic, and what is left of its reservations, is over. */
+function lastMs({ settings, traffic }: Scenario): number {
+  let last = settings.lengthMs
+  for (const arrival of traffic) {
+    const { reserve } = arrival.kind === 'call' ? arrival : {}
+    if (reserve === undefined) continue
+    const stepMs = reserve.steps.at(-1)?.afterMs ?? 0
+    last = Math.max(last, arrival.atMs + stepMs + reserve.ttlMs + EXPIRED_MS)
+  }
+  return last
 }
 
 type NodeFault = Extract<Fault, { readonly node: string }>

@@ -22,7 +22,7 @@ import type { DecisionRecord, TakeRecord } from '../call-log.js'
 import { type Counter, isCallerWindow, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
 import { type GroundTruth, type StoreDisruption } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
-import { confusedNodes } from './lease-time.js'
+import { isConfused } from './lease-time.js'
 import { atOnce, mostIn } from './meter.js'
 
 /** Tolerance for the store's clock and for rounding to milliseconds. */
@@ -164,7 +164,9 @@ function added({ stepUs, undone }: StoreDisruption, counter: Counter, limit: num
 }
 
 function confusedUnits(counter: Counter, truth: GroundTruth): number {
-  const sizes = [...confusedNodes(truth)].map((node) => truth.fewestNodes.get(node) ?? 1)
+  const sizes = [...truth.fewestNodes].flatMap(([node, size]) =>
+    isConfused(node, truth) ? size : [],
+  )
   return maxHeld(counter, sizes)
 }
 

@@ -3,7 +3,7 @@
  * which its node is paused or asleep does not count, and a dead node never answers.
  */
 import type { CallRecord } from '../call-log.js'
-import type { GroundTruth } from '../ground-truth.js'
+import { type GroundTruth, machineOf } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const CAP_MS = 25
@@ -35,7 +35,8 @@ function stoppedUs(
 ): number {
   let sum = 0
   for (const fault of scenario.faults) {
-    if ((fault.kind !== 'pause' && fault.kind !== 'suspend') || fault.node !== node) continue
+    if ((fault.kind !== 'pause' && fault.kind !== 'suspend') || fault.node !== machineOf(node))
+      continue
     const fromUs = scenario.settings.startUs + fault.atMs * 1000
     const toUs = fromUs + fault.forMs * 1000
     sum += Math.max(0, Math.min(nowUs, toUs) - Math.max(startedUs, fromUs))

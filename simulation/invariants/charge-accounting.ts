@@ -8,6 +8,9 @@
  * with an unknown result is neither repeated nor given back. A give that certainly did not run may
  * be lost. A lease of a bucket that is full again is not given back: its units have refilled.
  *
+ * Units of a reservation that its node had refused, and whose mark may still be there, are not given
+ * back: whoever repeats it gets them. What the end of a reservation changes is checked elsewhere.
+ *
  * Units that a receipt returned do not count as admitted. Units that a node held of a counter that
  * was reset are neither spent nor given back, so such counters are left out.
  *
@@ -17,7 +20,7 @@
  * Local counts of such nodes are left out.
  */
 import { isEver, maxHeld, mostOf } from '../sim-counter.js'
-import type { Account, GroundTruth } from '../ground-truth.js'
+import { type Account, type GroundTruth, machineOf } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const chargeAccounting: MakeInvariant = (truth) => ({
@@ -42,7 +45,8 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
   const dead = truth.killedNodes.has(node) ? lostWithNode(account, truth) : 0
   // Units that a bucket has refilled are not returned where it is counted locally.
   const unreturned = isEver(counter, 'local') ? account.refunded : 0
-  const missed = account.givesFailed + returnedTooLate(account, truth) + unreturned
+  const marked = truth.reservations.markedUnits(node, counter.name)
+  const missed = account.givesFailed + returnedTooLate(account, truth) + unreturned + marked
   const lost = account.doubtful + regained + dead + missed
   const summary = `${node} ${counter.rule}: ${granted} granted, ${unacknowledged} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture, ${account.refunded} refunded`
   if (taken > admitted + lost) return `${taken - admitted - lost} units lost: ${summary}`
@@ -57,7 +61,9 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
 function returnedTooLate({ node, counter, refunded }: Account, truth: GroundTruth): number {
   const { faults, settings } = truth.scenario
   const lease = maxHeld(counter, [truth.fewestNodes.get(node) ?? 1])
-  const jumps = faults.filter((fault) => fault.kind === 'wall-jump' && fault.node === node).length
+  const jumps = faults.filter(
+    (fault) => fault.kind === 'wall-jump' && fault.node === machineOf(node),
+  ).length
   if (!truth.mayBeSilent) return jumps * lease
   const windowMs = mostOf(counter, (limit) => limit.windowMs)
   return (jumps + Math.ceil(settings.lengthMs / windowMs) + 1) * lease + refunded

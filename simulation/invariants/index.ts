@@ -15,6 +15,10 @@ import { postureShare } from './posture-share.js'
 import { receipts } from './receipts.js'
 import { refusals } from './refusals.js'
 import { reportWindow } from './report-window.js'
+import { reservationCharges } from './reservation-charges.js'
+import { reservationExpiry } from './reservation-expiry.js'
+import { reservationHandles } from './reservation-handles.js'
+import { reservationOnce } from './reservation-once.js'
 import { shadow } from './shadow.js'
 import { spentOnce } from './spent-once.js'
 import { splitBound } from './split-bound.js'
@@ -36,6 +40,10 @@ export const allInvariants: readonly MakeInvariant[] = [
   reportWindow,
   allOrNothing,
   blocks,
+  reservationHandles,
+  reservationOnce,
+  reservationCharges,
+  reservationExpiry,
   shadow,
   callDeadline,
   chargeAccounting,

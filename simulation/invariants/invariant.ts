@@ -6,6 +6,7 @@ import type { CounterKey } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'
 import type { Execution } from '../sim-server.js'
 import type { CallerReset, Refund, GroundTruth } from '../ground-truth.js'
+import type { ReserveRecord, SettlementRecord } from '../reservation-truth.js'
 
 export interface Invariant {
   readonly name: string
@@ -13,7 +14,11 @@ export interface Invariant {
   readonly onExecution?: (execution: Execution) => string | undefined
   /** A call was decided; its usage is already in its accounts. */
   readonly onDecision?: (record: DecisionRecord) => string | undefined
-  /** A receipt is being refunded. */
+  /** A reserve or an extension was decided; after `onDecision`. */
+  readonly onReserve?: (record: ReserveRecord) => string | undefined
+  /** A node answered a request to settle or cancel. */
+  readonly onSettlement?: (record: SettlementRecord) => string | undefined
+  /** A receipt is being refunded, or the store gives back a part of a reserve. */
   readonly onRefund?: (refund: Refund) => string | undefined
   /** A node received the answer that the store has reset a counter. */
   readonly onReset?: (node: string, key: CounterKey, nowUs: number) => string | undefined

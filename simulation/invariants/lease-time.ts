@@ -31,7 +31,6 @@ interface Draw {
 export const leaseTime: MakeInvariant = (truth) => {
   const draws = new Map<string, Draw[]>()
   const resetsUs = new Map<string, number>()
-  const confused = confusedNodes(truth)
   return {
     name: 'a lease is not spent after its end',
     onExecution: ({ request, reply, trueUs }) => {
@@ -51,7 +50,7 @@ export const leaseTime: MakeInvariant = (truth) => {
     },
     onDecision: (record) => {
       const { call, spent } = record
-      if (confused.has(call.node)) return undefined
+      if (isConfused(call.node, truth)) return undefined
       for (const { take, byPosture } of spent) {
         const { counter } = take.account
         if (byPosture || take.compiled.coordination !== 'leased') continue
@@ -111,10 +110,7 @@ function windowEnd(at: number, { algorithm, windowUs }: Limit): number {
   return isWindow ? at - (at % windowUs) + windowUs : Infinity
 }
 
-/** Nodes that slept while their wall clock was set. */
-export function confusedNodes({ scenario }: GroundTruth): ReadonlySet<string> {
-  const nodesOf = (kind: string) =>
-    scenario.faults.flatMap((fault) => (fault.kind === kind && 'node' in fault ? fault.node : []))
-  const jumped = nodesOf('wall-jump')
-  return new Set(nodesOf('suspend').filter((node) => jumped.includes(node)))
+/** Whether a node slept while its wall clock was set. */
+export function isConfused(node: string, truth: GroundTruth): boolean {
+  return truth.wasSuspended(node) && truth.hadFault(node, 'wall-jump')
 }

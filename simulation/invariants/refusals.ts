@@ -78,7 +78,9 @@ function refusedWrongly(
     needed = Math.max(amount, Math.floor(compiled.maxStranded * limit.capacity))
   } else {
     const syncUs = (compiled.syncEveryMs + 2 * truth.reachMs) * 1000
-    if (!truth.isCalm || counter.variants.length > 1) return undefined
+    // If it waited, others may have put back since what it was refused for.
+    const hasWaited = trueUs > call.startedUs
+    if (!truth.isCalm || counter.variants.length > 1 || hasWaited) return undefined
     if (truth.wasReturnedWithin(counter, call, trueUs, syncUs)) return undefined
     const { spent, granted, givesTried, charged } = account
     const unreported = Math.max(0, spent - (granted - givesTried + charged))

@@ -28,9 +28,10 @@ export const reportWindow: MakeInvariant = (truth) => {
       const toUs = Math.max(mostUs, latest.get(call.node) ?? 0)
       latest.set(call.node, toUs)
       const admitted = record.spent.map(({ take }) => take)
-      // A call that waited for its other limits and was refused counts as spent until it is
-      // returned; if it was reported meanwhile, it is given back.
-      const waited = record.trueUs > call.startedUs && !decision.allowed
+      // A call that waited for its other limits and was refused, or had been made before, counts as
+      // spent until it is returned; if it was reported meanwhile, it is given back.
+      const isReturned = !decision.allowed || admitted.length === 0
+      const waited = record.trueUs > call.startedUs && isReturned
       for (const take of waited ? call.takes.flat() : admitted) {
         const { name } = take.account.counter
         const { limit } = take.compiled

@@ -131,14 +131,21 @@ function takeBack(
   trackerOf: (counter: Counter) => GrantTracker,
 ): void {
   const { operation } = execution.request
+  const { storeUs } = execution
   if (execution.reply.late) return
+  for (const { take, granted } of truth.reservations.lastEnd?.changes ?? []) {
+    const counter = truth.counters.get(nameOf(take.key))
+    if (counter === undefined || granted === 0) continue
+    if (granted < 0) trackerOf(counter).take(-granted, take.at ?? storeUs)
+    else trackerOf(counter).charge?.(granted, storeUs, storeUs)
+  }
   if (operation.verb === 'charge') {
     const { key, amount, at } = operation.charge
     const charged = truth.counters.get(nameOf(key))
-    if (charged !== undefined) trackerOf(charged).charge?.(amount, at, execution.storeUs)
+    if (charged !== undefined) trackerOf(charged).charge?.(amount, at, storeUs)
   }
   if (operation.verb !== 'give') return
   const counter = truth.counters.get(nameOf(operation.give.key))
   if (counter !== undefined)
-    trackerOf(counter).take(operation.give.amount, operation.give.at ?? execution.storeUs)
+    trackerOf(counter).take(operation.give.amount, operation.give.at ?? storeUs)
 }

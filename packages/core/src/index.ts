@@ -109,7 +109,7 @@ export {
   type ProblemOptions,
   problemBody,
 } from './decision/problem-body.js'
-export { type ChargedEntry, grantedTakes } from './decision/charged-entry.js'
+export { type ChargedEntry, chargedEntry } from './decision/charged-entry.js'
 export { readReceipt, writeReceipt } from './decision/receipt.js'
 export {
   handleKey,
@@ -140,6 +140,7 @@ export {
   deriveKey,
   limitSeed,
   PARTITIONS,
+  extendedKey,
   reservationId,
   reservationKeys,
 } from './key.js'

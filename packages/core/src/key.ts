@@ -81,6 +81,11 @@ export function reservationKeys(id: Hash64, partition: number): ReservationKeys 
   }
 }
 
+/** The counter that says whether a reservation was extended again, after so many extensions. */
+export function extendedKey(id: Hash64, partition: number, extensions: number): CounterKey {
+  return new Key(id.hi ^ (extensions + 1), id.lo, partition)
+}
+
 /** A class, not an object literal, because it lives while a call waits: see sip-hash.ts. */
 class Key implements CounterKey {
   readonly hi: number

@@ -43,7 +43,7 @@ export class Reconciler {
   /** Handles a call that was decided by fallback, with the answers that the store did give. */
   onFallback(pending: PendingDecision, answers: Groups<Answer> | undefined): void {
     const { plan, allowed, spendings } = pending
-    if (answers !== undefined && !allowed) this.giveBackAll(plan, answers)
+    if (answers !== undefined && !allowed) void this.giveBackAll(plan, answers, () => true)
     for (const [i, spending] of spendings.entries()) {
       if (answerAt(answers, 0, i) === 'not-run') this.deferCharge(spending)
     }
@@ -54,13 +54,17 @@ export class Reconciler {
     const { plan, allowed, spendings } = pending
     const before = pending.answers
     pending.answers = answers
-    for (const [g, takes] of plan.groups.entries()) {
-      for (const [i, take] of takes.entries()) {
-        if (answerAt(before, g, i) !== 'unknown' || isConcurrency(take.limit)) continue
-        const answer = answerAt(answers, g, i)
-        if (!allowed) this.giveBack(take, answer, g)
-        else if (g === 0) this.reconcileSpending(spendings[i], answer)
-      }
+    const isDue = (group: number, at: number) => {
+      const limit = plan.groups[group]?.[at]?.limit
+      // Places that were granted too late are given back where they are held.
+      return answerAt(before, group, at) === 'unknown' && !(limit && isConcurrency(limit))
+    }
+    if (!allowed) {
+      void this.giveBackAll(plan, answers, isDue)
+      return
+    }
+    for (const [i, spending] of spendings.entries()) {
+      if (isDue(0, i)) this.reconcileSpending(spending, answerAt(answers, 0, i))
     }
   }
 
@@ -77,35 +81,53 @@ export class Reconciler {
     this.#deps.deferredCharges.add(key, limit, amount, spending.at)
   }
 
-  private giveBackAll(plan: Plan, answers: Groups<Answer>): void {
+  /**
+   * Returns what was granted to a refused call. The mark of a reservation comes first, and if that
+   * is not confirmed nothing else is returned: whoever finds the mark has the units.
+   */
+  private async giveBackAll(
+    plan: Plan,
+    answers: Groups<Answer>,
+    isDue: (group: number, at: number) => boolean,
+  ): Promise<void> {
+    const gives: Give[] = []
     for (const [g, takes] of plan.groups.entries()) {
-      for (const [i, take] of takes.entries()) this.giveBack(take, answerAt(answers, g, i), g)
+      for (const [i, take] of takes.entries()) {
+        const give = isDue(g, i) ? giveOf(take, answerAt(answers, g, i), g) : undefined
+        if (give === undefined) continue
+        if (isConcurrency(take.limit)) this.#deps.givePlaces(take.key, give.amount)
+        else if (take.isMark !== true) gives.push(give)
+        else if (!(await this.give(give))) return
+      }
     }
+    for (const give of gives) void this.give(give)
   }
 
   /**
-   * Returns what was granted to a refused call. A limit that charges refusals keeps it, but not in
-   * a shadow group, which a refused call never opens.
+   * Tried once: units that may have been returned must not be returned twice. Returns whether the
+   * store has confirmed it.
    */
-  private giveBack(take: PlannedTake, answer: Answer, group: number): void {
-    const { key, limit } = take
-    if (typeof answer === 'string' || answer.granted <= 0) return
-    if (group === 0 && isChargedOnRefusal(take)) return
-    if (isConcurrency(limit)) {
-      this.#deps.givePlaces(key, answer.granted)
-      return
-    }
-    void this.give({ key, limit, amount: answer.granted, at: answer.at, undone: true })
-  }
-
-  /** Tried once: units that may have been returned must not be returned twice. */
-  private async give(give: Give): Promise<void> {
+  private async give(give: Give): Promise<boolean> {
+    let isDone = true
     this.#deps.invalidate(give.key)
     try {
       await this.#deps.store.give(give)
     } catch {
       this.#givesLost += 1
+      isDone = false
     }
     this.#deps.invalidateEverywhere(give.key)
+    return isDone
   }
+}
+
+/**
+ * What a refused call was granted. A limit that charges refusals keeps it, but not in a shadow
+ * group, which a refused call never opens.
+ */
+function giveOf(take: PlannedTake, answer: Answer, group: number): Give | undefined {
+  const { key, limit } = take
+  if (typeof answer === 'string' || answer.granted <= 0) return undefined
+  if (group === 0 && isChargedOnRefusal(take)) return undefined
+  return { key, limit, amount: answer.granted, at: answer.at, undone: true }
 }

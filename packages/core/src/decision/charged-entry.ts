@@ -44,23 +44,32 @@ export function grantedTakes(
       const take = takes[i]
       const outcome = outcomes[group]?.[i]
       if (take === undefined || outcome === undefined || outcome.granted <= 0) continue
-      const { rule } = take.compiled
-      const { max, windowMs, capacity, name } = take.limit
-      const entry: ChargedEntry = {
-        rule,
-        limitName: name,
-        candidate: group > 0 && plan.shadows[group - 1] === candidateId(rule),
-        max,
-        windowMs,
-        capacity,
-        key: take.key,
-        amount: outcome.granted,
-        at: outcome.at,
-      }
-      granted.push({ take, group, entry })
+      granted.push({ take, group, entry: chargedEntry(plan, group, take, outcome) })
     }
   }
   return granted
+}
+
+/** The entry of a take of this group, with what it was granted. */
+export function chargedEntry(
+  plan: Plan,
+  group: number,
+  { key, limit, compiled }: PlannedTake,
+  { granted, at }: Pick<Outcome, 'granted' | 'at'>,
+): ChargedEntry {
+  const { rule } = compiled
+  const { max, windowMs, capacity, name } = limit
+  return {
+    rule,
+    limitName: name,
+    candidate: group > 0 && plan.shadows[group - 1] === candidateId(rule),
+    max,
+    windowMs,
+    capacity,
+    key,
+    amount: granted,
+    at,
+  }
 }
 
 export function formatEntry(entry: ChargedEntry): string {

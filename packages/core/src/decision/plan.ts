@@ -51,6 +51,8 @@ export function isChargedOnRefusal({ limit, amount, overdraw }: Take): boolean {
 
 export interface PlannedTake extends Take {
   readonly compiled: CompiledLimit
+  /** Whether it marks a reservation, and belongs to no limit of the rule. @default false */
+  readonly isMark?: boolean | undefined
 }
 
 export interface Plan {

@@ -14,7 +14,16 @@ export interface ReservedEntry extends ChargedEntry {
   readonly cost: string | undefined
   /** Whether the limit is in shadow, so that it says nothing to the caller. */
   readonly isShadow: boolean
+  /**
+   * Whether it keeps what was reserved: nodes count the limit themselves, or it is in shadow and
+   * had no room.
+   */
+  readonly isKept: boolean
 }
+
+/** Flags of an entry, added up. */
+const SHADOW = 1
+const KEPT = 2
 
 export interface ReservationHandle {
   /** Names the counter that lets the reservation be settled once. */
@@ -25,6 +34,8 @@ export interface ReservationHandle {
   readonly expiresAt: number
   /** How long it lasts from its last extension on. */
   readonly ttlMs: number
+  /** How often it was extended. */
+  readonly extensions: number
   /** Whether a rule was decided by its posture: then nothing is known to be charged. */
   readonly isByPosture: boolean
   readonly entries: readonly ReservedEntry[]
@@ -41,11 +52,13 @@ export function handleKey(secret: SipKey): SipKey {
 }
 
 export function writeHandle(handle: ReservationHandle, key: SipKey): string {
-  const { id, partition, expiresAt, ttlMs, isByPosture, entries } = handle
-  const head = [id.hi >>> 0, id.lo >>> 0, partition, expiresAt, ttlMs, isByPosture ? 1 : 0]
+  const { id, partition, expiresAt, ttlMs, extensions, isByPosture, entries } = handle
+  const times = [expiresAt, ttlMs, extensions]
+  const head = [id.hi >>> 0, id.lo >>> 0, partition, ...times, isByPosture ? 1 : 0]
   const texts = entries.map((entry) => {
-    const { cost, isShadow } = entry
-    return `${formatEntry(entry)}.${isShadow ? 1 : 0}.${encodeCost(cost)}`
+    const { cost, isShadow, isKept } = entry
+    const flags = (isShadow ? SHADOW : 0) + (isKept ? KEPT : 0)
+    return `${formatEntry(entry)}.${flags}.${encodeCost(cost)}`
   })
   const numbers = head.map((number) => number.toString(36)).join('.')
   return signText([FORMAT, numbers, ...texts].join('~'), key)
@@ -59,13 +72,15 @@ export function readHandle(text: unknown, key: SipKey): ReservationHandle {
   const [format, head, ...entries] = readSigned(text, key)?.split('~') ?? []
   if (format !== FORMAT) throw invalid(DAMAGED)
   const numbers = (head ?? '').split('.').map((number) => Number.parseInt(number, 36))
-  const [hi = 0, lo = 0, partition = 0, expiresAt = 0, ttlMs = 0, byPosture = 0] = numbers
+  const [hi = 0, lo = 0, partition = 0, ...times] = numbers
+  const [expiresAt = 0, ttlMs = 0, extensions = 0, byPosture = 0] = times
   if (!numbers.every(isCount)) throw invalid(DAMAGED)
   return {
     id: { hi: hi | 0, lo: lo | 0 },
     partition,
     expiresAt,
     ttlMs,
+    extensions,
     isByPosture: byPosture === 1,
     entries: entries.map(readEntry),
   }
@@ -74,9 +89,11 @@ export function readHandle(text: unknown, key: SipKey): ReservationHandle {
 function readEntry(text: string): ReservedEntry {
   const fields = text.split('.')
   const entry = parseEntry(fields.slice(0, ENTRY_FIELDS))
-  const [shadow, cost = ''] = fields.slice(ENTRY_FIELDS)
-  if (entry === undefined) throw invalid(DAMAGED)
-  return { ...entry, isShadow: shadow === '1', cost: decodeCost(cost) }
+  const [flagText, cost = ''] = fields.slice(ENTRY_FIELDS)
+  const flags = Number(flagText)
+  if (entry === undefined || !isCount(flags)) throw invalid(DAMAGED)
+  const isShadow = (flags & SHADOW) !== 0
+  return { ...entry, isShadow, isKept: (flags & KEPT) !== 0, cost: decodeCost(cost) }
 }
 
 /** Attribute names may have any character; those that separate fields are escaped. */

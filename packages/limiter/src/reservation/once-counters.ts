@@ -1,9 +1,19 @@
 /**
  * The counters of a reservation itself. One admits a single take when it is settled; another,
- * where the caller gave an idempotency key, a single take when it is made. Both are fixed windows
- * that begin with that take, in the store like any counter, so every node sees them.
+ * where the caller gave an idempotency key, a single take when it is made; and others, where it is
+ * given back when it expires, count its extensions. All are fixed windows that begin with their
+ * first take, in the store like any counter, so every node sees them.
  */
-import { defineAdapterLimit, hashTexts, type Limit, type SipKey } from '@sluice/core'
+import {
+  defineAdapterLimit,
+  extendedKey,
+  hashTexts,
+  type Limit,
+  type ReservationHandle,
+  reservationKeys,
+  type SipKey,
+  type Take,
+} from '@sluice/core'
 
 /**
  * A mark must outlast its reservation. Few lengths, because a store keeps each limit, and short
@@ -30,13 +40,28 @@ function windowIndex(ttlMs: number): number {
 }
 
 /** The limit of the mark that a reservation was settled. */
-export function settledLimit(ttlMs: number): Limit {
+function settledLimit(ttlMs: number): Limit {
   return pick(SETTLED_LIMITS, windowIndex(ttlMs))
 }
 
 /** The limit of the mark that a reservation was made. */
 export function madeLimit(ttlMs: number): Limit {
   return pick(MADE_LIMITS, windowIndex(ttlMs))
+}
+
+/** The mark that a reservation was extended. */
+export function extendedTake({ id, partition, ttlMs, extensions }: ReservationHandle): Take {
+  return { key: extendedKey(id, partition, extensions), limit: madeLimit(ttlMs), amount: 1 }
+}
+
+/** The same mark, taken whole: refused if the reservation was extended. */
+export function unextendedTake(handle: ReservationHandle): Take {
+  return { ...extendedTake(handle), amount: MADE_MAX }
+}
+
+/** The mark that a reservation was settled. */
+export function settledTake({ id, partition, ttlMs }: ReservationHandle): Take {
+  return { key: reservationKeys(id, partition).settled, limit: settledLimit(ttlMs), amount: 1 }
 }
 
 /**

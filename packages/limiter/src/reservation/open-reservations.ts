@@ -28,6 +28,7 @@ export interface OpenOptions {
 }
 
 interface OpenReservation {
+  readonly extensions: number
   readonly cancel: () => void
   readonly onEnd: (() => void) | undefined
 }
@@ -41,11 +42,18 @@ export class OpenReservations {
     this.#deps = deps
   }
 
-  /** An extended reservation replaces the one before, and keeps what that does at its end. */
+  /**
+   * An extended reservation replaces the one before, and keeps what that does at its end; a repeated
+   * one does not replace its extension.
+   */
   add(handle: ReservationHandle, { isRefunded, onEnd }: OpenOptions): void {
     if (!isRefunded && onEnd === undefined && this.#byId.size === 0) return
     const name = nameOf(handle.id)
     const before = this.#byId.get(name)
+    if (before !== undefined && before.extensions > handle.extensions) {
+      onEnd?.()
+      return
+    }
     before?.cancel()
     this.#byId.delete(name)
     const isKept = onEnd !== undefined || (isRefunded && this.#byId.size < OPEN_MAX)
@@ -60,7 +68,7 @@ export class OpenReservations {
       before?.onEnd?.()
       onEnd?.()
     }
-    this.#byId.set(name, { cancel, onEnd: both })
+    this.#byId.set(name, { extensions: handle.extensions, cancel, onEnd: both })
   }
 
   /** The reservation has ended: it was settled, or has expired. */

@@ -14,8 +14,8 @@ import type { DecideOptions } from '../pending-decision.js'
 import type { RemoteDecider } from '../remote-decider.js'
 import type { SecretWait } from '../secret-wait.js'
 import { isEmpty } from '../store-answer.js'
-import type { Groups, Store } from '../store.js'
-import type { ReservePlan } from './reserve-plan.js'
+import type { Groups, PeekOptions, Store } from '../store.js'
+import { mayBeRepeated, type ReservePlan } from './reserve-plan.js'
 import { readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
 import type { ActualCosts, Reservation, ReserveOptions, Settlement } from './reservation-types.js'
@@ -43,6 +43,7 @@ export interface ReservationVerbsDeps extends SharedDeps {
 }
 
 const RESERVES: DecideOptions = { isReserve: true }
+const WITH_STATES: PeekOptions = { states: true }
 const WRITE_TEXT = Symbol('writes the handle')
 
 /** A reservation object, with what its getter needs. */
@@ -70,7 +71,7 @@ export class ReservationVerbs {
       ...deps,
       isStoreHere: store.sync !== undefined,
       take: (groups) => store.take(groups),
-      peek: (groups) => store.peek(groups),
+      peek: (groups, options) => store.peek(groups, options),
       change: ({ key, limit, amount, at }) =>
         amount < 0
           ? store.give({ key, limit, amount: -amount, at })
@@ -135,14 +136,35 @@ export class ReservationVerbs {
     if (decider === undefined) return this.compose(plan, sync?.take(plan.groups) ?? [], 'store')
     const key = this.#deps.secretWait()
     if (key === undefined || key.isKnown || isEmpty(plan.groups)) {
-      return decider.decide(plan, this.needs(), RESERVES)
+      return this.decideRemotely(plan, decider)
     }
     return key.isKnownWithin(decider.deadlineOf(plan)).then((isKnown) => {
       if (!isKnown) return decider.decideWithoutStore(plan, RESERVES)
       const named = makePlan()
-      if (named.groups === undefined) return named
-      return decider.decide(named, this.needs(), RESERVES)
+      return named.groups === undefined ? named : this.decideRemotely(named, decider)
     })
+  }
+
+  private decideRemotely(plan: ReservePlan, decider: RemoteDecider): Decision | Promise<Decision> {
+    const decision = decider.decide(plan, this.needs(), RESERVES)
+    return mayBeRepeated(plan) ? this.askIfMade(plan, decision) : decision
+  }
+
+  /**
+   * A node refuses by what it counts itself, but only the store knows if the reserve was made
+   * before. If it does not say so in time, the refusal stands.
+   */
+  private async askIfMade(
+    plan: ReservePlan,
+    deciding: Decision | Promise<Decision>,
+  ): Promise<Decision> {
+    const decision = await deciding
+    const isByNode = decision.source === 'lease' || decision.source === 'local'
+    if (decision.allowed || !isByNode) return decision
+    const [enforced = []] = plan.groups
+    const peeked = await this.#deps.store.peek([enforced], WITH_STATES).catch(() => undefined)
+    const isMade = (peeked?.[0]?.[0]?.retryAfterMs ?? 0) !== 0
+    return peeked === undefined || !isMade ? decision : this.compose(plan, peeked, 'store')
   }
 
   /** A promise only while the names of the counters are not known. */

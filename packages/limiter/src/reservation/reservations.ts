@@ -19,7 +19,6 @@ import {
   type Plan,
   type PlannedTake,
   readHandle,
-  reservationKeys,
   type ReservationHandle,
   type ReservedEntry,
   type SipKey,
@@ -34,8 +33,8 @@ import type { Scheduler } from '../periodic.js'
 import { RandomHashes } from '../random.js'
 import { findLimit } from '../refund.js'
 import { combineSpread } from '../shed/combine-spread.js'
-import type { Answer, Groups, PeekOutcome } from '../store.js'
-import { type MadeMark, readMark, settledLimit } from './once-counters.js'
+import type { Answer, Groups, PeekOptions, PeekOutcome } from '../store.js'
+import { type MadeMark, readMark, settledTake, unextendedTake } from './once-counters.js'
 import { OpenReservations } from './open-reservations.js'
 import {
   planExtend,
@@ -44,7 +43,7 @@ import {
   type Reserved,
   reservedOf,
   type ReservePlan,
-  withoutMark,
+  withoutMarks,
 } from './reserve-plan.js'
 import type { ReserveRequest } from './reserve-options.js'
 import type { ActualCosts, Settlement } from './reservation-types.js'
@@ -57,7 +56,7 @@ export interface ReservationsDeps {
   /** Whether the counters are in this process. */
   readonly isStoreHere: boolean
   readonly take: (groups: Groups<Take>) => Promise<Groups<Answer>>
-  readonly peek: (groups: Groups<Take>) => Promise<Groups<PeekOutcome>>
+  readonly peek: (groups: Groups<Take>, options?: PeekOptions) => Promise<Groups<PeekOutcome>>
   /** Sends a change that certainly did not run, once more. */
   readonly change: (take: Take) => Promise<void>
   /**
@@ -152,14 +151,15 @@ export class Reservations {
   planExtend({ handle }: HeldReservation, attributes: Attributes): ReservePlan {
     if (handle.isByPosture) throw ended('made while the store did not answer')
     if (this.#deps.time() > handle.expiresAt) throw ended('expired')
-    return planExtend(handle, attributes, this.#deps.snapshot())
+    const isRefunded = this.isRefunded(handle.entries)
+    return planExtend(handle, attributes, this.#deps.snapshot(), isRefunded)
   }
 
   /** The reservation of a call that no counter counts: it can be settled, and changes nothing. */
   withoutCounters<Decided extends Decision>(decision: Decided, { ttlMs }: ReserveRequest): Decided {
     if (!decision.allowed) return decision
     const id = this.#ids.next()
-    const reserve = { id, partition: 0, ttlMs, mark: undefined, before: [] }
+    const reserve = { id, partition: 0, ttlMs, marks: [], before: undefined }
     return this.hold({ ...decision }, reserve, NOTHING_RESERVED, this.#deps.time())
   }
 
@@ -174,16 +174,17 @@ export class Reservations {
     extras: DecisionExtras | undefined,
     readMarkState: (mark: PlannedTake) => unknown,
   ): Decision {
-    const { mark, before } = plan.reserve
+    const { marks, before } = plan.reserve
+    const [mark] = marks
     if (mark === undefined) return this.composeNew(plan, outcomes, source, extras)
     const [first = [], ...others] = outcomes
-    const [marked, ...limits] = first
-    const rest = [limits, ...others]
-    const unmarked = withoutMark(plan)
+    const [marked] = first
+    const rest = [first.slice(marks.length), ...others]
+    const unmarked = withoutMarks(plan)
     if (marked === undefined || marked.retryAfterMs === 0) {
       return this.composeNew(unmarked, rest, source, extras)
     }
-    if (before.length > 0) throw ended('settled')
+    if (before !== undefined) throw ended('settled')
     const made = readMark(marked.state ?? readMarkState(mark))
     // The mark is gone since: the window of an old reservation has just ended.
     if (made === undefined) return this.composeNew(unmarked, rest, source, extras)
@@ -207,7 +208,7 @@ export class Reservations {
     if (this.#deps.time() > handle.expiresAt) {
       return Promise.resolve(unchanged(handle, 'expired'))
     }
-    return this.apply(handle, plan)
+    return this.apply(handle, plan, [settledTake(handle)])
   }
 
   close(): void {
@@ -240,10 +241,12 @@ export class Reservations {
   ): Decision {
     const [enforced = [], ...others] = outcomes
     const admitted = enforced.map((outcome) => ({ ...outcome, retryAfterMs: 0, delayMs: 0 }))
-    // What was taken then is known from the amounts, which are the same.
-    const taken = plan.groups.map((takes) =>
+    // What was taken then is known from the amounts, which are the same. Whether a rule in shadow
+    // had room is not known: without an outcome it keeps what it counted.
+    const [takes = []] = plan.groups
+    const taken = [
       takes.map(({ amount, holder = start }) => ({ ...GRANTED, granted: amount, at: holder })),
-    )
+    ]
     const decision = combineSpread(plan, [admitted, ...others], source, extras)
     const made = { ...NOTHING_RESERVED, reserved: reservedOf(plan, taken, this.#deps.isStoreHere) }
     return this.hold(decision, plan.reserve, made, start)
@@ -257,20 +260,25 @@ export class Reservations {
     now: number,
   ): Decided {
     const snapshot = this.#deps.snapshot()
-    const isExtended = before.length > 0
+    const isExtended = before !== undefined
+    const entries = isExtended ? [...before.entries, ...reserved.entries] : reserved.entries
+    const isRefunded = this.isRefunded(entries)
+    // The store does not know of an extension by posture, so it does not delay the refund.
+    const isDelayed = !(isExtended && isByPosture && isRefunded)
     const handle: ReservationHandle = {
       id,
       partition,
-      expiresAt: now + ttlMs * 1000,
+      expiresAt: isDelayed ? now + ttlMs * 1000 : before.expiresAt,
       ttlMs,
+      extensions: isExtended ? before.extensions + (isByPosture ? 0 : 1) : 0,
       isByPosture: isByPosture && !isExtended,
-      entries: isExtended ? [...before, ...reserved.entries] : reserved.entries,
+      entries,
     }
     const limits = isExtended
       ? handle.entries.map((entry) => findLimit(snapshot, entry))
       : reserved.limits
     const onEnd = snapshot.needs.places ? this.keepPlaces(handle, limits, release) : undefined
-    this.#open.add(handle, { isRefunded: this.isRefunded(handle.entries), onEnd })
+    this.#open.add(handle, { isRefunded, onEnd })
     const hasPlaces = onEnd !== undefined
     const held: HeldReservation = { handle, limits, snapshot, hasPlaces, text: undefined }
     return Object.assign(decision, { [HELD]: held })
@@ -295,27 +303,33 @@ export class Reservations {
 
   /** Whether a rule of the reservation gives back what expires. */
   private isRefunded(entries: readonly ReservedEntry[]): boolean {
-    for (const { rule } of entries) if (this.isRefundedRule(rule)) return true
+    for (const entry of entries) if (this.isRefundedEntry(entry)) return true
     return false
   }
 
-  private isRefundedRule(rule: string): boolean {
+  private isRefundedEntry({ rule, amount, windowMs, isKept }: ReservedEntry): boolean {
+    if (amount === 0 || isKept) return false
+    // Places, which have no window, are free when the reservation ends in any way.
+    if (windowMs === 0) return true
     return this.#deps.snapshot().byId.get(rule)?.rule.onExpiry === 'refund'
   }
 
-  private async apply(handle: ReservationHandle, plan: SettlementPlan): Promise<Settlement> {
+  /** `marks` are taken first, and refused if it has ended. */
+  private async apply(
+    handle: ReservationHandle,
+    plan: SettlementPlan,
+    marks: readonly Take[],
+  ): Promise<Settlement> {
     const { takes } = plan
     if (handle.entries.length === 0) {
       this.#open.end(handle)
       return plan.report([], NOTHING_OWED)
     }
-    const groups: (readonly Take[])[] = [[settledTake(handle)]]
-    for (const take of takes) groups.push([take])
-    const answers = await this.#deps.take(groups)
-    const once = answers[0]?.[0]
-    if (once === undefined || typeof once === 'string') throw unanswered()
+    const answers = await this.#deps.take(plan.groupsAfter(marks))
+    const marked = answers[0] ?? []
+    if (typeof (marked[0] ?? 'unknown') === 'string') throw unanswered()
     this.#open.end(handle)
-    if (once.retryAfterMs !== 0) return unchanged(handle, 'already-settled')
+    if (marked.some(isRefused)) return unchanged(handle, 'already-settled')
     const changes: (Answer | undefined)[] = []
     let isComplete = true
     for (let i = 0; i < takes.length; i++) {
@@ -362,12 +376,11 @@ export class Reservations {
   /** Gives back places, and what rules with `onExpiry: refund` count; the rest stays charged. */
   private refundExpired(handle: ReservationHandle): void {
     const snapshot = this.#deps.snapshot()
-    const isGivenBack = (entry: ReservedEntry) =>
-      this.isRefundedRule(entry.rule) || findLimit(snapshot, entry)?.isPlaces === true
-    const entries = handle.entries.filter(isGivenBack)
+    const entries = handle.entries.filter((entry) => this.isRefundedEntry(entry))
     const limits = entries.map((entry) => findLimit(snapshot, entry))
     const plan = new SettlementPlan(entries, limits, snapshot, undefined)
-    this.apply({ ...handle, entries }, plan).catch(() => {
+    const marks = [settledTake(handle), unextendedTake(handle)]
+    this.apply({ ...handle, entries }, plan, marks).catch(() => {
       // The store does not answer: the reserve stays charged.
     })
   }
@@ -389,8 +402,8 @@ const GRANTED: Outcome = {
 
 const NOTHING_OWED = () => 0
 
-function settledTake({ id, partition, ttlMs }: ReservationHandle): Take {
-  return { key: reservationKeys(id, partition).settled, limit: settledLimit(ttlMs), amount: 1 }
+function isRefused(answer: Answer): boolean {
+  return typeof answer === 'string' || answer.retryAfterMs !== 0
 }
 
 /** Whether an overdraw did not fit within its limit. */

@@ -3,11 +3,12 @@ import {
   type Attributes,
   candidateId,
   type ChargedEntry,
+  chargedEntry,
   type CompiledLimit,
-  grantedTakes,
   type Hash64,
   isBlock,
   type Outcome,
+  passes,
   type Plan,
   type PlannedTake,
   readAttribute,
@@ -21,7 +22,7 @@ import {
 } from '@sluice/core'
 import { findLimit } from '../refund.js'
 import type { Groups } from '../store.js'
-import { madeAmount, madeLimit, settledLimit } from './once-counters.js'
+import { extendedTake, madeAmount, madeLimit, settledTake } from './once-counters.js'
 import type { ReserveRequest } from './reserve-options.js'
 
 /** A plan that reserves or extends, and what its decision needs to write the handle. */
@@ -33,16 +34,21 @@ export interface PlannedReserve {
   readonly id: Hash64
   readonly partition: number
   readonly ttlMs: number
-  /** The first take of the first group, which marks or gates the reservation; undefined: none. */
-  readonly mark: PlannedTake | undefined
-  /** Of an extension: what was reserved before. */
-  readonly before: readonly ReservedEntry[]
+  /** The first takes of the first group, which mark or gate the reservation. */
+  readonly marks: readonly PlannedTake[]
+  /** Of an extension: the handle that it replaces. */
+  readonly before: ReservationHandle | undefined
 }
 
-const NO_ENTRIES: readonly ReservedEntry[] = []
+const NO_MARKS: readonly PlannedTake[] = []
 
 export function isReservePlan(plan: Plan): plan is ReservePlan {
   return 'reserve' in plan
+}
+
+/** Whether a plan reserves under an idempotency key, so that it may have been made before. */
+export function mayBeRepeated({ reserve: { marks, before } }: ReservePlan): boolean {
+  return marks.length > 0 && before === undefined
 }
 
 /** Adds what makes a plan a reservation. */
@@ -56,7 +62,7 @@ export function planReserve(
   const first = firstTake(groups)
   const partition = first?.key.partition ?? 0
   if (idempotencyKey === undefined || first === undefined) {
-    const reserve = { id: randomId(), partition, ttlMs, mark: undefined, before: NO_ENTRIES }
+    const reserve = { id: randomId(), partition, ttlMs, marks: NO_MARKS, before: undefined }
     return { matched, groups, shadows, reserve }
   }
   const callers = matched.map(({ caller }) => caller)
@@ -67,15 +73,20 @@ export function planReserve(
     limit: madeLimit(ttlMs),
     amount: madeAmount(secret, amounts),
     compiled: markOf(first.compiled),
+    isMark: true,
   }
-  return withMark(plan, { id, partition, ttlMs, mark, before: NO_ENTRIES })
+  return withMarks(plan, { id, partition, ttlMs, marks: [mark], before: undefined })
 }
 
-/** Plans the takes of an extension: more of the costs that the attributes name. */
+/**
+ * Plans the takes of an extension: more of the costs that the attributes name. If the reservation
+ * `isRefunded` when it expires, the node that will do that must know that it was extended.
+ */
 export function planExtend(
   handle: ReservationHandle,
   attributes: Attributes,
   snapshot: Snapshot,
+  isRefunded: boolean,
 ): ReservePlan {
   const { id, partition, ttlMs, entries } = handle
   const seen = new Set<string>()
@@ -91,22 +102,21 @@ export function planExtend(
   const first = takes[0]?.take
   if (first === undefined) throw nothingToExtend(entries)
   const enforced = takes.filter(({ entry }) => !entry.isShadow).map(({ take }) => take)
-  const shadows = takes.filter(({ entry }) => entry.isShadow)
-  const mark: PlannedTake = {
-    key: reservationKeys(id, partition).settled,
-    limit: settledLimit(ttlMs),
-    amount: 0,
-    gate: true,
-    compiled: markOf(first.compiled),
+  const shadows = new Map<string, PlannedTake[]>()
+  for (const { entry, take } of takes) {
+    if (!entry.isShadow) continue
+    const name = entry.candidate ? candidateId(entry.rule) : entry.rule
+    shadows.set(name, [...(shadows.get(name) ?? []), take])
   }
+  const mark = { compiled: markOf(first.compiled), isMark: true }
+  const gate: PlannedTake = { ...settledTake(handle), ...mark, amount: 0, gate: true }
+  const marks = isRefunded ? [gate, { ...extendedTake(handle), ...mark }] : [gate]
   const plan = {
     matched: [],
-    groups: [enforced, ...shadows.map(({ take }) => [take])],
-    shadows: shadows.map(({ entry: { rule, candidate } }) =>
-      candidate ? candidateId(rule) : rule,
-    ),
+    groups: [enforced, ...shadows.values()],
+    shadows: [...shadows.keys()],
   }
-  return withMark(plan, { id, partition, ttlMs, mark, before: entries })
+  return withMarks(plan, { id, partition, ttlMs, marks, before: handle })
 }
 
 function firstTake(groups: Groups<PlannedTake>): PlannedTake | undefined {
@@ -114,20 +124,23 @@ function firstTake(groups: Groups<PlannedTake>): PlannedTake | undefined {
   return undefined
 }
 
-/** A mark is decided by the store alone, and otherwise like the rule that it stands beside. */
+/**
+ * A mark is decided by the store alone. Where that does not answer it says nothing: the limits
+ * decide by their postures, and the mark is not charged later.
+ */
 function markOf(compiled: CompiledLimit): CompiledLimit {
-  return { ...compiled, coordination: 'exact', durable: false, block: undefined, field: '' }
+  const isolated = { coordination: 'exact', posture: 'open', durable: false } as const
+  return { ...compiled, ...isolated, block: undefined, field: '' }
 }
 
-function withMark({ matched, groups, shadows }: Plan, reserve: PlannedReserve): ReservePlan {
+function withMarks({ matched, groups, shadows }: Plan, reserve: PlannedReserve): ReservePlan {
   const [first = [], ...others] = groups
-  const marked = reserve.mark === undefined ? first : [reserve.mark, ...first]
-  return { matched, groups: [marked, ...others], shadows, reserve }
+  return { matched, groups: [[...reserve.marks, ...first], ...others], shadows, reserve }
 }
 
-export function withoutMark({ matched, groups, shadows, reserve }: ReservePlan): ReservePlan {
+export function withoutMarks({ matched, groups, shadows, reserve }: ReservePlan): ReservePlan {
   const [first = [], ...others] = groups
-  return { matched, groups: [first.slice(1), ...others], shadows, reserve }
+  return { matched, groups: [first.slice(reserve.marks.length), ...others], shadows, reserve }
 }
 
 /** What can be settled of a decision, and the limits it was taken from. */
@@ -137,8 +150,9 @@ export interface Reserved {
 }
 
 /**
- * Lists what was reserved. Units that a node counts without the store, unless that is in this
- * process, are left out: they stay as they were estimated.
+ * Lists the limits of a reserve and what each was taken from; also those of an estimate of 0, whose
+ * use is charged too, and those that keep what they counted, whose costs are known by that. A
+ * node keeps what it counts without the store, unless that is in this process.
  */
 export function reservedOf(
   plan: ReservePlan,
@@ -147,35 +161,46 @@ export function reservedOf(
 ): Reserved {
   const entries: ReservedEntry[] = []
   const limits: CompiledLimit[] = []
-  for (const { take, group, entry } of grantedTakes(plan, outcomes)) {
-    const { coordination } = take.compiled
-    const isOfStore = isStoreHere || coordination === 'exact' || coordination === 'leased'
-    if (isBlock(take.limit) || !isOfStore) continue
-    const { rule, limitName, candidate, max, windowMs, capacity, key, amount, at } = entry
-    const cost = costOf(plan, entry)
-    const isShadow = group > 0
-    // Not by a spread, which costs several times as much.
-    entries.push({
-      rule,
-      limitName,
-      candidate,
-      max,
-      windowMs,
-      capacity,
-      key,
-      amount,
-      at,
-      cost,
-      isShadow,
-    })
-    limits.push(take.compiled)
+  for (let group = 0; group < plan.groups.length; group++) {
+    const takes = plan.groups[group] ?? []
+    const answers = outcomes[group]
+    const isOpen = answers !== undefined && passes(answers)
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      if (take === undefined || isBlock(take.limit)) continue
+      const outcome = answers?.[i] ?? NOT_TAKEN
+      const { coordination } = take.compiled
+      const isOfStore = isStoreHere || coordination === 'exact' || coordination === 'leased'
+      const isKept = !isOpen || !isOfStore
+      const entry = chargedEntry(plan, group, take, outcome)
+      const { rule, limitName, candidate, max, windowMs, capacity, key, amount, at } = entry
+      // Not by a spread, which costs several times as much.
+      entries.push({
+        rule,
+        limitName,
+        candidate,
+        max,
+        windowMs,
+        capacity,
+        key,
+        amount,
+        at,
+        cost: costOf(plan, entry),
+        isShadow: group > 0,
+        isKept,
+      })
+      limits.push(take.compiled)
+    }
   }
   return { entries, limits }
 }
 
+/** The outcome of a take whose group was refused before the store was asked. */
+const NOT_TAKEN = { granted: 0, at: 0 }
+
 /** The attribute that the cost of an entry comes from; of an extension, the one of its reserve. */
 function costOf({ matched, reserve }: ReservePlan, { rule, key }: ChargedEntry) {
-  for (const entry of reserve.before) {
+  for (const entry of reserve.before?.entries ?? []) {
     if (entry.key.hi === key.hi && entry.key.lo === key.lo) return entry.cost
   }
   const cost = matched.find((match) => match.rule.id === rule)?.rule.cost

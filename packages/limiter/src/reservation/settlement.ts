@@ -9,7 +9,7 @@ import {
   type Snapshot,
   type Take,
 } from '@sluice/core'
-import type { Answer } from '../store.js'
+import type { Answer, Groups } from '../store.js'
 import type { ActualCosts, SettledCost, Settlement, SettlementReason } from './reservation-types.js'
 
 /** What a reservation holds of one counter. */
@@ -56,6 +56,13 @@ export class SettlementPlan {
     this.takes = takes
   }
 
+  /** What is sent to the store: the marks open the changes, each in a group of its own. */
+  groupsAfter(marks: readonly Take[]): Groups<Take> {
+    const groups: (readonly Take[])[] = [marks]
+    for (const take of this.takes) groups.push([take])
+    return groups
+  }
+
   /** The report, given the answer to each take. `owedBy` says how far a limit is below empty. */
   report(
     answers: readonly (Answer | undefined)[],
@@ -63,7 +70,8 @@ export class SettlementPlan {
   ): Settlement {
     const costs: NamedCost[] = []
     for (const { entry, compiled, reserved, units } of this.#holdings) {
-      if (entry.isShadow || compiled?.isPlaces === true || units > reserved) continue
+      const isCost = !entry.isShadow && !entry.isKept && compiled?.isPlaces !== true
+      if (!isCost || units > reserved) continue
       addCost(costs, entry, units, reserved - units, 0)
     }
     this.takes.forEach((take, i) => {
@@ -73,6 +81,7 @@ export class SettlementPlan {
       const added = typeof answer === 'object' ? answer.granted : take.amount
       addCost(costs, entry, reserved + added, 0, Math.min(added, owedBy(take)))
     })
+    addKept(costs, this.#holdings)
     return settlementOf(this.#reason, costs)
   }
 }
@@ -90,6 +99,8 @@ export function unchanged({ entries }: ReservationHandle, reason: SettlementReas
 export function reservedCosts({ entries }: ReservationHandle): Readonly<Record<string, number>> {
   const costs = new Map<string, number>()
   for (const { entry, reserved } of holdingsOf(entries, [])) {
+    // Places, which have no window, are no cost.
+    if (entry.isKept || entry.windowMs === 0) continue
     const name = nameOf(entry)
     costs.set(name, Math.max(reserved, costs.get(name) ?? 0))
   }
@@ -122,6 +133,14 @@ function settlementOf(reason: SettlementReason, all: readonly NamedCost[]): Sett
 /** The report of a reserve that was refused. */
 export const REFUSED: Settlement = settlementOf('refused', [])
 
+/** Adds the costs of which nothing can be settled. */
+function addKept(costs: NamedCost[], holdings: readonly Holding[]): void {
+  for (const { entry, reserved } of holdings) {
+    const isKnown = !entry.isKept || costs.some(({ name }) => name === nameOf(entry))
+    if (!isKnown && !entry.isShadow) addCost(costs, entry, reserved, 0, 0)
+  }
+}
+
 /** Several limits may count one cost; it is reported once, by the limit where it weighs most. */
 function addCost(
   costs: NamedCost[],
@@ -149,15 +168,19 @@ function nameOf({ cost }: ReservedEntry): string {
   return cost ?? CALL_COST
 }
 
-/** Adds up the entries of each counter; few have more than some. */
+/**
+ * Adds up the entries of each counter, apart from those that it keeps; few have more than some.
+ */
 function holdingsOf(
   entries: readonly ReservedEntry[],
   limits: readonly (CompiledLimit | undefined)[],
 ): readonly Holding[] {
   const holdings: Holding[] = []
   entries.forEach((entry, i) => {
-    const { hi, lo } = entry.key
-    const known = holdings.find(({ entry: { key } }) => key.hi === hi && key.lo === lo)
+    const { key, isKept } = entry
+    const known = holdings.find(({ entry: other }) => {
+      return other.key.hi === key.hi && other.key.lo === key.lo && other.isKept === isKept
+    })
     if (known === undefined) {
       const { amount } = entry
       holdings.push({ entry, compiled: limits[i], parts: [entry], reserved: amount, units: 0 })
@@ -175,6 +198,7 @@ function unitsOf(
   { entry, compiled, reserved }: Holding,
   costs: ReadonlyMap<string, number> | undefined,
 ): number {
+  if (entry.isKept) return reserved
   // The call has ended, whatever it used: its places are free.
   if (costs === undefined || compiled?.isPlaces === true) return 0
   const actual = costs.get(nameOf(entry))

@@ -56,7 +56,7 @@ describe('the seeds together', () => {
     const faults = scenarios.flatMap((each) => each.faults)
     expect(new Set(rules.map(({ coordination }) => coordination)).size).toBe(4)
     expect(new Set(limits.map(({ algorithm }) => algorithm)).size).toBe(6)
-    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(13)
+    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(14)
   })
 
   test('cover rules of different coordination and mode in one call, with tiers and candidates', () => {

@@ -87,8 +87,9 @@ const inFlightSnapshot = z.object({
   /** The most at a tick of the last hour. */
   peak: count,
   max: count,
-  /** Whether each node has this `max` for itself. */
+  /** Whether each node, or each caller, has this `max` for itself. */
   isPerNode: z.boolean(),
+  isPerCaller: z.boolean(),
   /** The ceilings of priorities that are below `max`. */
   ceilings: z
     .array(z.object({ priority: z.string(), ceiling: count }))

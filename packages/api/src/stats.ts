@@ -92,6 +92,9 @@ export const inFlightView = z
     isPerNode: z.boolean().meta({
       description: 'Each node has `max` for itself; the figures are those of the busiest node.',
     }),
+    isPerCaller: z.boolean().meta({
+      description: 'Each caller has `max` for itself; the figures are those of all callers.',
+    }),
     ceilings: z.array(z.object({ priority: z.string(), ceiling: count })).meta({
       description: 'How much of `max` less important priorities may use.',
     }),

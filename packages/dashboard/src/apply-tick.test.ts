@@ -130,7 +130,8 @@ describe('applyTick', () => {
   })
 
   test('a tick appends a step to each priority, and shows the calls in flight of now', () => {
-    const now = { rule: 'backend', inFlight: 3, peak: 9, max: 40, isPerNode: true, ceilings: [] }
+    const whose = { isPerNode: true, isPerCaller: false }
+    const now = { rule: 'backend', inFlight: 3, peak: 9, max: 40, ...whose, ceilings: [] }
     const { stats, isComplete } = applyTick(before, tickAt(10 * MINUTE + 2000, { inFlight: [now] }))
     expect(isComplete).toBe(true)
     expect(stats?.priorities).toEqual([

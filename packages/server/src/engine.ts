@@ -19,7 +19,6 @@ import { createDecisionMetrics } from './observability/metrics/decision-metrics.
 import type { ReadableHistogram } from './observability/metrics/histogram.js'
 import { createRegistry, type Registry } from './observability/metrics/registry.js'
 import { SheddingMetrics } from './observability/metrics/shedding-metrics.js'
-import type { CallsInFlight } from './observability/stats/in-flight.js'
 import {
   type Observability,
   openObservability,
@@ -52,8 +51,6 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** No limit counts calls in flight. */
-const NO_CALLS_IN_FLIGHT: CallsInFlight = new Map()
 /** How long to wait for a store on close; one that does not answer expires this node itself. */
 const CLOSE_MS_MAX = 250
 /** Histogram buckets from 5 us, above a decision in memory, to 1 s. */
@@ -123,7 +120,7 @@ async function openEngine(
     counterStore,
     metrics,
     shedding,
-    inFlight: () => NO_CALLS_IN_FLIGHT,
+    inFlight: () => limiter.inFlight,
     upstreamHealth: logs.upstreamHealth,
     decisionTimes: times,
     worker: options.worker,

@@ -73,13 +73,17 @@ export function InFlightCard({ inFlight }: { readonly inFlight: readonly InFligh
                   </Link>{' '}
                   {row.isPerNode && <span class="faint small">busiest node</span>}
                 </span>
-                <Ceilings row={row} />
+                {!row.isPerCaller && <Ceilings row={row} />}
               </div>
             ),
           },
           { head: 'Now', isNumber: true, cell: (row) => count(row.inFlight) },
           { head: 'Peak, 1 h', isNumber: true, cell: ({ peak }) => count(peak) },
-          { head: 'Max', isNumber: true, cell: ({ max }) => count(max) },
+          {
+            head: 'Max',
+            isNumber: true,
+            cell: ({ max, isPerCaller }) => (isPerCaller ? `${count(max)} each` : count(max)),
+          },
         ]}
       />
     </Card>

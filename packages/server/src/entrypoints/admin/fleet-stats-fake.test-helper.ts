@@ -35,6 +35,7 @@ const IN_FLIGHT = [
     peak: 42,
     max: 80,
     isPerNode: true,
+    isPerCaller: false,
     ceilings: [{ priority: 'reads', ceiling: 72 }],
   },
 ]

@@ -5,7 +5,13 @@ import { describeInFlight, InFlightPeaks, mergeInFlight } from './in-flight.js'
 import type { InFlightSnapshot, NodeSnapshot } from './node-snapshot.js'
 import { makeNode } from './stats.test-helper.js'
 
-const BACKEND = { rule: 'backend', max: 80, isPerNode: true, ceilings: [] }
+const BACKEND = {
+  rule: 'backend',
+  max: 80,
+  isPerNode: true,
+  isPerCaller: false,
+  ceilings: [],
+}
 
 function catalogOf(rule: Readonly<Record<string, unknown>>) {
   const catalog = createCatalog()
@@ -18,9 +24,11 @@ function catalogOf(rule: Readonly<Record<string, unknown>>) {
   return catalog
 }
 
-test('calls in flight have the ceilings of the priorities that may not use all places', () => {
+test('calls in flight have the ceilings of priorities, unless each caller has a limit of its own', () => {
   const headroom = { critical: '10%', writes: '10%' }
-  const catalog = catalogOf({ by: [], limits: ['80/second'], headroom })
+  const limits = [{ algorithm: 'concurrency', max: 80 }]
+  const rule = { limits, headroom, coordination: 'node' }
+  const catalog = catalogOf({ by: [], ...rule })
   const calls = new Map([
     ['backend', { inFlight: 30, max: 80 }],
     ['unknown', { inFlight: 1, max: 5 }],
@@ -30,14 +38,16 @@ test('calls in flight have the ceilings of the priorities that may not use all p
       rule: 'backend',
       inFlight: 30,
       max: 80,
-      isPerNode: false,
+      isPerNode: true,
+      isPerCaller: false,
       ceilings: [
         { priority: 'writes', ceiling: 72 },
         { priority: 'reads', ceiling: 64 },
       ],
     },
-    { rule: 'unknown', inFlight: 1, max: 5, isPerNode: false, ceilings: [] },
   ])
+  const perUser = { isPerNode: true, isPerCaller: true, ceilings: [] }
+  expect(describeInFlight(calls, catalogOf({ by: ['user'], ...rule }))).toMatchObject([perUser])
 })
 
 test('the peak of an hour is the most that a tick saw in it', () => {
@@ -62,7 +72,7 @@ const nodeWith = (inFlight: readonly InFlightSnapshot[]): NodeSnapshot => ({
 })
 
 test('the calls of a shared limit are summed, of one for each node the busiest is shown', () => {
-  const shared = { rule: 'shared', max: 20, isPerNode: false, ceilings: [] }
+  const shared = { rule: 'shared', max: 20, isPerNode: false, isPerCaller: false, ceilings: [] }
   const merged = mergeInFlight([
     nodeWith([
       { ...BACKEND, inFlight: 30, peak: 40 },

@@ -1,5 +1,5 @@
 /** Calls in flight against the limits of rules, with their peaks, of one node and of the fleet. */
-import { ceilingUnits } from '@sluice/core'
+import { ceilingUnits, type Rule } from '@sluice/core'
 import type { RuleCatalog } from '../../rules/sync/rule-catalog.js'
 import { type InFlightSnapshot, type NodeSnapshot, SNAPSHOT_RULES_MAX } from './node-snapshot.js'
 
@@ -9,25 +9,40 @@ export type CallsInFlight = ReadonlyMap<string, { readonly inFlight: number; rea
 /** An hour has the peak of the day's traffic at some time, and a short outage is soon out of it. */
 const PEAK_MINUTES = 60
 
-/** Describes calls in flight by the rules of the catalog: whose limit it is, and its ceilings. */
+/**
+ * Describes the calls in flight of the rules that the catalog has: whose limit it is, and the
+ * ceilings of priorities. The rules with most of them, if there are very many.
+ */
 export function describeInFlight(
   calls: CallsInFlight,
   catalog: Pick<RuleCatalog, 'set' | 'parser' | 'rule'>,
 ): readonly Omit<InFlightSnapshot, 'peak'>[] {
   const { set, parser } = catalog
-  return [...calls].slice(0, SNAPSHOT_RULES_MAX).map(([id, { inFlight, max }]) => {
+  const rules = [...calls].toSorted(([, a], [, b]) => b.inFlight - a.inFlight)
+  return rules.slice(0, SNAPSHOT_RULES_MAX).flatMap(([id, { inFlight, max }]) => {
     const documents = catalog.rule(id)
-    const headroom = documents && parser.parseRule(documents).rule?.headroom
-    const reserves: number[] = []
-    const ceilings = (set.priorities ?? []).flatMap((name) => {
-      const priority = String(name)
-      const ceiling = ceilingUnits(max, reserves)
-      const reserve = headroom?.get(priority)
-      if (reserve !== undefined) reserves.push(reserve)
-      return ceiling < max ? [{ priority, ceiling }] : []
-    })
-    const isPerNode = documents?.document['coordination'] === 'node'
-    return { rule: id, inFlight, max, isPerNode, ceilings }
+    const rule = documents && parser.parseRule(documents).rule
+    if (rule === undefined) return []
+    const isPerNode = rule.coordination === 'node'
+    const isPerCaller = rule.by.length > 0
+    const ceilings = isPerCaller ? [] : ceilingsOf(max, rule.headroom, set.priorities)
+    return { rule: id, inFlight, max, isPerNode, isPerCaller, ceilings }
+  })
+}
+
+/** The ceilings that are below the whole limit. */
+function ceilingsOf(
+  max: number,
+  headroom: Rule['headroom'],
+  priorities: readonly unknown[] = [],
+): InFlightSnapshot['ceilings'] {
+  const reserves: number[] = []
+  return priorities.flatMap((name) => {
+    const priority = String(name)
+    const ceiling = ceilingUnits(max, reserves)
+    const reserve = headroom?.get(priority)
+    if (reserve !== undefined) reserves.push(reserve)
+    return ceiling < max ? [{ priority, ceiling }] : []
   })
 }
 
@@ -60,7 +75,7 @@ export class InFlightPeaks {
 
 /**
  * Merges the calls in flight of all nodes: the busiest node where each has the limit for itself,
- * else their sum, of which the peak is an upper bound.
+ * else their sum, of whose peak the sum of the peaks is an upper bound.
  */
 export function mergeInFlight(all: readonly NodeSnapshot[]): readonly InFlightSnapshot[] {
   const byRule = new Map<string, InFlightSnapshot>()
@@ -84,6 +99,7 @@ export function mergeInFlight(all: readonly NodeSnapshot[]): readonly InFlightSn
     .slice(0, SNAPSHOT_RULES_MAX)
 }
 
-function shareOf({ inFlight, max }: InFlightSnapshot): number {
-  return max === 0 ? 0 : inFlight / max
+/** Limits of single callers come last: what all of them hold says nothing about one. */
+function shareOf({ inFlight, max, isPerCaller }: InFlightSnapshot): number {
+  return max === 0 || isPerCaller ? 0 : inFlight / max
 }

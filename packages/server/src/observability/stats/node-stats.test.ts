@@ -138,7 +138,14 @@ describe('a priority', () => {
 })
 
 test('calls in flight have their peak since the rule counts them', () => {
-  const backend = { rule: 'backend', inFlight: 0, max: 80, isPerNode: true, ceilings: [] }
+  const backend = {
+    rule: 'backend',
+    inFlight: 0,
+    max: 80,
+    isPerNode: true,
+    isPerCaller: false,
+    ceilings: [],
+  }
   let calls = [backend]
   const node = makeNode({ deps: { inFlight: () => calls } })
   node.pass(1, () => (calls = [{ ...backend, inFlight: 42 }]))

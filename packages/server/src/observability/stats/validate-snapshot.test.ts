@@ -58,6 +58,7 @@ function wholeSnapshot(): NodeSnapshot {
         peak: 9,
         max: 40,
         isPerNode: true,
+        isPerCaller: false,
         ceilings: [{ priority: 'reads', ceiling: 36 }],
       },
     ],

@@ -135,6 +135,7 @@ function isInFlight(value: unknown): boolean {
     isText(value.rule) &&
     [value.inFlight, value.peak, value.max].every(isCount) &&
     typeof value.isPerNode === 'boolean' &&
+    typeof value.isPerCaller === 'boolean' &&
     isListOf(value.ceilings, SNAPSHOT_PRIORITIES_MAX, isCeiling)
   )
 }

@@ -40,6 +40,14 @@ const benchmarks = {
     about: 'how clients behave at a limit: the paced fetch, plain fetch, ky and got',
     files: ['./clients/measure.mjs'],
   },
+  shedding: {
+    about: 'what is served in overload, beside under-pressure, overload-protection and toobusy-js',
+    files: ['./shedding/measure.mjs'],
+  },
+  priorities: {
+    about: 'what priorities cost a decision, and (--against PATH) one without them',
+    files: ['./memory/priorities.mjs'],
+  },
   versions: {
     about: 'this checkout against another (--against PATH): gateway and /v1/check',
     files: ['./gateway/versions.mjs'],

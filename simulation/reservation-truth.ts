@@ -40,7 +40,7 @@ export interface SimReservation {
 }
 
 /** The store made a reservation under its idempotency key. */
-export interface StoreMade {
+interface StoreMade {
   readonly execution: Execution
   /** Whether its node admitted it by that. */
   isDecided: boolean

@@ -12,6 +12,10 @@ const STYLE = `
   .axis { stroke: #9aa2ad; stroke-width: 1; }
   .bound { stroke: #1c2026; stroke-width: 2; }
   .n0 { fill: #2166c4; } .n1 { fill: #c05a12; } .n2 { fill: #1b7f4d; }
+  .n3 { fill: #8a3fb0; } .n4 { fill: #8a6d00; } .n5 { fill: #6b7482; }
+  .c0 { stroke: #2166c4; } .c1 { stroke: #c05a12; } .c2 { stroke: #1b7f4d; }
+  .c3 { stroke: #8a3fb0; } .c4 { stroke: #8a6d00; } .c5 { stroke: #6b7482; }
+  .curve { fill: none; stroke-width: 2; }
   @media (prefers-color-scheme: dark) {
     .ground { fill: #14181e; }
     text { fill: #c3c9d2; }
@@ -21,6 +25,9 @@ const STYLE = `
     .axis { stroke: #6b7482; }
     .bound { stroke: #eef1f5; }
     .n0 { fill: #6ea8ff; } .n1 { fill: #f2995c; } .n2 { fill: #5ecb94; }
+    .n3 { fill: #cf9be8; } .n4 { fill: #d9bd55; } .n5 { fill: #98a1ad; }
+    .c0 { stroke: #6ea8ff; } .c1 { stroke: #f2995c; } .c2 { stroke: #5ecb94; }
+    .c3 { stroke: #cf9be8; } .c4 { stroke: #d9bd55; } .c5 { stroke: #98a1ad; }
   }
 `
 
@@ -43,10 +50,17 @@ export function point(x, y, series, label) {
     `<rect x="${at(x - 4)}" y="${at(y - 4)}" width="8" height="8"`,
     `<path d="M${at(x)} ${at(y - 5.5)} L${at(x + 5)} ${at(y + 4)} L${at(x - 5)} ${at(y + 4)} Z"`,
   ]
-  return `${shapes[series]} class="n${series}"><title>${escape(label)}</title>${closing(series)}`
+  const shape = series % shapes.length
+  return `${shapes[shape]} class="n${series}"><title>${escape(label)}</title>${CLOSINGS[shape]}`
 }
 
-const closing = (series) => ['</circle>', '</rect>', '</path>'][series]
+const CLOSINGS = ['</circle>', '</rect>', '</path>']
+
+/** A line through points `[x, y]`. */
+export function curve(points, series) {
+  const list = points.map(([x, y]) => `${at(x)},${at(y)}`).join(' ')
+  return `<polyline points="${list}" class="curve c${series}"/>`
+}
 
 export function image({ width, height, label }, parts) {
   return [

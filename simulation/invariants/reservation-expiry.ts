@@ -71,7 +71,7 @@ function givenBackEarly(
   return isOver ? undefined : `${request.node} gave back reservation ${number} before its expiry`
 }
 
-/** Whether the store knows of an extension; a reserve that was repeated has several first handles. */
+/** Whether the store knows of an extension; a repeated reserve has several first handles. */
 function isExtended({ handle }: KnownHandle, handles: readonly KnownHandle[]): boolean {
   return handles.some(({ before, handle: next }) => {
     return before?.handle.extensions === handle.extensions && next.extensions > handle.extensions

@@ -43,8 +43,8 @@ export class OpenReservations {
   }
 
   /**
-   * An extended reservation replaces the one before, and keeps what that does at its end; a repeated
-   * one does not replace its extension.
+   * An extended reservation replaces the one before, and keeps what that does at its end; a
+   * repeated one does not replace its extension.
    */
   add(handle: ReservationHandle, { isRefunded, onEnd }: OpenOptions): void {
     if (!isRefunded && onEnd === undefined && this.#byId.size === 0) return

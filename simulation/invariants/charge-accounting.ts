@@ -9,7 +9,8 @@
  * be lost. A lease of a bucket that is full again is not given back: its units have refilled.
  *
  * Units of a reservation that its node had refused, and whose mark may still be there, are not
- * given back: whoever repeats it gets them. What the end of a reservation changes is checked elsewhere.
+ * given back: whoever repeats it gets them. What the end of a reservation changes is checked
+ * elsewhere.
  *
  * Units that a receipt returned do not count as admitted. Units that a node held of a counter that
  * was reset are neither spent nor given back, so such counters are left out.

@@ -289,7 +289,9 @@ function findPlacesConflict(spec: LimitSpec): LimitProblem | undefined {
     accepted: `no ${field} with it`,
   })
   if (windowMs !== 0) return conflict('window')
-  if (onRefusal === 'charge') return conflict('onRefusal', 'onRefusal: charge')
+  if (onRefusal !== undefined && onRefusal !== 'none') {
+    return conflict('onRefusal', `onRefusal: ${onRefusal}`)
+  }
   return block === undefined ? undefined : conflict('block')
 }
 

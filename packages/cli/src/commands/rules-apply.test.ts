@@ -221,6 +221,22 @@ describe('sluice rules validate', () => {
     expect((await sluice([...strict, '--trust', 'tokens, x-weight'])).code).toBe(0)
   })
 
+  test('names the rules that count calls in flight, which not every entry point does', async () => {
+    const places = '{ algorithm: concurrency, max: 5 }'
+    const input = `[{ id: a, by: [], limits: [${places}] }, { id: b, by: [], limits: [5/second] },
+      { id: c, by: [], limits: [5/second], tiers: { plan: { pro: [${places}] } } }]`
+    const ran = await sluice(['rules', 'validate', '-f', '-', '--strict'], { input })
+    expect(ran).toMatchObject({ code: 0, err: '' })
+    expect(ran.out).toBe(
+      '3 rules, no errors.\nCalls in flight are counted only where their end is seen ' +
+        '(gateway, middlewares and reservations, not decision API and forward-auth): a, c.\n',
+    )
+    const { notes } = JSON.parse(
+      (await sluice(['rules', 'validate', '-f', '-', '--json'], { input })).out,
+    )
+    expect(notes).toHaveLength(1)
+  })
+
   test('prints the number of valid rules', async () => {
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input: RULES })
     expect(ran).toMatchObject({ code: 0, out: '1 rule, no errors.\n' })

@@ -1,6 +1,6 @@
 /** `sluice rules apply`, `diff` and `validate`: a whole set from a file. */
 import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
-import { parseRules, parseData } from '@sluice/core'
+import { type LimitSpec, parseRules, parseData, type Rule } from '@sluice/core'
 import type { Command } from 'commander'
 import { type ConfirmFlags, confirm, requireTerminal, explainConfirmation } from '../confirm.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
@@ -174,11 +174,41 @@ async function validate({ io }: Cli, flags: ValidateFlags): Promise<number> {
   // A rule store keeps rules as plain values, and refuses what has no such form.
   const errors = own.length > 0 ? own : parseData(text, { file }).problems
   const valid = rules !== undefined && errors.length === 0
-  if (flags.json === true) io.out(`${escapedJson({ valid, errors, warnings })}\n`)
+  const notes = valid ? inFlightNotes(rules.rules) : []
+  if (flags.json === true) io.out(`${escapedJson({ valid, errors, warnings, notes })}\n`)
   else {
     for (const { message } of [...errors, ...warnings]) io.err(`${escapeTerminal(message)}\n`)
     if (valid)
       io.out(`${rules.rules.length} ${rules.rules.length === 1 ? 'rule' : 'rules'}, no errors.\n`)
+    for (const note of notes) io.out(`${note}\n`)
   }
   return valid ? OK : REFUSED
+}
+
+/** What is right, but depends on the entry point, which a file of rules does not know. */
+function inFlightNotes(rules: readonly Rule[]): readonly string[] {
+  const counting = rules.filter((rule) => limitsOf(rule).some(isConcurrency))
+  if (counting.length === 0) return []
+  const ids = counting.map(({ id }) => id)
+  const shown = ids.slice(0, IDS_SHOWN_MAX).join(', ')
+  const more = ids.length > IDS_SHOWN_MAX ? ` and ${ids.length - IDS_SHOWN_MAX} more` : ''
+  const where = 'gateway, middlewares and reservations, not decision API and forward-auth'
+  return [`Calls in flight are counted only where their end is seen (${where}): ${shown}${more}.`]
+}
+
+const IDS_SHOWN_MAX = 10
+
+function limitsOf({ limits, tiers, overrides, candidate }: Rule): readonly LimitSpec[] {
+  const lists = [
+    limits,
+    ...(tiers?.limits.values() ?? []),
+    ...overrides.map((override) => override.limits),
+    candidate?.limits ?? [],
+    ...(candidate?.tiers?.limits.values() ?? []),
+  ]
+  return lists.flat()
+}
+
+function isConcurrency({ algorithm }: LimitSpec): boolean {
+  return algorithm === 'concurrency'
 }

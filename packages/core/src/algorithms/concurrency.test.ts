@@ -230,6 +230,7 @@ describe('a limit of concurrency', () => {
   test.each<[string, Partial<LimitSpec>, string]>([
     ['a window', { windowMs: 1000 }, 'no window with it'],
     ['a charge for refusals', { onRefusal: 'charge' }, 'no onRefusal with it'],
+    ['a take that overdraws', { onRefusal: 'overdraw' }, 'no onRefusal with it'],
     [
       'a block',
       { block: { firstMs: 1000, factor: 1, maxMs: 1000, forgetMs: 1000 } },

@@ -74,6 +74,7 @@ export const PROBLEMS = {
   'idle-headroom': warning(() => 'has no effect without priorities'),
   'large-log': warning((found) => `a log of ${found}`),
   'hedged-log': warning((found) => `hedge has no effect on calls that meet ${found}`),
+  'end-unseen': warning((found) => `nothing is counted: the end of a ${found} is not seen`),
   'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
   'small-lease': warning(
     (found) => `${found} is below the 2 units of the smallest lease, so every call asks the store`,

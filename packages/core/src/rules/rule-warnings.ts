@@ -1,5 +1,6 @@
 /** Warns of likely mistakes within one rule. Errors with `strict`. */
 import { moduleOf } from '../algorithms/index.js'
+import { MESSAGE } from '../call.js'
 import { formatDuration } from '../text/duration.js'
 import { MAX_UNITS } from '../numbers.js'
 import { defineLimit, type LimitSpec } from '../limit.js'
@@ -38,6 +39,7 @@ export function warnOfRule({ rule, map }: LocatedRule): void {
   for (const locatedLimit of locatedLimitsOf(rule, map)) {
     warnOfLog(locatedLimit)
     if (rule.hedge) warnOfHedgedList(locatedLimit)
+    if (rule.match.method.join() === MESSAGE) warnOfUnseenEnd(locatedLimit)
     if (rule.mode === 'enforce' && !locatedLimit.isCandidate) warnOfFixedWindow(locatedLimit)
     if (isShared(locatedLimit)) {
       if (rule.coordination === 'leased') warnOfSmallLease(locatedLimit, rule.maxStranded)
@@ -73,6 +75,15 @@ function warnOfHedgedList({ located, limit }: LocatedLimit): void {
   reportAt(located, 'hedged-log', {
     found: limit.algorithm,
     accepted: 'another algorithm such as sliding-window-counter, or hedge: false',
+  })
+}
+
+/** Warns of calls in flight that are messages: nobody says when a message has been dealt with. */
+function warnOfUnseenEnd({ located, limit }: LocatedLimit): void {
+  if (moduleOf(limit).family !== 'places') return
+  reportAt(located, 'end-unseen', {
+    found: MESSAGE,
+    accepted: 'a rule for the upgrades of WebSockets (method: GET), or another algorithm',
   })
 }
 

@@ -108,6 +108,11 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
       }
       actions={<Link href={hrefs.rule(rule.rule)}>Open rule</Link>}
     >
+      {rule.note !== undefined && (
+        <p class="soft small">
+          Note: <Text value={rule.note} max={300} />.
+        </p>
+      )}
       {rule.limits.length === 0 ? (
         <p class="soft">No limit for this caller.</p>
       ) : (
@@ -121,8 +126,14 @@ function MatchedRule({ rule }: { readonly rule: RuleExplanation }) {
   )
 }
 
+/** When calls in flight end is not known. */
+function resetText({ windowMs, resetAfterMs }: LimitExplanation): string {
+  if (windowMs === 0) return resetAfterMs > 0 ? 'free as requests end' : 'none in flight'
+  return resetAfterMs > 0 ? `full budget in ${waitText(resetAfterMs)}` : 'full budget'
+}
+
 function windowText({ calendar, windowMs }: LimitExplanation): string {
-  return calendar ?? spanText(windowMs)
+  return calendar ?? (windowMs === 0 ? 'in flight' : spanText(windowMs))
 }
 
 function Limit({ limit }: { readonly limit: LimitExplanation }) {
@@ -167,11 +178,7 @@ function Limit({ limit }: { readonly limit: LimitExplanation }) {
           <Sign tone={tone} /> {limitVerdict(limit)}
         </span>
         <span class="faint">cost {count(limit.amount)}</span>
-        <span class="faint">
-          {limit.resetAfterMs > 0
-            ? `full budget in ${waitText(limit.resetAfterMs)}`
-            : 'full budget'}
-        </span>
+        <span class="faint">{resetText(limit)}</span>
         <span class="faint">
           {limit.staleMs > 0 ? `read ${waitText(limit.staleMs)} ago` : 'read just now'}
         </span>

@@ -102,6 +102,13 @@ describe('explainDecision', () => {
     expect(busy.decidedBy).toBe('by this node, before any rule')
   })
 
+  test('the note of a rule is read', () => {
+    const noted = [{ ...(explain[0] as object), note: 'counted by the gateway' }, explain[1]]
+    const answer = explainDecision(decision({ explain: noted }))
+    expect(answer.matched[0]?.note).toBe('counted by the gateway')
+    expect(answer.unmatched[0]?.note).toBeUndefined()
+  })
+
   test('a decision without an explanation has no rules', () => {
     expect(explainDecision(decision({})).matched).toEqual([])
   })
@@ -129,6 +136,9 @@ describe('explainDecision', () => {
 
   test('a counter is shown field by field', () => {
     expect(stateText({ tokens: 3, at: 5 })).toBe('tokens 3, at 5')
+    expect(stateText([{ holder: 7, places: 2, expiresAtMs: 10_000 }])).toBe(
+      'node 7: 2 in flight, until 1970-01-01T00:00:10.000Z unless renewed',
+    )
     expect(stateText(null)).toMatch(/full budget/)
   })
 })

@@ -37,6 +37,8 @@ export interface RuleExplanation {
   readonly caller: Readonly<Record<string, string>> | undefined
   /** The caller or network of the override that applies; undefined: none does. */
   readonly override: string | undefined
+  /** What the rule depends on besides the call; undefined: nothing. */
+  readonly note: string | undefined
   readonly limits: readonly LimitExplanation[]
 }
 
@@ -131,7 +133,7 @@ function allowedText(decision: AdminDecisionView, limitPath: string, left: strin
 function ruleOf({
   callers,
 }: AdminDecisionView): (fields: Readonly<Record<string, unknown>>) => RuleExplanation {
-  return ({ rule, matched, why, mode, caller, override, limits }) => ({
+  return ({ rule, matched, why, mode, caller, override, note, limits }) => ({
     rule: valueText(rule),
     isMatched: matched === true,
     why: typeof why === 'string' ? why : null,
@@ -139,6 +141,7 @@ function ruleOf({
     hash: typeof caller === 'string' ? caller : null,
     caller: callers.find((each) => each.rule === rule)?.caller,
     override: isRecord(override) ? overrideText(override) : undefined,
+    note: typeof note === 'string' ? note : undefined,
     limits: Array.isArray(limits) ? limits.filter(isRecord).map(limitOf) : [],
   })
 }
@@ -186,9 +189,22 @@ export function limitVerdict(limit: LimitExplanation): string {
   return delayMs > 0 ? `within the limit after ${waitText(delayMs)}` : 'within the limit'
 }
 
+type Holder = Readonly<Record<'holder' | 'places' | 'expiresAtMs', number>>
+
+/** A node that holds places of a limit of concurrency. */
+function isHolder(value: unknown): value is Holder {
+  return isRecord(value) && typeof value['holder'] === 'number'
+}
+
+function holderText({ holder, places, expiresAtMs }: Holder): string {
+  const until = new Date(expiresAtMs).toISOString()
+  return `node ${holder}: ${places} in flight, until ${until} unless renewed`
+}
+
 /** The state of a counter, field by field, as the algorithm stores it. */
 export function stateText(state: unknown): string {
   if (state === null) return 'no counter yet: the full budget is available'
+  if (Array.isArray(state) && state.every(isHolder)) return state.map(holderText).join(', ')
   if (!isRecord(state)) return valueText(state)
   return Object.entries(state)
     .map(([name, value]) => `${name} ${valueText(value).slice(0, 200)}`)

@@ -4,6 +4,7 @@
  * The process never sleeps, so that calls begin and end to the microsecond, not to the millisecond
  * of a timer.
  */
+import { once } from 'node:events'
 import { subjects } from './in-flight-subjects.mjs'
 import { callOf, dueTimes, PATIENCE_MS } from './setting.mjs'
 import { Tally } from './tally.mjs'
@@ -12,12 +13,6 @@ const SLOTS = 40
 const WORK_MS = 10
 /** Calls a second. */
 const CAPACITY = (1000 * SLOTS) / WORK_MS
-
-process.on('message', async ({ name, profile, delayMs }) => {
-  const slots = new Slots()
-  const admit = await subjects[name]({ inFlight: () => slots.inFlight, delayMs })
-  process.send({ capacity: CAPACITY, ...(await run(admit, slots, profile)) })
-})
 
 /** The calls that have a slot, and those that wait for one; all take equally long. */
 class Slots {
@@ -110,9 +105,9 @@ function cpuMs() {
 }
 
 /** Resolves when all calls of the profile have an outcome, or were given up. */
-function run(admit, slots, profile) {
-  const tally = new Tally(profile)
-  const calls = dueTimes(profile, CAPACITY)
+function run(admit, slots, phases) {
+  const tally = new Tally(phases)
+  const calls = dueTimes(phases, CAPACITY)
   const time = new OwnTime()
   const open = new Map()
   let due = calls.next()
@@ -150,3 +145,8 @@ function run(admit, slots, profile) {
     turn()
   })
 }
+
+const [{ name, profile, delayMs }] = await once(process, 'message')
+const places = new Slots()
+const subject = await subjects[name]({ inFlight: () => places.inFlight, delayMs })
+process.send({ capacity: CAPACITY, ...(await run(subject, places, profile)) })

@@ -1,12 +1,8 @@
 /** Sends the calls of a profile over HTTP when they are due, whatever happens to earlier ones. */
+import { once } from 'node:events'
 import { Agent, request } from 'undici'
 import { callOf, dueTimes, PATIENCE_MS } from './setting.mjs'
 import { Tally } from './tally.mjs'
-
-process.on('message', async ({ url, profile }) => {
-  const capacity = await measureCapacity(url)
-  process.send({ capacity, ...(await run(url, profile, capacity)) })
-})
 
 const newAgent = () => new Agent({ connections: null, pipelining: 1, keepAliveTimeout: 60_000 })
 
@@ -17,13 +13,13 @@ const CAPACITY_S = 2
  * What the server does in a second while a few callers always wait. Before every run, because a
  * machine that others use too is not equally fast all the time.
  */
-async function measureCapacity(url) {
+async function measureCapacity(server) {
   const dispatcher = newAgent()
   let done = 0
   let isOver = false
   const caller = async () => {
     while (!isOver) {
-      const { body } = await request(`${url}/critical`, { dispatcher })
+      const { body } = await request(`${server}/critical`, { dispatcher })
       await body.dump()
       done += 1
     }
@@ -32,11 +28,11 @@ async function measureCapacity(url) {
   await new Promise((resolve) => setTimeout(resolve, 500))
   const before = done
   await new Promise((resolve) => setTimeout(resolve, CAPACITY_S * 1000))
-  const capacity = (done - before) / CAPACITY_S
+  const perSecond = (done - before) / CAPACITY_S
   isOver = true
   await Promise.all(running)
   await dispatcher.close()
-  return capacity
+  return perSecond
 }
 
 /**
@@ -44,9 +40,9 @@ async function measureCapacity(url) {
  * keeps its connection until it is answered: closing it would spare the server nothing, since a
  * handler does not notice, and opening others in its place would cost it more.
  */
-async function run(url, profile, capacity) {
-  const tally = new Tally(profile)
-  const calls = dueTimes(profile, capacity)
+async function run(server, phases, rate) {
+  const tally = new Tally(phases)
+  const calls = dueTimes(phases, rate)
   const dispatcher = newAgent()
   const beganMs = performance.now()
   const open = new Map()
@@ -55,7 +51,7 @@ async function run(url, profile, capacity) {
     const call = callOf(n)
     const id = n++
     open.set(id, { at, call })
-    const outcome = await answerTo(url, call, dispatcher)
+    const outcome = await answerTo(server, call, dispatcher)
     if (open.delete(id)) tally.record(at, call, outcome, performance.now() - beganMs - at.atMs)
   }
   let due = calls.next()
@@ -76,13 +72,17 @@ async function run(url, profile, capacity) {
   return tally.result()
 }
 
-async function answerTo(url, { priority, user }, dispatcher) {
+async function answerTo(server, { priority, user }, dispatcher) {
   try {
     const headers = { 'x-user': user }
-    const { statusCode, body } = await request(`${url}/${priority}`, { dispatcher, headers })
+    const { statusCode, body } = await request(`${server}/${priority}`, { dispatcher, headers })
     await body.dump()
     return statusCode === 200 ? 'served' : 'shed'
   } catch {
     return 'lost'
   }
 }
+
+const [{ url, profile }] = await once(process, 'message')
+const capacity = await measureCapacity(url)
+process.send({ capacity, ...(await run(url, profile, capacity)) })

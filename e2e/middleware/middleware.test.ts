@@ -377,7 +377,7 @@ function sendAndReset(port: number, from: string): Promise<void> {
   })
 }
 
-/** A limiter whose refunds can be waited for. */
+/** A limiter whose refunds and cancelled reservations can be waited for. */
 function countedLimiter(rules: object = BY_ADDRESS) {
   const limiter = createLimiter({ rules })
   const refunds = {
@@ -391,6 +391,10 @@ function countedLimiter(rules: object = BY_ADDRESS) {
     limiter: {
       check: limiter.check.bind(limiter),
       decide: limiter.decide.bind(limiter),
+      refund: async (receipt: string) => {
+        await limiter.refund(receipt)
+        refunds.count++
+      },
       reserve: async (reserved: Call, options?: ReserveOptions) => {
         const reservation = await limiter.reserve(reserved, options)
         const cancel = reservation.cancel.bind(reservation)

@@ -88,6 +88,17 @@ export async function logIn(page: Page, admin: string, token: string, path = '/'
   await page.getByRole('navigation', { name: 'Pages' }).waitFor()
 }
 
+/** A page of the dashboard, logged in, in a browser context of its own. */
+export async function openAt(
+  browser: Chromium,
+  { admin, token }: { readonly admin: string; readonly token: string },
+  path: string,
+): Promise<Page> {
+  const page = await (await browser.open(admin)).newPage()
+  await logIn(page, admin, token, path)
+  return page
+}
+
 /** A headline figure of the overview, such as `Refused`, without its unit. */
 export async function figureOf(page: Page, label: string): Promise<number> {
   const figure = page.locator('.stat', { has: page.getByText(label, { exact: true }) })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operatorOf } from '../operator.test-helper.js'
 import { stopAll } from '../process.test-helper.js'
-import { eventually, logIn, useChromium } from './chromium.test-helper.js'
+import { eventually, openAt, useChromium } from './chromium.test-helper.js'
 import {
   startDashboardServer,
   type DashboardServer,
@@ -35,14 +35,8 @@ afterAll(() => {
   return stopAll()
 })
 
-const openAt = async (path: string) => {
-  const page = await (await chromium.open(server.admin)).newPage()
-  await logIn(page, server.admin, server.token, path)
-  return page
-}
-
 test('the overview shows what was admitted and shed of each priority, the most important first', async () => {
-  const page = await openAt('/')
+  const page = await openAt(chromium, server, '/')
   const table = page.getByRole('table', { name: 'Requests by priority' })
   const row = table.getByRole('row', { name: /^reads/ })
   await eventually(async () => (await row.innerText()).replaceAll(/\s+/g, ' ')).toMatch(/100 %$/)
@@ -52,14 +46,14 @@ test('the overview shows what was admitted and shed of each priority, the most i
 })
 
 test('the page of a rule shows its headroom, the ceilings and what it protects', async () => {
-  const page = await openAt('/rules/fleet')
+  const page = await openAt(chromium, server, '/rules/fleet')
   await page.getByText('critical 20%, writes 10%').waitFor()
   await page.getByText('critical 100 %, writes 80 %, reads 70 %').waitFor()
   await page.getByText('capacity: refused requests are shed').waitFor()
 })
 
 test('the explanation of a shed request names its priority and the ceiling', async () => {
-  const page = await openAt('/why?method=GET&path=/list')
+  const page = await openAt(chromium, server, '/why?method=GET&path=/list')
   await page.getByText(/^Shed by fleet\/.* 0 of 7 left for priority reads/).waitFor()
   await page.getByText('Priority reads.').waitFor()
   await page.getByText('under the ceiling, 10 in all').waitFor()

@@ -3,7 +3,7 @@ import type { TopView } from '@sluice/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Operator, operatorOf } from '../operator.test-helper.js'
 import { stopAll } from '../process.test-helper.js'
-import { eventually, logIn, useChromium } from './chromium.test-helper.js'
+import { eventually, openAt, useChromium } from './chromium.test-helper.js'
 import {
   startDashboardServer,
   type DashboardServer,
@@ -44,12 +44,6 @@ afterAll(() => {
   for (const source of traffic) source.stop()
   return stopAll()
 })
-
-const openAt = async (path: string) => {
-  const page = await (await chromium.open(server.admin)).newPage()
-  await logIn(page, server.admin, server.token, path)
-  return page
-}
 
 type Line = Readonly<Record<string, unknown>>
 
@@ -104,7 +98,7 @@ describe('a candidate with shadow refusals', () => {
   })
 
   test('the page of the rule and the promote dialog show the shadow refusals of a candidate', async () => {
-    const page = await openAt('/rules/orders')
+    const page = await openAt(chromium, server, '/rules/orders')
     const table = page.getByRole('table', { name: 'Shadow refusals by caller: orders' })
     const row = table.getByRole('row', { name: /hasty/ })
     await eventually(() => row.innerText()).toMatch(/[1-9]/)
@@ -120,7 +114,7 @@ describe('a candidate with shadow refusals', () => {
 })
 
 test('the page of a shadow rule lists shadow refusals instead of refused callers', async () => {
-  const page = await openAt('/rules/exports')
+  const page = await openAt(chromium, server, '/rules/exports')
   const table = page.getByRole('table', { name: 'Shadow refusals by caller: exports' })
   await eventually(() => table.getByRole('row', { name: /greedy/ }).innerText()).toMatch(/[1-9]/)
   expect(await page.getByText('Most refused callers').count()).toBe(0)
@@ -130,7 +124,7 @@ test('the page of a shadow rule lists shadow refusals instead of refused callers
 })
 
 test('callers with shadow refusals only are not among the refused callers', async () => {
-  const page = await openAt('/callers')
+  const page = await openAt(chromium, server, '/callers')
   await page.getByRole('row', { name: /203\.0\.113\.66/ }).waitFor()
   expect(await page.getByText('hasty').count()).toBe(0)
   await page.getByRole('tab', { name: 'Would be refused' }).click()

@@ -1,4 +1,7 @@
 /** Priorities in the dashboard: what is shed of each, and why a request is. */
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { operatorOf } from '../operator.test-helper.js'
 import { stopAll } from '../process.test-helper.js'
@@ -14,8 +17,15 @@ const chromium = useChromium()
 const traffic: TrafficSource[] = []
 let server: DashboardServer
 
+/** Answers when the test ends. */
+const upstream = createServer((_request, response) => void held.push(response))
+const held: ServerResponse[] = []
+
 beforeAll(async () => {
-  server = await startDashboardServer(`
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  const { port } = upstream.address() as AddressInfo
+  const rules = `
 priorities: [critical, writes, reads]
 classify:
   - { match: { path: /pay }, as: critical }
@@ -27,11 +37,21 @@ rules:
     limits: [{ algorithm: fixed-window, max: 10, window: 1h }]
     headroom: { critical: 20%, writes: 0.1 }
     protects: capacity
-`)
+    match: { path: /list }
+  - id: backend
+    match: { path: /slow }
+    by: []
+    limits: [{ algorithm: concurrency, max: 20 }]
+    headroom: { critical: 10%, writes: 10% }
+    coordination: node
+`
+  server = await startDashboardServer(rules, { SLUICE_UPSTREAM: `http://127.0.0.1:${port}` })
   traffic.push(sendTraffic(server.api, { method: 'GET', path: '/list' }, 8))
 })
 afterAll(() => {
   for (const source of traffic) source.stop()
+  for (const response of held) response.end()
+  upstream.close()
   return stopAll()
 })
 
@@ -43,6 +63,22 @@ test('the overview shows what was admitted and shed of each priority, the most i
   const names = await table.getByRole('rowheader').allInnerTexts()
   expect(names).toEqual(['critical', 'writes', 'reads'])
   expect(await table.getByRole('row', { name: /^critical/ }).innerText()).toMatch(/0 %$/)
+})
+
+test('the overview shows the calls in flight against the ceilings', async () => {
+  const calls = Array.from({ length: 3 }, () => fetch(`${server.gateway}/slow`))
+  const page = await openAt(chromium, server, '/')
+  const table = page.getByRole('table', { name: /^Requests in flight/ })
+  const row = table.getByRole('row', { name: /^backend/ })
+  await row
+    .getByRole('img', { name: 'In flight of backend: 3 of 20; ceilings at 18, 16' })
+    .waitFor()
+  expect((await row.innerText()).replaceAll(/\s+/g, ' ')).toBe(
+    'backend busiest node writes up to 18, reads up to 16 3 3 20',
+  )
+  for (const response of held) response.end()
+  await Promise.all(calls)
+  await row.getByRole('img', { name: /^In flight of backend: 0 of 20/ }).waitFor()
 })
 
 test('the page of a rule shows its headroom, the ceilings and what it protects', async () => {

@@ -43,9 +43,9 @@ export const loop = {
   subjects: ['Sluice', 'under-pressure', 'overload-protection', 'toobusy-js', 'no protection'],
   /** Peers get the one of these with which they serve most at three times the capacity. */
   delays: [20, 50, 100],
-  /** The controller needs ln 6 / 0.22 s for the largest step. */
-  settleS: 9,
-  quick: { startS: 1, settleS: 9, seconds: 3 },
+  /** The controller needs ln 6 / 0.22 s for the largest step, and as long to come back to it. */
+  settleS: 20,
+  quick: { startS: 1, settleS: 11, seconds: 3 },
   targets: { critical: 0.99, goodput: 0.85 },
   run: async (name, profile, delayMs) => {
     const args = [name, String(rounds()), String(delayMs)]

@@ -42,6 +42,32 @@ describe('the gateway', () => {
     ])
   })
 
+  test('sheds the least important calls with the status of its settings, and trusts no priority of a client', async () => {
+    const fleet = { id: 'fleet', by: [], limits: ['2/hour'], headroom: { critical: '50%' } }
+    const { gatewayPort, calls, lines } = await start({
+      rules: JSON.stringify({
+        priorities: ['critical', 'reads'],
+        classify: [{ match: { path: '/pay' }, as: 'critical' }],
+        rules: [{ ...fleet, protects: 'capacity' }],
+      }),
+      config: { refusals: { shedStatus: 503 } },
+    })
+    expect((await sendRequest(gatewayPort, { path: '/list' })).status).toBe(200)
+    const headers = { 'x-priority': 'critical' }
+    const shed = await sendRequest(gatewayPort, { path: '/list', headers })
+    expect(shed.status).toBe(503)
+    expect(Object.keys(shed.headers).filter((name) => name.includes('ratelimit'))).toEqual([])
+    expect(Number(shed.headers['retry-after'])).toBeLessThanOrEqual(5)
+    expect(json(shed)).toMatchObject({
+      type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
+      status: 503,
+    })
+    expect((await sendRequest(gatewayPort, { path: '/pay' })).status).toBe(200)
+    expect(calls).toHaveLength(2)
+    const refused = { msg: 'refused', rule: 'fleet', reason: 'shed', priority: 'reads' }
+    expect(lines).toContainEqual(expect.objectContaining(refused))
+  })
+
   test('refuses calls over the limit with a complete response, and forwards none of them', async () => {
     const { gatewayPort, calls, lines } = await start({ rules: perAddress(['1/minute']) })
     const since = performance.now()

@@ -32,6 +32,7 @@ export const inFlight = {
   /** What subjects that watch the event loop aim at; the loop is idle here. */
   delays: [50],
   settleS: 2,
+  seconds: 5,
   quick: { startS: 1, settleS: 1, seconds: 2 },
   targets: { critical: 0.999, goodput: 0.95 },
   run: (name, profile, delayMs) => inProcess({ name, profile, delayMs }),
@@ -45,6 +46,7 @@ export const loop = {
   delays: [20, 50, 100],
   /** The controller needs ln 6 / 0.22 s for the largest step, and as long to come back to it. */
   settleS: 20,
+  seconds: 15,
   quick: { startS: 1, settleS: 11, seconds: 3 },
   targets: { critical: 0.99, goodput: 0.85 },
   run: async (name, profile, delayMs) => {

@@ -16,7 +16,6 @@ const isQuick = process.argv.includes('--quick')
 const only = process.argv.find((argument) => argument.startsWith('--only='))?.slice(7)
 const LOADS = isQuick ? [0.7, 3] : [0.7, 1, 1.5, 2, 3, 6]
 const ROUNDS = isQuick ? 1 : 3
-const MEASURED_S = 15
 /** Below the capacity nothing has to settle. */
 const QUIET_SETTLE_S = 1
 const TEETH = 4
@@ -80,8 +79,8 @@ async function tune({ subjects, delays, run, settleS }) {
 }
 
 /** Medians by subject and load, in alternating rounds. */
-async function measureSteps({ subjects, settleS, quick }, runOf) {
-  const lengths = isQuick ? quick : { settleS, seconds: MEASURED_S }
+async function measureSteps({ subjects, settleS, seconds, quick }, runOf) {
+  const lengths = isQuick ? quick : { settleS, seconds }
   const runs = []
   for (let round = 1; round <= ROUNDS; round++) {
     for (const x of LOADS) {

@@ -13,6 +13,7 @@ const rule = (more: Partial<RuleExplanation>): RuleExplanation => ({
   hash: 'h',
   caller: {},
   override: undefined,
+  note: undefined,
   limits: [limit(0)],
   ...more,
 })

@@ -28,7 +28,10 @@ interface FormatStep {
   readonly amount: number
   readonly times?: number
   readonly everyUs?: number
-  /** For a give, when the units were taken; for a charge, when they were spent, `at` if absent. */
+  /**
+   * For a give, when the units were taken; for a charge, when they were spent, `at` if absent. For
+   * places, whose they are.
+   */
   readonly of?: number
   readonly debt?: number
 }
@@ -55,7 +58,7 @@ export interface FormatResult extends FormatCase {
   /** The outcome of a peek of 1 at that time. */
   readonly remaining: number
   readonly resetAfterMs: number
-  /** The value in each layout, in hex. A log is the same in both. */
+  /** The value in each layout, in hex. A log and places are the same in both. */
   readonly plain: string
   readonly packed: string
 }
@@ -287,6 +290,80 @@ const CALLER_WINDOWS: readonly FormatCase[] = [
   { name: 'caller-window: a late time', limit: called, steps: [take(3_000_000_000_000_000, 2)] },
 ]
 
+const monthly: LimitSpec = {
+  algorithm: 'fixed-window',
+  max: 10,
+  windowMs: 31 * 86_400_000,
+  window: 'month',
+  zone: 'Europe/Berlin',
+}
+const CALENDAR_WINDOWS: readonly FormatCase[] = [
+  { name: 'calendar-window: one unit', limit: monthly, steps: [take(T + 1)] },
+  { name: 'calendar-window: nothing left', limit: monthly, steps: [take(T + SECOND, 10)] },
+  {
+    name: 'calendar-window: all given back',
+    limit: monthly,
+    steps: [take(T, 2), give(T + 1, 2, T)],
+  },
+  {
+    name: 'calendar-window: charged beyond its max',
+    limit: monthly,
+    steps: [take(T, 10), charge(T + 1, 4, 4)],
+  },
+  {
+    name: 'calendar-window: the next month',
+    limit: monthly,
+    steps: [take(T, 4), take(T + 40 * 1440 * MINUTE, 3)],
+  },
+  {
+    name: 'calendar-window: units of more than 32 bits',
+    limit: { ...monthly, max: 999_999_999_999_999 },
+    steps: [take(T, 4_294_967_296)],
+  },
+]
+
+const places: LimitSpec = { algorithm: 'concurrency', max: 1000, windowMs: 0 }
+const [NODE, OTHER] = [421, 2 ** 48]
+const PLACES: readonly FormatCase[] = [
+  { name: 'concurrency: one place', limit: places, steps: [take(T, 1, { of: NODE })] },
+  { name: 'concurrency: without a holder', limit: places, steps: [take(T)] },
+  {
+    name: 'concurrency: several holders',
+    limit: places,
+    steps: [take(T, 3, { of: NODE }), take(T + SECOND, 2, { of: OTHER })],
+  },
+  {
+    name: 'concurrency: places given back',
+    limit: places,
+    steps: [take(T, 3, { of: NODE }), give(T + 1, 2, NODE)],
+  },
+  {
+    name: 'concurrency: a holder whose lease has ended',
+    limit: places,
+    steps: [take(T, 3, { of: NODE }), take(T + 11 * SECOND, 2, { of: OTHER })],
+  },
+  {
+    name: 'concurrency: renewed',
+    limit: places,
+    steps: [take(T, 3, { of: NODE }), { ...charge(T + 5 * SECOND, 4, 0), of: NODE }],
+  },
+  {
+    name: 'concurrency: as many places as a record holds',
+    limit: { ...places, max: 1_000_000_000 },
+    steps: [take(T, 1_000_000_000, { of: NODE })],
+  },
+  {
+    name: 'concurrency: more holders than are read at once',
+    limit: places,
+    steps: Array.from({ length: 150 }, (_, holder) => take(T + holder, 1, { of: holder })),
+  },
+  {
+    name: 'concurrency: a late time',
+    limit: places,
+    steps: [take(3_000_000_000_000_000, 2, { of: NODE })],
+  },
+]
+
 const block: FormatLimit = {
   algorithm: 'block',
   firstMs: 60_000,
@@ -316,6 +393,8 @@ export const FORMAT_CASES: readonly FormatCase[] = [
   ...LOGS,
   ...CALLER_WINDOWS,
   ...BLOCKS,
+  ...CALENDAR_WINDOWS,
+  ...PLACES,
 ]
 
 /** Plays a case on a counter that has no state, and returns what Redis holds then. */
@@ -389,9 +468,10 @@ export async function peekFormat(
   return { state: state ?? null, remaining, resetAfterMs }
 }
 
-/** A log has its own key in either layout. */
+/** A log and places have their own key in either layout. */
 function isField(layout: Layout, { algorithm }: Pick<Limit, 'algorithm'>): boolean {
-  return layout === 'packed' && algorithm !== 'sliding-window-log'
+  const isList = algorithm === 'sliding-window-log' || algorithm === 'concurrency'
+  return layout === 'packed' && !isList
 }
 
 function opsOf(step: FormatStep, key: CounterKey, limit: Limit) {
@@ -399,7 +479,7 @@ function opsOf(step: FormatStep, key: CounterKey, limit: Limit) {
   return Array.from({ length: times }, (_, n): { readonly op: StoreOp; readonly at: number } => {
     const at = step.at + n * everyUs
     if (verb === 'take') {
-      return { op: { verb, groups: [[{ key, limit, amount }]], states: false }, at }
+      return { op: { verb, groups: [[{ key, limit, amount, holder: of }]], states: false }, at }
     }
     if (verb === 'give') return { op: { verb, give: { key, limit, amount, at: of } }, at }
     return { op: { verb, charge: { key, limit, amount, at: of ?? at, debt } }, at }

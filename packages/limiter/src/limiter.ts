@@ -45,6 +45,7 @@ import {
 } from './inspect.js'
 import {
   type GrantedPlaces,
+  type HoldOptions,
   InFlightCalls,
   type InFlightStats,
 } from './concurrency/in-flight-calls.js'
@@ -121,7 +122,7 @@ class StoreLimiter implements Limiter {
   readonly #decider: RemoteDecider | undefined
   readonly #secretWait: SecretWait | undefined
   readonly #places: Places
-  readonly #inFlight = new InFlightCalls((take, granted) => this.givePlaces(take, granted))
+  readonly #inFlight = new InFlightCalls((...given) => this.givePlaces(...given))
   readonly #clock: Clock
   readonly #ipv6Prefix: number
   readonly #refunded = new RefundedReceipts()
@@ -412,8 +413,8 @@ class StoreLimiter implements Limiter {
       snapshot: () => this.#snapshot,
       time: () => this.#decider?.time() ?? this.#clock.now(),
       plan: (call, { canWait }) => this.plan(call, { canWait, inFlight: true, reserves: true }),
-      holdPlaces: (plan, outcomes) => this.#inFlight.hold(plan, outcomes),
-      keepPlaces: (key, limit, ms) => this.#places.keep(key, limit, monotonicMs() + ms),
+      holdPlaces: (plan, outcomes, options) => this.#inFlight.hold(plan, outcomes, options),
+      keepPlaces: ({ key, at }, limit, ms) => this.#places.keep(key, limit, at, monotonicMs() + ms),
       decider: () => this.#decider,
       secretWait: () => this.#secretWait,
       requireRules: () => this.requireRules(),
@@ -466,7 +467,7 @@ class StoreLimiter implements Limiter {
     // An invalid cost is an error even if no rule matches; a gate has no cost.
     if (matched.length === 0 && (gate || isCount(call.cost ?? 1))) return unmatchedDecision(view)
     if (gate || reserves || needs.places) {
-      const holder = reserves ? this.#places.reservationHolder : this.#places.holder
+      const holder = needs.places ? this.#places.holderOf(reserves) : undefined
       return planCall(matched, call, { canWait, gate, reserves, holder })
     }
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
@@ -496,7 +497,7 @@ class StoreLimiter implements Limiter {
     if (isReserve === true && isReservePlan(plan)) {
       return this.#reservations.compose(plan, outcomes, source, given)
     }
-    const release = inFlight === true ? this.#inFlight.hold(plan, outcomes) : undefined
+    const release = inFlight === true ? this.#inFlight.hold(plan, outcomes, UNSETTLED) : undefined
     const extras = release === undefined ? given : { ...given, release }
     const decision = receipt === true ? undefined : combineSpread(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
@@ -511,13 +512,11 @@ class StoreLimiter implements Limiter {
   }
 
   /** Gives back the places of a call that has ended to whoever granted them. */
-  private givePlaces(take: PlannedTake, granted: GrantedPlaces): void {
+  private givePlaces(take: PlannedTake, granted: GrantedPlaces, { isSettled }: HoldOptions): void {
     const isExact = granted.posture === undefined && take.compiled.coordination === 'exact'
     const isOfStore = isExact || this.#decider === undefined
-    // Whoever settles the reservation gives them back, on whatever node.
-    if (isOfStore && take.holder === this.#places.reservationHolder) return
-    if (isOfStore) this.#places.give(take.key, granted.granted)
-    else this.#decider?.givePlaces(take, granted)
+    if (!isOfStore) this.#decider?.givePlaces(take, granted)
+    else if (!isSettled) this.#places.giveTaken(take, granted.granted)
   }
 
   /** Reads the counters of a plan, from the store if it answers. */
@@ -592,6 +591,7 @@ class StoreLimiter implements Limiter {
 type CallOptions = CheckOptions & Pick<PlanOptions, 'reserves'>
 
 const NO_OPTIONS: CheckOptions = {}
+const UNSETTLED: HoldOptions = { isSettled: false }
 /** Names no counter: it is replaced before the first call. */
 const NO_SECRET = new Uint8Array(16)
 const MAY_WAIT = { canWait: true } as const

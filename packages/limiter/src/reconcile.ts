@@ -11,6 +11,7 @@ import {
 } from '@sluice/core'
 import type { PendingDecision } from './pending-decision.js'
 import { answerAt, type Spending } from './fallback/fallback-decider.js'
+import type { Places } from './concurrency/places.js'
 import type { DeferredCharges } from './deferred-charges.js'
 import type { Answer, Give, Groups, Store } from './store.js'
 
@@ -19,13 +20,16 @@ export interface ReconcilerDeps {
   readonly deferredCharges: DeferredCharges
   /** Returns what was taken locally, because the store has taken it after all. */
   readonly returnLocal: (spending: Spending) => void
-  /** Gives back places; what becomes of those that are granted late is not decided here. */
-  readonly givePlaces: (key: CounterKey, amount: number) => void
+  /** The places of this node's calls; those that are granted late are given back there. */
+  readonly places: Pick<Places, 'follows' | 'give'>
   /** Drops what this node has cached of a counter. */
   readonly invalidate: (key: CounterKey) => void
   /** The same on the other nodes too, after units were returned. */
   readonly invalidateEverywhere: (key: CounterKey) => void
 }
+
+/** Whether a take is to be handled now. */
+type IsDue = (group: number, at: number, take: PlannedTake) => boolean
 
 export class Reconciler {
   readonly #deps: ReconcilerDeps
@@ -54,22 +58,37 @@ export class Reconciler {
     const { plan, allowed, spendings } = pending
     const before = pending.answers
     pending.answers = answers
-    const isDue = (group: number, at: number) => {
-      const limit = plan.groups[group]?.[at]?.limit
-      // Places that were granted too late are given back where they are held.
-      return answerAt(before, group, at) === 'unknown' && !(limit && isConcurrency(limit))
-    }
+    const isDue = (group: number, at: number, take: PlannedTake) =>
+      answerAt(before, group, at) === 'unknown' && !this.#deps.places.follows(take)
     if (!allowed) {
       void this.giveBackAll(plan, answers, isDue)
       return
     }
+    this.giveBackPlaces(plan, answers, isDue)
     for (const [i, spending] of spendings.entries()) {
-      if (isDue(0, i)) this.reconcileSpending(spending, answerAt(answers, 0, i))
+      if (spending !== undefined && isDue(0, i, spending.take)) {
+        this.reconcileSpending(spending, answerAt(answers, 0, i))
+      }
     }
   }
 
-  private reconcileSpending(spending: Spending | undefined, answer: Answer): void {
-    if (spending === undefined || answer === 'unknown') return
+  /**
+   * Returns the places of a reservation that was admitted by posture, which settles nothing. Those
+   * of one with a mark are left to whoever finds the mark.
+   */
+  private giveBackPlaces(plan: Plan, answers: Groups<Answer>, isDue: IsDue): void {
+    if (plan.groups[0]?.some(({ isMark }) => isMark === true)) return
+    for (const [g, takes] of plan.groups.entries()) {
+      for (const [i, take] of takes.entries()) {
+        if (!isConcurrency(take.limit) || !isDue(g, i, take)) continue
+        const give = giveOf(take, answerAt(answers, g, i), g)
+        if (give !== undefined) void this.give(give)
+      }
+    }
+  }
+
+  private reconcileSpending(spending: Spending, answer: Answer): void {
+    if (answer === 'unknown') return
     if (answer === 'not-run') this.deferCharge(spending)
     else if (answer.granted > 0) this.#deps.returnLocal(spending)
     else if (answer.remaining > 0) this.deferCharge(spending)
@@ -85,17 +104,14 @@ export class Reconciler {
    * Returns what was granted to a refused call. The mark of a reservation comes first, and if that
    * is not confirmed nothing else is returned: whoever finds the mark has the units.
    */
-  private async giveBackAll(
-    plan: Plan,
-    answers: Groups<Answer>,
-    isDue: (group: number, at: number) => boolean,
-  ): Promise<void> {
+  private async giveBackAll(plan: Plan, answers: Groups<Answer>, isDue: IsDue): Promise<void> {
+    const { places } = this.#deps
     const gives: Give[] = []
     for (const [g, takes] of plan.groups.entries()) {
       for (const [i, take] of takes.entries()) {
-        const give = isDue(g, i) ? giveOf(take, answerAt(answers, g, i), g) : undefined
+        const give = isDue(g, i, take) ? giveOf(take, answerAt(answers, g, i), g) : undefined
         if (give === undefined) continue
-        if (isConcurrency(take.limit)) this.#deps.givePlaces(take.key, give.amount)
+        if (places.follows(take)) places.give(take.key, give.amount)
         else if (take.isMark !== true) gives.push(give)
         else if (!(await this.give(give))) return
       }

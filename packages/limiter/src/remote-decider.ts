@@ -129,7 +129,7 @@ export class RemoteDecider {
       store,
       deferredCharges: this.#deferredCharges,
       returnLocal,
-      givePlaces: (key, amount) => places.give(key, amount),
+      places,
       invalidate,
       invalidateEverywhere,
     })

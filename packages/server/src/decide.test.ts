@@ -6,13 +6,13 @@ import { createDecider, TIMED_EVERY } from './decide.js'
 const CALL = { attributes: { user: 'u1' } }
 const RULES = 'rules: [{ id: r, by: [user], limits: [1/hour] }]'
 
-function setUp(limiter: Pick<Limiter, 'decide'>) {
+function setUp(limiter: Pick<Limiter, 'decide'>, onDecision = (): void => undefined) {
   let now = 0
   const counts = { counted: 0, refused: 0, would: 0, degraded: 0, times: [] as [number, number][] }
   const decider = createDecider({
     limiter: limiter as Limiter,
     metrics: { count: () => void counts.counted++ },
-    observability: { onDecision: () => undefined },
+    observability: { onDecision },
     refusals: {
       logRefusal: () => void counts.refused++,
       logShadowRefusal: () => void counts.would++,
@@ -76,4 +76,15 @@ test('a failure is passed to the caller, and not counted', async () => {
   const { decider, seen: counts } = setUp({ decide: () => Promise.reject(new Error('gone')) })
   await expect(decider.check(CALL, 'api')).rejects.toThrow('gone')
   expect(counts).toMatchObject({ counted: 0, times: [] })
+})
+
+test('the places of a decision whose report fails are given back', () => {
+  const rules = 'rules: [{ id: r, by: [user], limits: [{ algorithm: concurrency, max: 1 }] }]'
+  const limiter = createLimiter({ rules })
+  const { decider } = setUp(limiter, () => {
+    throw new Error('the log is full')
+  })
+  const check = () => decider.check(CALL, 'gateway', { inFlight: true })
+  expect(check).toThrow('the log is full')
+  expect(limiter.decide(CALL, { inFlight: true })).toMatchObject({ allowed: true })
 })

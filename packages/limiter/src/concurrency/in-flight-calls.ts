@@ -23,8 +23,14 @@ export interface InFlightStats {
 /** Places that a take was granted, and the posture that granted them if the store did not. */
 export type GrantedPlaces = Outcome & { readonly posture?: PostureName | undefined }
 
+/** How the places of a call are given back when it has ended. */
+export interface HoldOptions {
+  /** Those that the store granted are given back by whoever settles the call, on any node. */
+  readonly isSettled: boolean
+}
+
 /** Gives back what one take of an admitted call was granted. */
-type GiveBack = (take: PlannedTake, granted: GrantedPlaces) => void
+type GiveBack = (take: PlannedTake, granted: GrantedPlaces, options: HoldOptions) => void
 
 interface RuleCount {
   inFlight: number
@@ -74,7 +80,11 @@ export class InFlightCalls {
    * Returns the function that gives back the places of a call, once, when it has ended; undefined
    * if it holds none.
    */
-  hold(plan: Plan, outcomes: Groups<GrantedPlaces>): (() => void) | undefined {
+  hold(
+    plan: Plan,
+    outcomes: Groups<GrantedPlaces>,
+    options: HoldOptions,
+  ): (() => void) | undefined {
     let held: Held[] | undefined
     for (let g = 0; g < plan.groups.length; g++) {
       const takes = plan.groups[g] ?? []
@@ -89,16 +99,20 @@ export class InFlightCalls {
     }
     // What a refused call was granted in part is given back by whoever refused it.
     if (held === undefined || !passes(outcomes[0] ?? [])) return undefined
-    return this.release(held, this.count(plan, held))
+    return this.release(held, this.count(plan, held), options)
   }
 
-  private release(held: readonly Held[], shares: readonly Share[]): () => void {
+  private release(
+    held: readonly Held[],
+    shares: readonly Share[],
+    options: HoldOptions,
+  ): () => void {
     let isHeld = true
     return () => {
       if (!isHeld) return
       isHeld = false
       for (const share of shares) add(share, -1)
-      for (const { take, granted } of held) this.#giveBack(take, granted)
+      for (const { take, granted } of held) this.#giveBack(take, granted, options)
     }
   }
 

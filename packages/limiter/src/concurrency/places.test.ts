@@ -233,7 +233,7 @@ test('takes of others, of nothing, and of limits in time are not followed', asyn
 describe('a reservation', () => {
   test('its record is only kept alive, so that any node may settle it', async () => {
     const holder = places.reservationHolder
-    const stop = places.keep(key, limit, 60_000)
+    const stop = places.keep(key, limit, holder, 60_000)
     shared.inner.sync.take([[takeOf(3, holder)]])
     await scheduler.advance(2 * LEASE_MS)
     expect(takenBy(holder)).toBe(3)
@@ -246,11 +246,36 @@ describe('a reservation', () => {
     expect(takenBy(holder)).toBe(0)
   })
 
+  test('its record is not fed for ever: what the store counts too much is free some day', async () => {
+    const first = places.reservationHolder
+    // A place whose settle was lost.
+    shared.inner.sync.take([[takeOf(1, first)]])
+    for (let minutes = 0; minutes < 30; minutes++) {
+      const holder = places.reservationHolder
+      shared.inner.sync.take([[takeOf(1, holder)]])
+      const stop = places.keep(key, limit, holder, scheduler.nowMs + 3_600_000)
+      await scheduler.advance(60_000)
+      shared.inner.sync.give({ key, limit, amount: 1, at: holder })
+      stop()
+    }
+    expect(places.reservationHolder).not.toBe(first)
+    expect(takenBy(first)).toBe(0)
+  })
+
+  test('its record is extended again at once if that was lost', async () => {
+    const holder = places.reservationHolder
+    shared.inner.sync.take([[takeOf(1, holder)]])
+    places.keep(key, limit, holder, 60_000)
+    store.fateOf = () => (scheduler.nowMs < LEASE_MS / 2 ? 'lost' : 'done')
+    await scheduler.advance(2 * LEASE_MS)
+    expect(takenBy(holder)).toBe(1)
+  })
+
   test('its record is kept no longer than it may last, by the last of several', async () => {
     const holder = places.reservationHolder
-    places.keep(key, limit, 20_000)
-    const stop = places.keep(key, limit, 40_000)
-    places.keep(key, limit, 30_000)
+    places.keep(key, limit, holder, 20_000)
+    const stop = places.keep(key, limit, holder, 40_000)
+    places.keep(key, limit, holder, 30_000)
     shared.inner.sync.take([[takeOf(1, holder)]])
     stop()
     await scheduler.advance(39_000)

@@ -24,7 +24,12 @@ import {
   type TakeOptions,
 } from '../store.js'
 import { PlaceRecord } from './place-record.js'
-import { GRACE_MS, RecordUpkeep, type RecordUpkeepDeps } from './record-upkeep.js'
+import {
+  type ExtendedRecord,
+  GRACE_MS,
+  RecordUpkeep,
+  type RecordUpkeepDeps,
+} from './record-upkeep.js'
 
 export interface PlacesDeps extends RecordUpkeepDeps {
   readonly store: Store
@@ -33,6 +38,11 @@ export interface PlacesDeps extends RecordUpkeepDeps {
 /** Records are looked through six times in a lease, and renewed when a third of it is over. */
 const SWEEPS_PER_LEASE = 6
 const RENEWED_AFTER = 1 / 3
+/**
+ * How long reservations are made under one number. If the store does not confirm a settle, it
+ * may count a place that nobody has, for as long as other reservations keep the record alive.
+ */
+const RESERVATION_HOLDER_MS = 600_000
 
 /** A take of places that was sent. */
 interface SentTake {
@@ -42,10 +52,8 @@ interface SentTake {
   readonly overwrites: number
 }
 
-/** A counter whose record under `reservationHolder` is kept alive. */
-interface KeptRecord {
-  readonly key: CounterKey
-  readonly limit: Limit
+/** A counter whose record of reservations is kept alive. */
+interface KeptRecord extends ExtendedRecord {
   untilMs: number
   uses: number
 }
@@ -53,7 +61,8 @@ interface KeptRecord {
 /** The counters of one length of lease, and the task that renews them. */
 interface LeaseGroup {
   readonly records: CounterMap<PlaceRecord>
-  readonly kept: CounterMap<KeptRecord>
+  /** By the number that holds the places. */
+  readonly kept: Map<number, CounterMap<KeptRecord>>
   readonly task: PeriodicTask
 }
 
@@ -64,7 +73,7 @@ export class Places {
   /** By the length of the lease in milliseconds. */
   readonly #leases = new Map<number, LeaseGroup>()
   #holder: number | undefined
-  #reservationHolder: number | undefined
+  #reservations: { readonly holder: number; readonly sinceMs: number } | undefined
   #isClosed = false
 
   constructor(deps: PlacesDeps) {
@@ -80,12 +89,26 @@ export class Places {
   }
 
   /**
-   * A second number of this node, for places that are given back by whoever settles them, on any
-   * node. This node only keeps their records alive: see `keep`.
+   * Another number of this node, for places that are given back by whoever settles them, on any
+   * node. This node only keeps their records alive: see `keep`. It changes from time to time.
    */
   get reservationHolder(): number {
-    this.#reservationHolder ??= randomHolder()
-    return this.#reservationHolder
+    const nowMs = this.#deps.monotonicMs()
+    const known = this.#reservations
+    if (known !== undefined && nowMs - known.sinceMs < RESERVATION_HOLDER_MS) return known.holder
+    const holder = randomHolder()
+    this.#reservations = { holder, sinceMs: nowMs }
+    return holder
+  }
+
+  /** The number under which a call takes places. */
+  holderOf(reserves = false): number {
+    return reserves ? this.reservationHolder : this.holder
+  }
+
+  /** Whether `send` follows what becomes of a take: it takes places under `holder`. */
+  follows({ limit, holder }: Take): boolean {
+    return isConcurrency(limit) && holder === this.#holder
   }
 
   /**
@@ -122,17 +145,28 @@ export class Places {
     this.sendGive(record, amount)
   }
 
+  /** Gives back places that a take was granted, under whatever number. */
+  giveTaken(take: Take, amount: number): void {
+    const { key, limit, holder: at } = take
+    if (this.follows(take) || at === undefined) return this.give(key, amount)
+    this.#deps.store.give({ key, limit, amount, at }).catch(() => {
+      // The store may count them until no reservation keeps the record alive.
+    })
+  }
+
   /**
-   * Keeps the record of `reservationHolder` in a counter alive until a time of the clock that never
-   * steps, or until the returned function is called. The places themselves are taken by a take and
-   * given back by a give or a negative take with `at: reservationHolder`, on any node. If this node
-   * dies, they are free after the lease.
+   * Keeps the record of `reservationHolder`, as it was for the take, alive in a counter until a
+   * time of the clock that never steps, or until the returned function is called. The places
+   * themselves are taken by a take and given back by a give or a negative take with `at: holder`,
+   * on any node. If this node dies, they are free after the lease.
    */
-  keep(key: CounterKey, limit: Limit, untilMs: number): () => void {
+  keep(key: CounterKey, limit: Limit, holder: number, untilMs: number): () => void {
     const { kept } = this.leaseOf(limit)
-    const known = kept.get(key)
-    const entry = known ?? { key, limit, untilMs, uses: 0 }
-    if (known === undefined) kept.add(entry)
+    const records = kept.get(holder) ?? new CounterMap<KeptRecord>()
+    kept.set(holder, records)
+    const known = records.get(key)
+    const entry = known ?? { key, limit, untilMs, renewedMs: this.#deps.monotonicMs(), uses: 0 }
+    if (known === undefined) records.add(entry)
     entry.untilMs = Math.max(entry.untilMs, untilMs)
     entry.uses += 1
     let isKept = true
@@ -140,7 +174,7 @@ export class Places {
       if (!isKept) return
       isKept = false
       entry.uses -= 1
-      if (entry.uses === 0) kept.delete(entry)
+      if (entry.uses === 0) records.delete(entry)
     }
   }
 
@@ -214,9 +248,9 @@ export class Places {
   /** The takes under the number of this node; those of reservations are settled elsewhere. */
   private sentTakes(groups: Groups<Take>): readonly SentTake[] {
     return groups.flatMap((takes, group) =>
-      takes.flatMap(({ key, limit, amount, holder }, index) => {
-        if (!isConcurrency(limit) || amount === 0 || holder !== this.#holder) return []
-        const record = this.recordOf(key, limit)
+      takes.flatMap((take, index) => {
+        if (take.amount === 0 || !this.follows(take)) return []
+        const record = this.recordOf(take.key, take.limit)
         return [{ record, group, index, overwrites: record.overwrites }]
       }),
     )
@@ -245,7 +279,7 @@ export class Places {
     const sweep = async () => this.sweep(leaseMs, made)
     const made: LeaseGroup = {
       records: new CounterMap(),
-      kept: new CounterMap(),
+      kept: new Map(),
       task: new PeriodicTask(leaseMs / SWEEPS_PER_LEASE, sweep, this.#deps.scheduler),
     }
     this.#leases.set(leaseMs, made)
@@ -268,9 +302,14 @@ export class Places {
         this.#upkeep.renew(record, this.holder)
       }
     }
-    for (const entry of lease.kept) {
-      if (nowMs >= entry.untilMs) lease.kept.delete(entry)
-      else this.#upkeep.extend(entry.key, entry.limit, this.reservationHolder)
+    for (const [holder, records] of lease.kept) {
+      for (const entry of records) {
+        if (nowMs >= entry.untilMs) records.delete(entry)
+        else if (nowMs - entry.renewedMs >= leaseMs * RENEWED_AFTER) {
+          this.#upkeep.extend(entry, holder)
+        }
+      }
+      if (records.size === 0) lease.kept.delete(holder)
     }
     if (lease.records.size > 0 || lease.kept.size > 0) return
     lease.task.stop()

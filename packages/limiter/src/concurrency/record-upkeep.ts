@@ -23,6 +23,13 @@ export const GRACE_MS = 250
 /** Renewals and repairs under way at once. */
 const REQUESTS_AT_ONCE = 256
 
+/** A record whose places other nodes may give back. */
+export interface ExtendedRecord {
+  readonly key: CounterKey
+  readonly limit: Limit
+  renewedMs: number
+}
+
 export class RecordUpkeep {
   readonly #deps: RecordUpkeepDeps
   readonly #waiting: (() => Promise<void>)[] = []
@@ -53,8 +60,13 @@ export class RecordUpkeep {
   }
 
   /** Renews the lease of a record without a change of its places, whatever they are. */
-  extend(key: CounterKey, limit: Limit, holder: number): void {
-    void this.inTurn(() => this.charge({ key, limit, amount: 0, at: holder, debt: 0 }))
+  extend(record: ExtendedRecord, holder: number): void {
+    void this.inTurn(async () => {
+      const { key, limit } = record
+      const sentMs = this.#deps.monotonicMs()
+      const isDone = await this.charge({ key, limit, amount: 0, at: holder, debt: 0 })
+      if (isDone === true) record.renewedMs = sentMs
+    })
   }
 
   /** Sets the places of a record to those that are held; no take is sent until that is done. */

@@ -12,6 +12,13 @@ const rule = (id: string, max: number, more: object = {}) => ({
 })
 const callOf = (tokens: number) => ({ attributes: { user: 'u1', tokens } })
 
+const places = (max: number, more: object = {}) => ({
+  id: 'in-flight',
+  by: ['user'],
+  limits: [{ algorithm: 'concurrency', max }],
+  ...more,
+})
+
 async function leftOf(limiter: Limiter, id = 'tokens') {
   const policies = await limiter.limits({ attributes: { user: 'u1' } })
   return policies.find((policy) => policy.rule === id)?.remaining
@@ -135,5 +142,65 @@ describe('a reservation on a remote store', () => {
     await reservation.settle(100)
     expect(await leftOf(limiter)).toBe(900)
     expect(await leftOf(limiter, 'split')).toBe(200)
+  })
+})
+
+describe('places of a reservation', () => {
+  const call = { attributes: { user: 'u1' } }
+
+  test.each(['open', 'local', 'closed'])(
+    'that the store grants too late are given back by a rule that fails %s',
+    async (posture) => {
+      const { store, limiter } = await scripted([places(3, { posture })])
+      store.all('ran')
+      const reservation = await limiter.reserve(call)
+      expect(reservation.source).toBe('posture')
+      store.recover()
+      store.comeLate()
+      await settled()
+      expect(await leftOf(limiter, 'in-flight')).toBe(3)
+      await reservation.cancel()
+      expect(await leftOf(limiter, 'in-flight')).toBe(3)
+    },
+  )
+
+  test('that are granted too late stay for the call that is sent again under its key', async () => {
+    const { store, limiter } = await scripted([places(3)])
+    const options = { idempotencyKey: 'k' }
+    store.all('ran')
+    await limiter.reserve(call, options)
+    store.recover()
+    store.comeLate()
+    await settled()
+    const again = await limiter.reserve(call, options)
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+    expect(await again.settle(1)).toMatchObject({ settled: true })
+    expect(await leftOf(limiter, 'in-flight')).toBe(3)
+  })
+
+  test('of which the store granted some are held until it ends', async () => {
+    const { store, limiter } = await scripted([places(3), places(5, { id: 'all', by: [] })])
+    store.script.fate = (_, at) => (at === 0 ? 'answer' : 'lost')
+    const reservation = await limiter.reserve(call)
+    expect(reservation).toMatchObject({ allowed: true, source: 'posture' })
+    store.recover()
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+    await reservation.settle(1)
+    await settled()
+    expect(await leftOf(limiter, 'in-flight')).toBe(3)
+  })
+
+  test('that a refused one was granted are given back, and not those of calls beside it', async () => {
+    const closed = places(5, { id: 'all', by: [], posture: 'closed' })
+    const { store, limiter } = await scripted([places(3), closed])
+    const beside = await limiter.check(call, { inFlight: true })
+    store.script.fate = (_, at) => (at === 0 ? 'answer' : 'lost')
+    expect((await limiter.reserve(call)).allowed).toBe(false)
+    store.recover()
+    await settled()
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+    beside.release?.()
+    await settled()
+    expect(await leftOf(limiter, 'in-flight')).toBe(3)
   })
 })

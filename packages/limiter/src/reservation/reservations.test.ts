@@ -465,6 +465,10 @@ describe('places of a reservation', () => {
   })
 
   test('are not costs, and stay as they are when it is extended', async () => {
+    const heavy = places(2, { cost: { attribute: 'tokens' } })
+    const one = reserving([heavy]).limiter
+    const weighed = await one.reserve({ attributes: { user: 'u1', tokens: 1 } })
+    await expect(weighed.extend({ tokens: 1 })).rejects.toMatchObject({ code: 'CALL_COST_INVALID' })
     const { limiter } = reserving([places(2), tokens(1000)])
     const reservation = await limiter.reserve(callOf(100))
     const extended = await reservation.extend({ tokens: 50 })

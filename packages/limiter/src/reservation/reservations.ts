@@ -29,6 +29,7 @@ import {
   withDebt,
   writeHandle,
 } from '@sluice/core'
+import type { HoldOptions } from '../concurrency/in-flight-calls.js'
 import type { Scheduler } from '../periodic.js'
 import { RandomHashes } from '../random.js'
 import { findLimit } from '../refund.js'
@@ -63,9 +64,13 @@ export interface ReservationsDeps {
    * Counts the places of an admitted reserve as in flight. Returns what gives back those that the
    * store did not grant; undefined if it holds none.
    */
-  readonly holdPlaces: (plan: Plan, outcomes: Groups<Outcome>) => (() => void) | undefined
+  readonly holdPlaces: (
+    plan: Plan,
+    outcomes: Groups<Outcome>,
+    options: HoldOptions,
+  ) => (() => void) | undefined
   /** Keeps places that the store granted for so long; returns what ends that. */
-  readonly keepPlaces: (key: CounterKey, limit: Limit, ms: number) => () => void
+  readonly keepPlaces: (entry: ReservedEntry, limit: Limit, ms: number) => () => void
   /** Units were given back to a counter that may have refused calls. */
   readonly onGivenBack: (key: CounterKey) => void
   readonly scheduler: Scheduler
@@ -227,7 +232,8 @@ export class Reservations {
     const reserved = isByPosture
       ? NOTHING_RESERVED.reserved
       : reservedOf(plan, outcomes, this.#deps.isStoreHere)
-    const release = this.#deps.holdPlaces(plan, outcomes)
+    // Nothing of a reservation by posture is settled.
+    const release = this.#deps.holdPlaces(plan, outcomes, { isSettled: !isByPosture })
     const made = { reserved, release, isByPosture }
     return this.hold(decision, plan.reserve, made, this.#deps.time())
   }
@@ -291,9 +297,10 @@ export class Reservations {
     release: (() => void) | undefined,
   ): (() => void) | undefined {
     const ends = release === undefined ? [] : [release]
-    entries.forEach(({ key }, i) => {
+    entries.forEach((entry, i) => {
       const compiled = limits[i]
-      if (compiled?.isPlaces) ends.push(this.#deps.keepPlaces(key, compiled.limit, ttlMs))
+      const isHeld = compiled?.isPlaces === true && entry.amount > 0 && !entry.isKept
+      if (isHeld) ends.push(this.#deps.keepPlaces(entry, compiled.limit, ttlMs))
     })
     if (ends.length === 0) return undefined
     return () => {

@@ -88,7 +88,9 @@ export function planExtend(
   snapshot: Snapshot,
   isRefunded: boolean,
 ): ReservePlan {
-  const { id, partition, ttlMs, entries } = handle
+  const { id, partition, ttlMs } = handle
+  // Places, which have no window, are no cost: they stay as they are.
+  const entries = handle.entries.filter(({ windowMs }) => windowMs !== 0)
   const seen = new Set<string>()
   const takes = entries.flatMap((entry) => {
     const name = `${entry.key.hi}.${entry.key.lo}`

@@ -22,6 +22,8 @@ const WAITING = 32
 const NO_FAULT_DEADLINE_MS = 10_000
 /** Far above what all sequences use together, so that a user is refused by the total alone. */
 const PER_USER = 1_000_000
+/** Units of the total for each sequence: fewer than they use, so that it is reached. */
+const TOTAL_EACH = 20
 
 const counted = (id: string, by: readonly string[], max: number) => ({
   id,
@@ -34,7 +36,7 @@ const counted = (id: string, by: readonly string[], max: number) => ({
 /** The total is reached before the end, so that some are refused. */
 const rulesFor = (sequences: number) => [
   counted('user', ['user'], PER_USER),
-  counted('total', [], 20 * sequences),
+  counted('total', [], TOTAL_EACH * sequences),
 ]
 
 /** What the lines of a node say of one reservation. */
@@ -178,7 +180,7 @@ async function readUsage(
     batch = []
   }
   await Promise.all(batch)
-  return { total: 20 * sequences - (await limitOf('any', 'total')), users }
+  return { total: 2 * TOTAL_EACH * sequences - (await limitOf('any', 'total')), users }
 }
 
 /** Returns the reservations that are charged for something that cannot be. */
@@ -193,8 +195,9 @@ function findWrong(stories: ReadonlyMap<string, Story>, { users }: Usage): reado
 
 const sumOf = ({ users }: Usage) => [...users.values()].reduce((sum, units) => sum + units, 0)
 
+/** Read with a total of twice the size: what settles have overdrawn is below an empty one. */
 async function usageAt(url: string, stories: ReadonlyMap<string, Story>, sequences: number) {
-  const rules = rulesFor(sequences)
+  const rules = rulesFor(2 * sequences)
   const limiter = createLimiter({ rules, store: redisStore({ url, deadlineMs: 10_000 }) })
   try {
     await limiter.ready()
@@ -267,6 +270,7 @@ describe('on several slots of a Cluster', () => {
   afterAll(() => cluster.stop())
 
   test('a killed node leaves its open reservations at their reserve, and charges none twice', async () => {
+    await Promise.all(cluster.nodes.map((node) => node.cli('FLUSHALL')))
     const sequences = Math.ceil(SEQUENCES / 4)
     const stories = await runNodes({ url: cluster.url, sequences, killed: 2 })
     const usage = await usageAt(cluster.url, stories, sequences)

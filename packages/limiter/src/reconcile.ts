@@ -33,6 +33,7 @@ type IsDue = (group: number, at: number, take: PlannedTake) => boolean
 
 export class Reconciler {
   readonly #deps: ReconcilerDeps
+  readonly #unfinished = new Set<Promise<void>>()
   #givesLost = 0
 
   constructor(deps: ReconcilerDeps) {
@@ -47,7 +48,7 @@ export class Reconciler {
   /** Handles a call that was decided by fallback, with the answers that the store did give. */
   onFallback(pending: PendingDecision, answers: Groups<Answer> | undefined): void {
     const { plan, allowed, spendings } = pending
-    if (answers !== undefined && !allowed) void this.giveBackAll(plan, answers, () => true)
+    if (answers !== undefined && !allowed) this.follow(this.giveBackAll(plan, answers, () => true))
     for (const [i, spending] of spendings.entries()) {
       if (answerAt(answers, 0, i) === 'not-run') this.deferCharge(spending)
     }
@@ -61,7 +62,7 @@ export class Reconciler {
     const isDue = (group: number, at: number, take: PlannedTake) =>
       answerAt(before, group, at) === 'unknown' && !this.#deps.places.follows(take)
     if (!allowed) {
-      void this.giveBackAll(plan, answers, isDue)
+      this.follow(this.giveBackAll(plan, answers, isDue))
       return
     }
     this.giveBackPlaces(plan, answers, isDue)
@@ -82,7 +83,7 @@ export class Reconciler {
       for (const [i, take] of takes.entries()) {
         if (!isConcurrency(take.limit) || !isDue(g, i, take)) continue
         const give = giveOf(take, answerAt(answers, g, i), g)
-        if (give !== undefined) void this.give(give)
+        if (give !== undefined) this.follow(this.give(give))
       }
     }
   }
@@ -92,6 +93,18 @@ export class Reconciler {
     if (answer === 'not-run') this.deferCharge(spending)
     else if (answer.granted > 0) this.#deps.returnLocal(spending)
     else if (answer.remaining > 0) this.deferCharge(spending)
+  }
+
+  /** Resolves once everything that was being given back has been, or is lost. */
+  async finish(): Promise<void> {
+    await Promise.all(this.#unfinished)
+  }
+
+  private follow(giveBack: Promise<unknown>): void {
+    const followed = giveBack.then(() => {
+      this.#unfinished.delete(followed)
+    })
+    this.#unfinished.add(followed)
   }
 
   private deferCharge(spending: Spending | undefined): void {
@@ -116,7 +129,7 @@ export class Reconciler {
         else if (!(await this.give(give))) return
       }
     }
-    for (const give of gives) void this.give(give)
+    await Promise.all(gives.map((give) => this.give(give)))
   }
 
   /**

@@ -272,7 +272,7 @@ export class RemoteDecider {
   /** Returns leases and reports local usage to the store. */
   async close(): Promise<void> {
     this.#deferredCharges.close()
-    await this.#coordinator.close()
+    await Promise.all([this.#coordinator.close(), this.#reconciler.finish()])
   }
 
   /** Decides by deny cache or store: a whole call, or what this node could not decide itself. */

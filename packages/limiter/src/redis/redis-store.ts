@@ -106,6 +106,8 @@ class RedisCounterStore implements RedisStore {
   readonly #combineAnswers = (groups: Groups<Take>, answers: Groups<Answer>) =>
     this.combineAnswers(groups, answers)
   #replies = 0
+  readonly #undoing = new Set<Promise<void>>()
+  #closing: Promise<void> | undefined
   #closed = false
 
   constructor(options: RedisStoreSettings, observer: StoreObserver, openSession: OpenSession) {
@@ -226,8 +228,14 @@ class RedisCounterStore implements RedisStore {
     )
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
+  close(): Promise<void> {
+    this.#closing ??= this.finish()
+    return this.#closing
+  }
+
+  /** What refused calls took is given back first: it would stay charged until it decays. */
+  private async finish(): Promise<void> {
+    await Promise.all(this.#undoing)
     this.#closed = true
     await this.#session.close()
     this.#deadlines.close()
@@ -328,10 +336,16 @@ class RedisCounterStore implements RedisStore {
    */
   private undo(gives: readonly GiveBack[]): Promise<void> {
     if (gives.length === 0) return Promise.resolve()
-    return new Promise((done) => {
+    const undone = new Promise<void>((resolve) => {
+      const done = () => {
+        this.#undoing.delete(undone)
+        resolve()
+      }
       this.#undoQueue.push({ gives, done })
       if (this.#undoQueue.length === 1) queueMicrotask(() => this.undoAll())
     })
+    this.#undoing.add(undone)
+    return undone
   }
 
   private undoAll(): void {

@@ -10,6 +10,7 @@ const rule = (id: string, max: number, more: object = {}) => ({
   cost: { attribute: 'tokens' },
   ...more,
 })
+const CLOSED = { posture: 'closed' }
 const callOf = (tokens: number) => ({ attributes: { user: 'u1', tokens } })
 
 const places = (max: number, more: object = {}) => ({
@@ -39,7 +40,7 @@ describe('a reserve that the store does not answer', () => {
   })
 
   test('is given back if it ran after all and posture had refused it', async () => {
-    const { store, limiter } = await scripted([rule('tokens', 1000, { posture: 'closed' })])
+    const { store, limiter } = await scripted([rule('tokens', 1000, CLOSED)])
     store.all('ran')
     expect((await limiter.reserve(callOf(800))).allowed).toBe(false)
     store.recover()
@@ -47,6 +48,21 @@ describe('a reserve that the store does not answer', () => {
     await settled()
     expect(await leftOf(limiter)).toBe(1000)
   })
+})
+
+test('a limiter closes once it has given back what a refused reserve took', async () => {
+  const { store, limiter } = await scripted([rule('tokens', 1000), rule('day', 5000, CLOSED)])
+  const give = store.give.bind(store)
+  store.give = async (given) => {
+    await settled()
+    await give(given)
+  }
+  // The mark of the key comes first, then the tokens.
+  store.script.fate = (_, at) => (at < 2 ? 'answer' : 'lost')
+  const reservation = await limiter.reserve(callOf(800), { idempotencyKey: 'k' })
+  expect(reservation.allowed).toBe(false)
+  await limiter.close()
+  expect(store.gives.map(({ amount }) => amount)).toEqual([expect.anything(), 800])
 })
 
 describe('a settle that the store does not answer', () => {

@@ -169,7 +169,7 @@ describe('a prepared limit', () => {
     const { borrowable } = bucket
     expect(withDebt(bucket)).toMatchObject({ capacity: 15, borrowable: borrowable - 5 })
     const window = defineLimit(limit({ algorithm: 'fixed-window', debt: 5 }))
-    expect(withDebt(window)).toMatchObject({ max: 15, maxWaitUs: 0 })
+    expect(withDebt(window)).toMatchObject({ max: 15, borrowable: 0, maxWaitUs: 0 })
   })
 
   test('without waiting has no wait and keeps its borrowable units', () => {

@@ -224,7 +224,7 @@ export function withoutWaiting(limit: Limit): Limit {
 export function withDebt(limit: Limit): Limit {
   const { max, capacity, borrowable, debt } = limit
   // Only buckets read `borrowable`, and it then includes the debt.
-  const rest = borrowable - debt
+  const rest = Math.max(0, borrowable - debt)
   return { ...limit, max: max + debt, capacity: capacity + debt, borrowable: rest, maxWaitUs: 0 }
 }
 

@@ -23,14 +23,21 @@ export interface OpenReservationsDeps {
 export interface OpenOptions {
   /** Whether a rule gives back what expires. */
   readonly isRefunded: boolean
-  /** What this node does when the reservation ends; undefined: nothing. */
-  readonly onEnd: (() => void) | undefined
+  /** Gives back places that the store did not grant; undefined: it holds none. */
+  readonly release: (() => void) | undefined
+  /**
+   * Keeps places that the store granted until the returned function is called, if there are any.
+   * Undefined: no rule counts places.
+   */
+  readonly keep: (() => (() => void) | undefined) | undefined
 }
 
 interface OpenReservation {
   readonly extensions: number
   readonly cancel: () => void
-  readonly onEnd: (() => void) | undefined
+  /** What is to be done when it ends; only the second is done again for each extension. */
+  readonly release: (() => void) | undefined
+  readonly stopKeeping: (() => void) | undefined
 }
 
 export class OpenReservations {
@@ -43,32 +50,32 @@ export class OpenReservations {
   }
 
   /**
-   * An extended reservation replaces the one before, and keeps what that does at its end; a
-   * repeated one does not replace its extension.
+   * An extended reservation replaces the one before, and has its places; a repeated one does not
+   * replace its extension. Returns whether this node holds or keeps places of it.
    */
-  add(handle: ReservationHandle, { isRefunded, onEnd }: OpenOptions): void {
-    if (!isRefunded && onEnd === undefined && this.#byId.size === 0) return
+  add(handle: ReservationHandle, { isRefunded, release, keep }: OpenOptions): boolean {
+    const mayHavePlaces = release !== undefined || keep !== undefined
+    if (!isRefunded && !mayHavePlaces && this.#byId.size === 0) return false
     const name = nameOf(handle.id)
     const before = this.#byId.get(name)
     if (before !== undefined && before.extensions > handle.extensions) {
-      onEnd?.()
-      return
+      release?.()
+      return hasPlaces(before)
     }
+    const places = { release: both(before?.release, release), stopKeeping: keep?.() }
+    before?.stopKeeping?.()
     before?.cancel()
     this.#byId.delete(name)
-    const isKept = onEnd !== undefined || (isRefunded && this.#byId.size < OPEN_MAX)
-    if (!isKept || this.#isClosed) return
+    const isKept = hasPlaces(places) || (isRefunded && this.#byId.size < OPEN_MAX)
+    if (!isKept || this.#isClosed) return hasPlaces(places)
     const { time, scheduler, onExpired } = this.#deps
     const leftMs = Math.max(0, Math.ceil((handle.expiresAt - time()) / 1000)) + GRACE_MS
     const cancel = scheduler.after(leftMs, () => {
       onExpired(handle)
       this.end(handle)
     })
-    const both = () => {
-      before?.onEnd?.()
-      onEnd?.()
-    }
-    this.#byId.set(name, { extensions: handle.extensions, cancel, onEnd: both })
+    this.#byId.set(name, { ...places, extensions: handle.extensions, cancel })
+    return hasPlaces(places)
   }
 
   /** The reservation has ended: it was settled, or has expired. */
@@ -79,13 +86,27 @@ export class OpenReservations {
     if (open === undefined) return
     this.#byId.delete(name)
     open.cancel()
-    open.onEnd?.()
+    open.release?.()
+    open.stopKeeping?.()
   }
 
   close(): void {
     this.#isClosed = true
     for (const { cancel } of this.#byId.values()) cancel()
     this.#byId.clear()
+  }
+}
+
+function hasPlaces({ release, stopKeeping }: Pick<OpenReservation, 'release' | 'stopKeeping'>) {
+  return release !== undefined || stopKeeping !== undefined
+}
+
+/** A reserve that is sent again, and admitted by posture then, has places of its own. */
+function both(first: (() => void) | undefined, second: (() => void) | undefined) {
+  if (first === undefined || second === undefined) return first ?? second
+  return () => {
+    first()
+    second()
   }
 }
 

@@ -206,6 +206,17 @@ describe('places of a reservation', () => {
     expect(await leftOf(limiter, 'in-flight')).toBe(3)
   })
 
+  test('that only this process counts are free when an extended one ends', async () => {
+    const { limiter } = await scripted([places(2, { coordination: 'node' }), rule('tokens', 1000)])
+    const reservation = await limiter.reserve(callOf(10))
+    const extended = await reservation.extend({ tokens: 10 })
+    expect(extended.holdsPlaces()).toBe(true)
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 1 })
+    await extended.settle(15)
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 0 })
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+  })
+
   test('that a refused one was granted are given back, and not those of calls beside it', async () => {
     const closed = places(5, { id: 'all', by: [], posture: 'closed' })
     const { store, limiter } = await scripted([places(3), closed])

@@ -283,20 +283,18 @@ export class Reservations {
     const limits = isExtended
       ? handle.entries.map((entry) => findLimit(snapshot, entry))
       : reserved.limits
-    const onEnd = snapshot.needs.places ? this.keepPlaces(handle, limits, release) : undefined
-    this.#open.add(handle, { isRefunded, onEnd })
-    const hasPlaces = onEnd !== undefined
+    const keep = snapshot.needs.places ? () => this.keepPlaces(handle, limits) : undefined
+    const hasPlaces = this.#open.add(handle, { isRefunded, release, keep })
     const held: HeldReservation = { handle, limits, snapshot, hasPlaces, text: undefined }
     return Object.assign(decision, { [HELD]: held })
   }
 
-  /** Keeps the places of a reservation until it ends; returns what is to be done then. */
+  /** Keeps the places of a reservation that the store granted; returns what ends that. */
   private keepPlaces(
     { entries, ttlMs }: ReservationHandle,
     limits: readonly (CompiledLimit | undefined)[],
-    release: (() => void) | undefined,
   ): (() => void) | undefined {
-    const ends = release === undefined ? [] : [release]
+    const ends: (() => void)[] = []
     entries.forEach((entry, i) => {
       const compiled = limits[i]
       const isHeld = compiled?.isPlaces === true && entry.amount > 0 && !entry.isKept

@@ -78,6 +78,11 @@ export class OpenReservations {
     return hasPlaces(places)
   }
 
+  /** Its call has ended, whether or not the store can say so already. */
+  release({ id }: ReservationHandle): void {
+    if (this.#byId.size > 0) this.#byId.get(nameOf(id))?.release?.()
+  }
+
   /** The reservation has ended: it was settled, or has expired. */
   end({ id }: ReservationHandle): void {
     if (this.#byId.size === 0) return

@@ -217,6 +217,19 @@ describe('places of a reservation', () => {
     expect(await leftOf(limiter, 'in-flight')).toBe(2)
   })
 
+  test('that only this process counts are free although the store does not answer the settle', async () => {
+    const rules = [places(2, { coordination: 'node' }), rule('tokens', 1000)]
+    const { store, limiter } = await scripted(rules)
+    const reservation = await limiter.reserve(callOf(10))
+    store.all('lost')
+    await expect(reservation.settle(5)).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 0 })
+    store.recover()
+    expect(await reservation.settle(5)).toMatchObject({ settled: true })
+    expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 0 })
+    expect(await leftOf(limiter, 'in-flight')).toBe(2)
+  })
+
   test('that a refused one was granted are given back, and not those of calls beside it', async () => {
     const closed = places(5, { id: 'all', by: [], posture: 'closed' })
     const { store, limiter } = await scripted([places(3), closed])

@@ -213,6 +213,7 @@ export class Reservations {
     if (this.#deps.time() > handle.expiresAt) {
       return Promise.resolve(unchanged(handle, 'expired'))
     }
+    this.#open.release(handle)
     return this.apply(handle, plan, [settledTake(handle)])
   }
 

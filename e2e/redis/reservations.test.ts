@@ -259,6 +259,31 @@ describe('on one Redis', () => {
     expect(findWrong(stories, usage)).toEqual([])
     expect(usage.total).toBe(sumOf(usage))
   }, 600_000)
+
+  test('a reserve and an extension whose answers are lost are charged once when they are sent again', async () => {
+    await server.cli('FLUSHALL')
+    const rules = [{ ...counted('user', ['user'], 1000), posture: 'open' }]
+    const call = { attributes: { user: 'u1', tokens: 100 } }
+    const key = { idempotencyKey: 'k' }
+    const limiter = createLimiter({ rules, store: redisStore({ url: proxy.url, deadlineMs: 100 }) })
+    const other = createLimiter({ rules, store: redisStore({ url: server.url }) })
+    try {
+      await Promise.all([limiter.ready(), other.ready()])
+      proxy.blackhole('to-client')
+      expect((await limiter.reserve(call, key)).source).toBe('posture')
+      const reservation = await other.reserve(call, key)
+      expect(reservation.reserved()).toEqual({ tokens: 100 })
+      const handle = reservation.reservation ?? ''
+      expect((await limiter.extend(handle, { tokens: 50 }, key)).source).toBe('posture')
+      const extended = await other.extend(handle, { tokens: 50 }, key)
+      expect(extended.reserved()).toEqual({ tokens: 150 })
+      expect(await extended.settle(120)).toMatchObject({ charged: 120, givenBack: 30 })
+      expect(await other.limits(call)).toMatchObject([{ remaining: 880 }])
+    } finally {
+      await proxy.heal()
+      await Promise.all([limiter.close(), other.close()])
+    }
+  })
 })
 
 describe('on several slots of a Cluster', () => {

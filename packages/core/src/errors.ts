@@ -19,7 +19,7 @@ export const ERROR_CODES = {
   RESERVATION_ENDED: { status: 409, means: 'The reservation was settled, or has expired.' },
   RESERVATION_DIFFERS: {
     status: 409,
-    means: 'The idempotency key was used for a reservation with other costs.',
+    means: 'The idempotency key was used before, with other costs, limits or ttl.',
   },
   OPTION_INVALID: {
     status: 500,

@@ -141,6 +141,7 @@ export {
   limitSeed,
   PARTITIONS,
   extendedKey,
+  extensionKey,
   reservationId,
   reservationKeys,
 } from './key.js'

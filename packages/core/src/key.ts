@@ -81,6 +81,15 @@ export function reservationKeys(id: Hash64, partition: number): ReservationKeys 
   }
 }
 
+/** The counter that lets a reservation be extended once under the same idempotency key. */
+export function extensionKey(
+  secret: SipKey,
+  { id, partition }: { readonly id: Hash64; readonly partition: number },
+  idempotencyKey: string,
+): CounterKey {
+  return reservationKeys(reservationId(secret, [id], idempotencyKey), partition).made
+}
+
 /** The counter that says whether a reservation was extended again, after so many extensions. */
 export function extendedKey(id: Hash64, partition: number, extensions: number): CounterKey {
   return new Key(id.hi ^ (extensions + 1), id.lo, partition)

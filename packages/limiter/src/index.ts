@@ -50,6 +50,7 @@ export type { ResetOptions } from './refund.js'
 export { EstimateRatios, estimateTokens, type TokenEstimate } from './reservation/estimate.js'
 export type {
   ActualCosts,
+  ExtendOptions,
   Reservation,
   ReserveOptions,
   SettledCost,

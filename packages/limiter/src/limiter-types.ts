@@ -15,6 +15,7 @@ import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
 import type {
   ActualCosts,
+  ExtendOptions,
   Reservation,
   ReserveOptions,
   Settlement,
@@ -182,7 +183,7 @@ export interface Limiter {
    * which replaces the old one; if refused, the old one stays. Rejects with RESERVATION_ENDED if it
    * was settled or has expired.
    */
-  extend(reservation: string, attributes: Attributes): Promise<Reservation>
+  extend(reservation: string, attributes: Attributes, options?: ExtendOptions): Promise<Reservation>
   /** Ends a reservation and gives everything back. */
   cancel(reservation: string): Promise<Settlement>
   /** Deletes the counters of a caller in every rule that counts by attributes the call has. */

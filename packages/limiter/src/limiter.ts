@@ -1,6 +1,5 @@
 /** `createLimiter`: matches a call to the rules, charges the store and composes the decision. */
 import {
-  type Attributes,
   type Call,
   changeOverrides,
   combine,
@@ -323,8 +322,8 @@ class StoreLimiter implements Limiter {
     return this.#reservations.reserve(call, options)
   }
 
-  extend(reservation: string, attributes: Attributes): Promise<Reservation> {
-    return this.#reservations.extend(reservation, attributes)
+  extend(...extension: Parameters<Limiter['extend']>): Promise<Reservation> {
+    return this.#reservations.extend(...extension)
   }
 
   settle(reservation: string, actual: ActualCosts): Promise<Settlement> {

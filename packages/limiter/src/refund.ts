@@ -160,12 +160,21 @@ export function findLimit(snapshot: Snapshot, taken: ChargedEntry): CompiledLimi
   const limits = taken.candidate
     ? candidateLimits(rule)
     : limitsInForce(snapshot, rule, callerOfTaken(snapshot, rule, taken))
-  const sameness = ({ limit }: CompiledLimit) =>
-    Number(limit.windowMs === taken.windowMs) * 2 +
-    Number(limit.max === taken.max && limit.capacity === taken.capacity)
+  const sameness = (compiled: CompiledLimit) =>
+    Number(compiled.limit.windowMs === taken.windowMs) * 2 +
+    Number([compiled, ...(compiled.ceilings ?? [])].some((each) => isSameSize(each, taken)))
   return limits
     .filter(({ limit }) => limit.name === taken.limitName)
     .toSorted((a, b) => sameness(b) - sameness(a) || b.limit.capacity - a.limit.capacity)[0]
+}
+
+/** The limit under the ceiling that it was taken under; the whole one if there is none such. */
+export function underSameCeiling(whole: CompiledLimit, taken: ChargedEntry): CompiledLimit {
+  return whole.ceilings?.find((ceiling) => isSameSize(ceiling, taken)) ?? whole
+}
+
+function isSameSize({ limit }: CompiledLimit, { max, capacity }: ChargedEntry): boolean {
+  return limit.max === max && limit.capacity === capacity
 }
 
 /** The limits that calls of a caller may meet: overrides, and those of the rule and its tiers. */

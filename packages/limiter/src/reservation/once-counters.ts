@@ -1,8 +1,8 @@
 /**
  * The counters of a reservation itself. One admits a single take when it is settled; another,
- * where the caller gave an idempotency key, a single take when it is made; and others, where it is
- * given back when it expires, count its extensions. All are fixed windows that begin with their
- * first take, in the store like any counter, so every node sees them.
+ * where the caller gave an idempotency key, a single take when it is made or extended; and others,
+ * where it is given back when it expires, count its extensions. All are fixed windows that begin
+ * with their first take, in the store like any counter, so every node sees them.
  */
 import {
   defineAdapterLimit,
@@ -17,9 +17,10 @@ import {
 
 /**
  * A mark must outlast its reservation. Few lengths, because a store keeps each limit, and short
- * ones, because a mark takes memory until its window has ended.
+ * ones, because a mark takes memory until its window has ended. Each is more than twice the one
+ * before: see `madeLimit`.
  */
-const WINDOWS_MS = [30_000, 120_000, 600_000, 4_200_000]
+const WINDOWS_MS = [30_000, 120_000, 600_000, 4_200_000, 8_400_000]
 /** How far a node's idea of the store's time may be off, and a settle be late. */
 const MARGIN_MS = 10_000
 
@@ -35,8 +36,7 @@ const SETTLED_LIMITS = WINDOWS_MS.map((windowMs) => onceLimit(windowMs, 1))
 const MADE_LIMITS = WINDOWS_MS.map((windowMs) => onceLimit(windowMs, MADE_MAX))
 
 function windowIndex(ttlMs: number): number {
-  const index = WINDOWS_MS.findIndex((windowMs) => windowMs >= ttlMs + MARGIN_MS)
-  return index === -1 ? WINDOWS_MS.length - 1 : index
+  return WINDOWS_MS.findIndex((windowMs) => windowMs >= ttlMs + MARGIN_MS)
 }
 
 /** The limit of the mark that a reservation was settled. */
@@ -44,14 +44,22 @@ function settledLimit(ttlMs: number): Limit {
   return pick(SETTLED_LIMITS, windowIndex(ttlMs))
 }
 
-/** The limit of the mark that a reservation was made. */
+/**
+ * The limit of the mark that a reservation was made. It outlasts the mark that it was settled,
+ * unless it was extended: otherwise the same key would make one that counts as settled.
+ */
 export function madeLimit(ttlMs: number): Limit {
+  return pick(MADE_LIMITS, windowIndex(ttlMs) + 1)
+}
+
+/** The limit of the marks of an extension. */
+export function extendedLimit(ttlMs: number): Limit {
   return pick(MADE_LIMITS, windowIndex(ttlMs))
 }
 
-/** The mark that a reservation was extended. */
+/** Tells the node that made a reservation, and will give it back, that it was extended. */
 export function extendedTake({ id, partition, ttlMs, extensions }: ReservationHandle): Take {
-  return { key: extendedKey(id, partition, extensions), limit: madeLimit(ttlMs), amount: 1 }
+  return { key: extendedKey(id, partition, extensions), limit: extendedLimit(ttlMs), amount: 1 }
 }
 
 /** The same mark, taken whole: refused if the reservation was extended. */
@@ -65,11 +73,12 @@ export function settledTake({ id, partition, ttlMs }: ReservationHandle): Take {
 }
 
 /**
- * Returns the amount that marks a reservation as made. It tells apart what was reserved: a second
- * reserve with the same key and other costs finds another amount.
+ * Returns the amount that marks a reservation as made, or extended. It tells apart what was taken
+ * and for how long: a second take of the mark for something else finds another amount.
  */
-export function madeAmount(secret: SipKey, amounts: readonly number[]): number {
-  const { lo } = hashTexts(secret, amounts.map(String))
+export function madeAmount(secret: SipKey, takes: readonly Take[], ttlMs: number): number {
+  const texts = takes.map(({ key, amount }) => `${key.hi}.${key.lo}.${amount}`)
+  const { lo } = hashTexts(secret, [String(ttlMs), ...texts])
   return MADE_LEAST + (lo >>> 1)
 }
 

@@ -22,6 +22,15 @@ export interface ReserveOptions {
   readonly canWait?: boolean | undefined
 }
 
+/** Options of `extend`. */
+export interface ExtendOptions {
+  /**
+   * Lets an extension be sent again: from the same handle with the same key it gets the same
+   * reservation, and is charged once. Up to 256 characters. @default none
+   */
+  readonly idempotencyKey?: string | undefined
+}
+
 /**
  * What a call used in the end: a number where the rules have one cost attribute (or none), else one
  * for each. A cost that is left out keeps its reserve.
@@ -44,7 +53,7 @@ export interface Reservation extends Decision {
   /** Charges what the call really used; gives back the rest of the reserve, or overdraws. */
   settle(actual: ActualCosts): Promise<Settlement>
   /** Reserves more of the costs that the attributes name, and lasts as long again. */
-  extend(attributes: Attributes): Promise<Reservation>
+  extend(attributes: Attributes, options?: ExtendOptions): Promise<Reservation>
   /** Gives everything back. */
   cancel(): Promise<Settlement>
 }

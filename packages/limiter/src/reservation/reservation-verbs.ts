@@ -9,16 +9,21 @@ import type {
   Snapshot,
   Source,
 } from '@sluice/core'
-import { requireCall } from '../limiter-options.js'
 import type { DecideOptions } from '../pending-decision.js'
 import type { RemoteDecider } from '../remote-decider.js'
 import type { SecretWait } from '../secret-wait.js'
 import { isEmpty } from '../store-answer.js'
 import type { Groups, PeekOptions, Store } from '../store.js'
-import { mayBeRepeated, type ReservePlan } from './reserve-plan.js'
-import { readReserveOptions, type ReserveRequest } from './reserve-options.js'
+import type { ReservePlan } from './reserve-plan.js'
+import { readExtendRequest, readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
-import type { ActualCosts, Reservation, ReserveOptions, Settlement } from './reservation-types.js'
+import type {
+  ActualCosts,
+  ExtendOptions,
+  Reservation,
+  ReserveOptions,
+  Settlement,
+} from './reservation-types.js'
 import { REFUSED, reservedCosts } from './settlement.js'
 
 /** A decision that needs no counter. */
@@ -91,9 +96,13 @@ export class ReservationVerbs {
     return this.reservationOf(decision)
   }
 
-  async extend(reservation: string, attributes: Attributes): Promise<Reservation> {
+  async extend(
+    reservation: string,
+    attributes: Attributes,
+    options: ExtendOptions = {},
+  ): Promise<Reservation> {
     await this.requireUsable()
-    return this.extendHeld(this.#reservations.read(reservation), attributes)
+    return this.extendHeld(this.#reservations.read(reservation), attributes, options)
   }
 
   /** Without `actual` everything is given back. */
@@ -120,11 +129,13 @@ export class ReservationVerbs {
     this.#reservations.close()
   }
 
-  private async extendHeld(held: HeldReservation, attributes: Attributes): Promise<Reservation> {
-    requireCall({ attributes })
-    return this.reservationOf(
-      await this.decide(() => this.#reservations.planExtend(held, attributes)),
-    )
+  private async extendHeld(
+    held: HeldReservation,
+    attributes: Attributes,
+    options: ExtendOptions = {},
+  ): Promise<Reservation> {
+    const request = readExtendRequest(attributes, options)
+    return this.reservationOf(await this.decide(() => this.#reservations.planExtend(held, request)))
   }
 
   /** Decides a plan that reserves, once the names of its counters are known. */
@@ -147,7 +158,7 @@ export class ReservationVerbs {
 
   private decideRemotely(plan: ReservePlan, decider: RemoteDecider): Decision | Promise<Decision> {
     const decision = decider.decide(plan, this.needs(), RESERVES)
-    return mayBeRepeated(plan) ? this.askIfMade(plan, decision) : decision
+    return plan.reserve.once === undefined ? decision : this.askIfMade(plan, decision)
   }
 
   /**
@@ -189,8 +200,10 @@ export class ReservationVerbs {
       reserved: () => (held === undefined ? {} : reservedCosts(held.handle)),
       holdsPlaces: () => held?.hasPlaces === true,
       settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
-      extend: (attributes: Attributes) =>
-        held === undefined ? this.extend('', attributes) : this.extendHeld(held, attributes),
+      extend: (attributes: Attributes, options?: ExtendOptions) =>
+        held === undefined
+          ? this.extend('', attributes, options)
+          : this.extendHeld(held, attributes, options),
       cancel: held === undefined ? ended : () => this.endHeld(held, undefined),
     })
     return Object.defineProperty(reservation as Reservation, 'reservation', TEXT)

@@ -7,7 +7,6 @@
  * lost may be sent again.
  */
 import {
-  type Attributes,
   type CompiledLimit,
   type CounterKey,
   type Decision,
@@ -44,10 +43,12 @@ import {
   type Reserved,
   reservedOf,
   type ReservePlan,
+  UNMARKED,
   withoutMarks,
 } from './reserve-plan.js'
-import type { ReserveRequest } from './reserve-options.js'
+import type { ExtendRequest, ReserveRequest } from './reserve-options.js'
 import type { ActualCosts, Settlement } from './reservation-types.js'
+import { joinEntries } from './reserved-entries.js'
 import { SettlementPlan, type SettlingTake, unchanged } from './settlement.js'
 
 export interface ReservationsDeps {
@@ -153,24 +154,24 @@ export class Reservations {
     return planReserve(plan, request, this.#deps.snapshot(), () => this.#ids.next())
   }
 
-  planExtend({ handle }: HeldReservation, attributes: Attributes): ReservePlan {
+  planExtend({ handle }: HeldReservation, request: ExtendRequest): ReservePlan {
     if (handle.isByPosture) throw ended('made while the store did not answer')
     if (this.#deps.time() > handle.expiresAt) throw ended('expired')
     const isRefunded = this.isRefunded(handle.entries)
-    return planExtend(handle, attributes, this.#deps.snapshot(), isRefunded)
+    return planExtend(handle, request, this.#deps.snapshot(), isRefunded)
   }
 
   /** The reservation of a call that no counter counts: it can be settled, and changes nothing. */
   withoutCounters<Decided extends Decision>(decision: Decided, { ttlMs }: ReserveRequest): Decided {
     if (!decision.allowed) return decision
     const id = this.#ids.next()
-    const reserve = { id, partition: 0, ttlMs, marks: [], before: undefined }
+    const reserve = { ...UNMARKED, id, partition: 0, ttlMs }
     return this.hold({ ...decision }, reserve, NOTHING_RESERVED, this.#deps.time())
   }
 
   /**
-   * Composes the decision of a reserve or an extension. A reserve that was made before, under the
-   * same idempotency key, is admitted again without a charge.
+   * Composes the decision of a reserve or an extension. One that was made before, under the same
+   * idempotency key, is admitted again without a charge.
    */
   compose(
     plan: ReservePlan,
@@ -179,21 +180,21 @@ export class Reservations {
     extras: DecisionExtras | undefined,
     readMarkState: (mark: PlannedTake) => unknown,
   ): Decision {
-    const { marks, before } = plan.reserve
-    const [mark] = marks
-    if (mark === undefined) return this.composeNew(plan, outcomes, source, extras)
+    const { marks, once, before } = plan.reserve
+    if (marks.length === 0) return this.composeNew(plan, outcomes, source, extras)
     const [first = [], ...others] = outcomes
-    const [marked] = first
+    const marked = once && first[0]
+    const gate = before && first[once === undefined ? 0 : 1]
+    if (gate !== undefined && isRefused(gate)) throw ended('settled')
     const rest = [first.slice(marks.length), ...others]
     const unmarked = withoutMarks(plan)
-    if (marked === undefined || marked.retryAfterMs === 0) {
+    if (once === undefined || marked === undefined || !isRefused(marked)) {
       return this.composeNew(unmarked, rest, source, extras)
     }
-    if (before !== undefined) throw ended('settled')
-    const made = readMark(marked.state ?? readMarkState(mark))
+    const made = readMark(marked.state ?? readMarkState(once))
     // The mark is gone since: the window of an old reservation has just ended.
     if (made === undefined) return this.composeNew(unmarked, rest, source, extras)
-    if (made.count !== mark.amount) throw differs()
+    if (made.count !== once.amount) throw differs()
     return this.composeRepeated(unmarked, rest, source, extras, made)
   }
 
@@ -268,7 +269,7 @@ export class Reservations {
   ): Decided {
     const snapshot = this.#deps.snapshot()
     const isExtended = before !== undefined
-    const entries = isExtended ? [...before.entries, ...reserved.entries] : reserved.entries
+    const entries = isExtended ? joinEntries(before.entries, reserved.entries) : reserved.entries
     const isRefunded = this.isRefunded(entries)
     // The store does not know of an extension by posture, so it does not delay the refund.
     const isDelayed = !(isExtended && isByPosture && isRefunded)
@@ -424,7 +425,7 @@ function ended(how: string): SluiceError {
 function differs(): SluiceError {
   return new SluiceError(
     'RESERVATION_DIFFERS',
-    'idempotencyKey: it was used for a reservation with other costs',
+    'idempotencyKey: it was used before, with other costs, limits or ttl',
   )
 }
 

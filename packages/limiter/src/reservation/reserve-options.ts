@@ -1,7 +1,14 @@
-/** Reads the options of `reserve`. */
-import { formatDuration, isCount, parseDuration, show, SluiceError } from '@sluice/core'
-import { requireOptions } from '../limiter-options.js'
-import type { ReserveOptions } from './reservation-types.js'
+/** Reads the options of `reserve` and `extend`. */
+import {
+  type Attributes,
+  formatDuration,
+  isCount,
+  parseDuration,
+  show,
+  SluiceError,
+} from '@sluice/core'
+import { requireCall, requireOptions } from '../limiter-options.js'
+import type { ExtendOptions, ReserveOptions } from './reservation-types.js'
 
 const TTL_MS_DEFAULT = 60_000
 /** A shorter one would expire while its call is decided. */
@@ -17,6 +24,19 @@ export interface ReserveRequest {
   readonly ttlMs: number
   readonly idempotencyKey: string | undefined
   readonly canWait: boolean
+}
+
+/** What an extension asks for. */
+export interface ExtendRequest {
+  readonly attributes: Attributes
+  readonly idempotencyKey: string | undefined
+}
+
+export function readExtendRequest(attributes: Attributes, options: ExtendOptions): ExtendRequest {
+  requireCall({ attributes })
+  const { idempotencyKey } = requireOptions(options, '{ idempotencyKey }')
+  requireKey(idempotencyKey)
+  return { attributes, idempotencyKey }
 }
 
 export function readReserveOptions(options: ReserveOptions): ReserveRequest {

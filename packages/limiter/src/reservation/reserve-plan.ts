@@ -1,29 +1,29 @@
 /** Plans what a reserve or an extension takes, and lists what it took. */
 import {
+  amountOf,
   type Attributes,
   candidateId,
   type ChargedEntry,
   chargedEntry,
   type CompiledLimit,
+  extensionKey,
   type Hash64,
   isBlock,
   type Outcome,
   passes,
   type Plan,
   type PlannedTake,
-  readAttribute,
   type ReservationHandle,
   reservationId,
   reservationKeys,
   type ReservedEntry,
-  show,
   SluiceError,
   type Snapshot,
 } from '@sluice/core'
-import { findLimit } from '../refund.js'
+import { findLimit, underSameCeiling } from '../refund.js'
 import type { Groups } from '../store.js'
-import { extendedTake, madeAmount, madeLimit, settledTake } from './once-counters.js'
-import type { ReserveRequest } from './reserve-options.js'
+import { extendedLimit, extendedTake, madeAmount, madeLimit, settledTake } from './once-counters.js'
+import type { ExtendRequest, ReserveRequest } from './reserve-options.js'
 
 /** A plan that reserves or extends, and what its decision needs to write the handle. */
 export interface ReservePlan extends Plan {
@@ -34,21 +34,22 @@ export interface PlannedReserve {
   readonly id: Hash64
   readonly partition: number
   readonly ttlMs: number
-  /** The first takes of the first group, which mark or gate the reservation. */
+  /**
+   * The first takes of the first group: `once`, and of an extension a gate, which is refused if the
+   * reservation was settled.
+   */
   readonly marks: readonly PlannedTake[]
+  /** With an idempotency key: is refused if the same was reserved, or extended, before. */
+  readonly once: PlannedTake | undefined
   /** Of an extension: the handle that it replaces. */
   readonly before: ReservationHandle | undefined
 }
 
-const NO_MARKS: readonly PlannedTake[] = []
+/** Of a reserve that nobody can repeat, which needs no marks. */
+export const UNMARKED = { marks: [], once: undefined, before: undefined } as const
 
 export function isReservePlan(plan: Plan): plan is ReservePlan {
   return 'reserve' in plan
-}
-
-/** Whether a plan reserves under an idempotency key, so that it may have been made before. */
-export function mayBeRepeated({ reserve: { marks, before } }: ReservePlan): boolean {
-  return marks.length > 0 && before === undefined
 }
 
 /** Adds what makes a plan a reservation. */
@@ -59,32 +60,33 @@ export function planReserve(
   randomId: () => Hash64,
 ): ReservePlan {
   const { matched, groups, shadows } = plan
-  const first = firstTake(groups)
+  const counted = groups.find((takes) => takes.length > 0) ?? []
+  const [first] = counted
   const partition = first?.key.partition ?? 0
   if (idempotencyKey === undefined || first === undefined) {
-    const reserve = { id: randomId(), partition, ttlMs, marks: NO_MARKS, before: undefined }
+    const reserve = { ...UNMARKED, id: randomId(), partition, ttlMs }
     return { matched, groups, shadows, reserve }
   }
   const callers = matched.map(({ caller }) => caller)
   const id = reservationId(secret, callers, idempotencyKey)
-  const amounts = groups.flat().map(({ amount }) => amount)
-  const mark: PlannedTake = {
+  const once: PlannedTake = {
     key: reservationKeys(id, partition).made,
     limit: madeLimit(ttlMs),
-    amount: madeAmount(secret, amounts),
+    amount: madeAmount(secret, counted, ttlMs),
     compiled: markOf(first.compiled),
     isMark: true,
   }
-  return withMarks(plan, { id, partition, ttlMs, marks: [mark], before: undefined })
+  return withMarks(plan, { id, partition, ttlMs, once, marks: [once], before: undefined })
 }
 
 /**
- * Plans the takes of an extension: more of the costs that the attributes name. If the reservation
- * `isRefunded` when it expires, the node that will do that must know that it was extended.
+ * Plans the takes of an extension: more of the costs that the attributes name, under the ceilings
+ * of the reserve. If the reservation `isRefunded` when it expires, the node that will do that must
+ * know that it was extended.
  */
 export function planExtend(
   handle: ReservationHandle,
-  attributes: Attributes,
+  { attributes, idempotencyKey }: ExtendRequest,
   snapshot: Snapshot,
   isRefunded: boolean,
 ): ReservePlan {
@@ -95,9 +97,10 @@ export function planExtend(
   const takes = entries.flatMap((entry) => {
     const name = `${entry.key.hi}.${entry.key.lo}`
     const amount = entry.cost === undefined ? 0 : readUnits(attributes, entry.cost)
-    const compiled = amount === 0 || seen.has(name) ? undefined : findLimit(snapshot, entry)
-    if (compiled === undefined) return []
+    const whole = amount === 0 || seen.has(name) ? undefined : findLimit(snapshot, entry)
+    if (whole === undefined) return []
     seen.add(name)
+    const compiled = underSameCeiling(whole, entry)
     const take: PlannedTake = { key: entry.key, limit: compiled.limit, amount, compiled }
     return [{ entry, take }]
   })
@@ -111,19 +114,24 @@ export function planExtend(
     shadows.set(name, [...(shadows.get(name) ?? []), take])
   }
   const mark = { compiled: markOf(first.compiled), isMark: true }
+  const once: PlannedTake | undefined =
+    idempotencyKey === undefined
+      ? undefined
+      : {
+          ...mark,
+          key: extensionKey(snapshot.secret, handle, idempotencyKey),
+          limit: extendedLimit(ttlMs),
+          amount: madeAmount(snapshot.secret, enforced.length > 0 ? enforced : [first], ttlMs),
+        }
   const gate: PlannedTake = { ...settledTake(handle), ...mark, amount: 0, gate: true }
-  const marks = isRefunded ? [gate, { ...extendedTake(handle), ...mark }] : [gate]
+  const gates = isRefunded ? [gate, { ...extendedTake(handle), ...mark }] : [gate]
+  const marks = once === undefined ? gates : [once, ...gates]
   const plan = {
     matched: [],
     groups: [enforced, ...shadows.values()],
     shadows: [...shadows.keys()],
   }
-  return withMarks(plan, { id, partition, ttlMs, marks, before: handle })
-}
-
-function firstTake(groups: Groups<PlannedTake>): PlannedTake | undefined {
-  for (const takes of groups) if (takes[0] !== undefined) return takes[0]
-  return undefined
+  return withMarks(plan, { id, partition, ttlMs, once, marks, before: handle })
 }
 
 /**
@@ -209,16 +217,10 @@ function costOf({ matched, reserve }: ReservePlan, { rule, key }: ChargedEntry) 
   return typeof cost === 'object' ? cost.attribute : undefined
 }
 
-const UNITS = /^(0|[1-9][0-9]{0,14})$/
-
-function readUnits(attributes: Attributes, cost: string): number {
-  const text = readAttribute(attributes, cost)
-  if (text === undefined) return 0
-  if (UNITS.test(text)) return Number(text)
-  throw new SluiceError(
-    'CALL_COST_INVALID',
-    `attribute ${cost} must be an integer between 0 and 2^53-1, got ${show(text)}`,
-  )
+function readUnits(attributes: Attributes, attribute: string): number {
+  const amount = amountOf({ attribute }, { attributes }, 0)
+  if (typeof amount === 'number') return amount
+  throw amount
 }
 
 function nothingToExtend(entries: readonly ReservedEntry[]): SluiceError {

@@ -204,7 +204,9 @@ function unitsOf(
   const actual = costs.get(nameOf(entry))
   if (actual === undefined) return reserved
   const cost = snapshot.byId.get(entry.rule)?.cost
-  return entry.cost === undefined && typeof cost === 'number' ? actual * cost : actual
+  if (entry.cost !== undefined || typeof cost !== 'number') return actual
+  requireUnits(`actual times the cost of rule ${entry.rule}`, actual * cost)
+  return actual * cost
 }
 
 /** Gives back the newest units first: those are the most likely to count still. */

@@ -111,6 +111,8 @@ export type ResetInput = Input<typeof resetInput>
 /** Longer keys would only cost time to hash. */
 export const IDEMPOTENCY_KEY_LENGTH_MAX = 256
 
+const idempotencyKey = textUpTo(IDEMPOTENCY_KEY_LENGTH_MAX).min(1).optional()
+
 export const reserveInput = strictObject({
   attributes: attributesInput,
   cost,
@@ -118,7 +120,7 @@ export const reserveInput = strictObject({
     description:
       'How long the reservation lasts: a duration such as `90s`, or milliseconds; 1s to 1h, 60s unless given.',
   }),
-  idempotencyKey: textUpTo(IDEMPOTENCY_KEY_LENGTH_MAX).min(1).optional().meta({
+  idempotencyKey: idempotencyKey.meta({
     description: 'The same caller with the same key gets the same reservation, charged once.',
   }),
   canWait: z.boolean().optional().meta({
@@ -138,7 +140,13 @@ export const settleInput = strictObject({
 }).meta({ id: 'Settle', example: { reservation: 'r1~…', actual: 612 } })
 export type SettleInput = Input<typeof settleInput>
 
-export const extendInput = strictObject({ reservation, attributes: attributesInput }).meta({
+export const extendInput = strictObject({
+  reservation,
+  attributes: attributesInput,
+  idempotencyKey: idempotencyKey.meta({
+    description: 'The same handle with the same key is extended once, and charged once.',
+  }),
+}).meta({
   id: 'Extend',
   description: 'The attributes name how much more of each cost is reserved.',
   example: { reservation: 'r1~…', attributes: { tokens: 200 } },

@@ -28,6 +28,7 @@ export type {
   RemoteCall,
   RemoteCheckOptions,
   RemoteDecision,
+  RemoteExtendOptions,
   RemotePolicy,
   RemoteReservation,
   RemoteReserveOptions,

@@ -49,13 +49,22 @@ export interface RemoteReserveOptions {
   readonly canWait?: boolean | undefined
 }
 
+/** Options of `extend`. */
+export interface RemoteExtendOptions {
+  /** The same handle with the same key is extended once, and charged once. */
+  readonly idempotencyKey?: string | undefined
+}
+
 /** What was used: a number, or one for each cost attribute. */
 export type ActualCosts = number | Readonly<Record<string, number>>
 
 /** A decision that reserved costs, and the verbs that end it. */
 export interface RemoteReservation extends RemoteDecision {
   settle(actual: ActualCosts): Promise<SettlementView>
-  extend(attributes: RemoteCall['attributes']): Promise<RemoteReservation>
+  extend(
+    attributes: RemoteCall['attributes'],
+    options?: RemoteExtendOptions,
+  ): Promise<RemoteReservation>
   cancel(): Promise<SettlementView>
 }
 

@@ -17,6 +17,7 @@ import type {
   RemoteCall,
   RemoteCheckOptions,
   RemoteDecision,
+  RemoteExtendOptions,
   RemoteReservation,
   RemoteReserveOptions,
 } from './decision-types.js'
@@ -72,8 +73,15 @@ export interface RemoteLimiter {
    * sent again, because a reservation is settled once.
    */
   settle(reservation: string, actual: ActualCosts): Promise<SettlementView>
-  /** Reserves more under the same reservation, which gets a new handle. */
-  extend(reservation: string, attributes: RemoteCall['attributes']): Promise<RemoteReservation>
+  /**
+   * Reserves more under the same reservation, which gets a new handle. It keeps the old one if the
+   * server does not answer and `posture` is `open`.
+   */
+  extend(
+    reservation: string,
+    attributes: RemoteCall['attributes'],
+    options?: RemoteExtendOptions,
+  ): Promise<RemoteReservation>
   /** Gives a reservation back. */
   cancel(reservation: string): Promise<SettlementView>
   readonly stats: RemoteLimiterStats
@@ -198,13 +206,12 @@ class ServerLimiter implements RemoteLimiter {
   async extend(
     reservation: string,
     attributes: RemoteCall['attributes'],
+    { idempotencyKey }: RemoteExtendOptions = {},
   ): Promise<RemoteReservation> {
-    const item = callText({ attributes }, { reservation: requireText(reservation) })
-    const decision = await this.requestDecision('extend', item, async () => ({
-      decision: postureDecision(this.#settings.posture),
-      // What was reserved in vain stays charged until the reservation is settled.
-      onLateAnswer: ignore,
-    }))
+    const fields = { reservation: requireText(reservation), idempotencyKey }
+    const decision = await this.requestDecision('extend', callText({ attributes }, fields), () =>
+      this.fallBackToHandle(reservation),
+    )
     return this.reservationOf(decision)
   }
 
@@ -256,13 +263,24 @@ class ServerLimiter implements RemoteLimiter {
     })
   }
 
+  /** An extension by posture has the handle of before, so that what it reserved can be settled. */
+  private async fallBackToHandle(reservation: string): Promise<Fallback> {
+    const decision = postureDecision(this.#settings.posture)
+    return {
+      decision: decision.allowed ? Object.assign(decision, { reservation }) : decision,
+      // What was reserved in vain stays charged, unless the extension is sent again under its key.
+      onLateAnswer: ignore,
+    }
+  }
+
   private reservationOf(decision: RemoteDecision): RemoteReservation {
     const { reservation, allowed } = decision
     const ended = async () => unsettled(allowed ? 'posture' : 'refused')
     return Object.assign(decision, {
       settle: (actual: ActualCosts) =>
         reservation === undefined ? ended() : this.settle(reservation, actual),
-      extend: (attributes: RemoteCall['attributes']) => this.extend(reservation ?? '', attributes),
+      extend: (attributes: RemoteCall['attributes'], options?: RemoteExtendOptions) =>
+        this.extend(reservation ?? '', attributes, options),
       cancel: () => (reservation === undefined ? ended() : this.cancel(reservation)),
     })
   }

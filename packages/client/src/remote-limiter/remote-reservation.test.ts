@@ -73,6 +73,24 @@ describe('a remote reservation', () => {
     expect(server.requests).toHaveLength(1)
   })
 
+  test('that is extended by posture keeps its handle, so that it can be settled', async () => {
+    const server = new VirtualServer()
+    const { reservation } = await reserve(server)
+    const extending = reservation.extend({ tokens: 200 }, { idempotencyKey: 'part 2' })
+    await server.endTurn()
+    expect(server.last().items).toEqual([
+      { reservation: 'r1~x', attributes: { tokens: 200 }, idempotencyKey: 'part 2' },
+    ])
+    await server.last().fail('ECONNRESET')
+    const extended = await extending
+    expect(extended).toMatchObject({ allowed: true, ...POSTURE, reservation: 'r1~x' })
+    const settling = extended.settle(300)
+    await server.endTurn()
+    expect(server.last()).toMatchObject({ path: '/v1/settle', items: [{ reservation: 'r1~x' }] })
+    await server.last().answer(() => SETTLED)
+    expect(await settling).toEqual(SETTLED)
+  })
+
   test('that the server made too late for a refused call is given back', async () => {
     const server = new VirtualServer()
     const limiter = server.limiter({ posture: 'closed' })

@@ -104,12 +104,17 @@ export interface ReservationRequest {
   readonly reservation: string
   readonly actual: ActualCosts
   readonly attributes: Attributes
+  readonly idempotencyKey?: string
 }
 
 type ReservationField = keyof ReservationRequest
 
 export const SETTLE_FIELDS: readonly ReservationField[] = ['reservation', 'actual']
-export const EXTEND_FIELDS: readonly ReservationField[] = ['reservation', 'attributes']
+export const EXTEND_FIELDS: readonly ReservationField[] = [
+  'reservation',
+  'attributes',
+  'idempotencyKey',
+]
 export const CANCEL_FIELDS: readonly ReservationField[] = ['reservation']
 
 /** Reads the items of a list; the first invalid item refuses the whole list. */
@@ -121,7 +126,7 @@ export function readReservations<Field extends ReservationField>(
   return sent.map((item, index) => readReservation(item, fields, index))
 }
 
-/** Reads a body that has all these fields and no others. */
+/** Reads a body that has all these fields, but for the key, and no others. */
 export function readReservation<Field extends ReservationField>(
   sent: unknown,
   fields: readonly Field[],
@@ -133,10 +138,11 @@ export function readReservation<Field extends ReservationField>(
     if (!fields.some((field) => field === key)) throw unknownKey(key, fields, index)
     if (key === 'attributes') requireAttributes(value, index)
     else if (key === 'actual') requireActual(value, index)
+    else if (key === 'idempotencyKey') requireIdempotencyKey(value, index)
     else requireReservation(value, index)
   }
   for (const field of fields) {
-    if (Object.hasOwn(sent, field)) continue
+    if (field === 'idempotencyKey' || Object.hasOwn(sent, field)) continue
     throw invalid(placeOf(index, field), 'nothing', ACCEPTED_FIELDS[field])
   }
   return sent as unknown as Pick<ReservationRequest, Field>
@@ -172,6 +178,7 @@ const ACCEPTED_FIELDS: Readonly<Record<ReservationField, string>> = {
   reservation: 'text, as reserve returned it',
   actual: ACCEPTED_ACTUAL,
   attributes: 'an object of names and values such as {"tokens":200}',
+  idempotencyKey: `text of 1 to ${IDEMPOTENCY_KEY_LENGTH_MAX} characters`,
 }
 
 const REFUND_FIELDS: readonly CallField[] = ['receipt', 'attributes', 'cost']
@@ -258,8 +265,7 @@ function requireIdempotencyKey(value: unknown, index: number): void {
   const isText = typeof value === 'string'
   if (isText && value.length > 0 && value.length <= IDEMPOTENCY_KEY_LENGTH_MAX) return
   const found = isText && value.length > 0 ? `${value.length} characters` : describe(value)
-  const accepted = `text of 1 to ${IDEMPOTENCY_KEY_LENGTH_MAX} characters`
-  throw invalid(placeOf(index, 'idempotencyKey'), found, accepted)
+  throw invalid(placeOf(index, 'idempotencyKey'), found, ACCEPTED_FIELDS.idempotencyKey)
 }
 
 function requireReservation(value: unknown, index: number): void {

@@ -142,8 +142,8 @@ export class Verbs {
   }
 
   extend(sent: unknown): Promise<VerbResult> {
-    return this.eachReservation(sent, EXTEND_FIELDS, ({ reservation, attributes }) =>
-      this.#decider.limiter.extend(reservation, attributes),
+    return this.eachReservation(sent, EXTEND_FIELDS, ({ reservation, attributes, ...options }) =>
+      this.#decider.limiter.extend(reservation, attributes, options),
     )
   }
 

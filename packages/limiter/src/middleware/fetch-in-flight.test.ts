@@ -148,3 +148,83 @@ test('a request that was checked is in flight until it is finished', async () =>
   await finish(new Response('hello')).text()
   expect(inFlight()).toBe(0)
 })
+
+describe('a request that is a reservation, on a runtime without Node', () => {
+  const rules = [
+    ...RULES,
+    {
+      id: 'tokens',
+      by: [],
+      limits: [{ algorithm: 'fixed-window', max: 1000, window: '1h' }],
+      cost: { attribute: 'tokens' },
+    },
+  ]
+  const attributes = () => ({ tokens: 100 })
+  const left = async () => (await limiter.limits({ attributes: {} })).at(-1)?.remaining
+  const ended = () => new Promise((resolve) => setImmediate(resolve))
+
+  beforeEach(() => {
+    limiter = createLimiter({ rules })
+  })
+
+  test('is in flight until its stream has ended, and is settled by it', async () => {
+    const limited = sluice({ limiter, reserve: true, attributes })
+    let finish = () => {}
+    const isFinished = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    const handle = limited((_request: Request, decision) => {
+      const body = new ReadableStream({
+        async pull(controller) {
+          await isFinished
+          await decision?.settle?.(30)
+          controller.close()
+        },
+      })
+      return new Response(body)
+    })
+    const response = await handle(request())
+    await ended()
+    expect([inFlight(), (await handle(request())).status]).toEqual([1, 429])
+    finish()
+    await response.text()
+    await ended()
+    expect([inFlight(), await left()]).toEqual([0, 970])
+  })
+
+  test('keeps its reserve if nobody settles it, and its place until the body was read', async () => {
+    const handle = sluice({ limiter, reserve: true, attributes })(() => new Response('hello'))
+    const response = await handle(request())
+    await ended()
+    expect(inFlight()).toBe(1)
+    await response.text()
+    await ended()
+    expect([inFlight(), await left()]).toEqual([0, 900])
+  })
+
+  test('is given back at its end if it does not count, also by a function that answers late', async () => {
+    let answer = (_isCounted: boolean) => {}
+    const count = () =>
+      new Promise<boolean>((resolve) => {
+        answer = resolve
+      })
+    const limited = sluice({ limiter, reserve: true, attributes, count })
+    const response = await limited(() => new Response('hello'))(request())
+    await response.text()
+    await ended()
+    expect([inFlight(), await left()]).toEqual([1, 900])
+    answer(false)
+    await ended()
+    expect([inFlight(), await left()]).toEqual([0, 1000])
+  })
+
+  test('ends once its client has left, and stays counted', async () => {
+    const leaving = new AbortController()
+    const handle = sluice({ limiter, reserve: true, attributes })(() => new Response('hello'))
+    await handle(request(leaving.signal))
+    await ended()
+    leaving.abort()
+    await ended()
+    expect([inFlight(), await left()]).toEqual([0, 900])
+  })
+})

@@ -2,14 +2,13 @@
  * `@sluice/limiter/fetch`: limits handlers of the Fetch standard: route handlers and `proxy.ts` of
  * Next.js, Workers, Deno and Bun.
  */
-import type { Decision } from '@sluice/core'
 import {
   abandonedResponse,
   FetchLimitedRequest,
   responseOf,
   withHeaders,
 } from './fetch-exchange.js'
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { releaseAfter, releaseOnClose } from './release-on-close.js'
 import { type AdmittedRequest, type RefusedRequest, RequestLimiter } from './request-limiter.js'
@@ -25,7 +24,7 @@ export type FetchOptions<Context = unknown> = MiddlewareOptions<
 /** Serves an admitted request. What the runtime passes after the request follows the decision. */
 type FetchHandler<Incoming extends Request, Context extends readonly unknown[]> = (
   request: Incoming,
-  decision: Decision | undefined,
+  decision: RequestDecision | undefined,
   ...context: Context
 ) => Response | Promise<Response>
 
@@ -34,7 +33,7 @@ export interface CheckedRequest {
   /** The answer to a refused request; undefined if the request may go on. */
   readonly response: Response | undefined
   /** Undefined if the request was skipped, or not decided. */
-  readonly decision: Decision | undefined
+  readonly decision: RequestDecision | undefined
   /**
    * Returns the answer to an admitted request with its headers, and settles what it counts. To be
    * called in any case: until then the request is in flight.

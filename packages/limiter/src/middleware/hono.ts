@@ -1,6 +1,6 @@
 /** `@sluice/limiter/hono`: a middleware for Hono 4, on Node and on every Fetch runtime. */
 import type { Context, MiddlewareHandler } from 'hono'
-import { type Decision, EXPOSE_HEADERS } from '@sluice/core'
+import { EXPOSE_HEADERS } from '@sluice/core'
 import type { HeldClient } from '../held-calls.js'
 import {
   abandonedResponse,
@@ -8,7 +8,7 @@ import {
   responseOf,
   withHeaders,
 } from './fetch-exchange.js'
-import type { MiddlewareOptions } from './middleware-options.js'
+import type { MiddlewareOptions, RequestDecision } from './middleware-options.js'
 import { type MiddlewareHandle, withHandle } from './middleware-handle.js'
 import { endIfGone, type PeerSocket } from './peer-socket.js'
 import { releaseAfter, releaseOnClose } from './release-on-close.js'
@@ -17,7 +17,7 @@ import { type RefusedRequest, RequestLimiter } from './request-limiter.js'
 declare module 'hono' {
   interface ContextVariableMap {
     /** The decision of Sluice about this request. */
-    sluice: Decision | undefined
+    sluice: RequestDecision | undefined
   }
 }
 
@@ -60,7 +60,7 @@ export function sluice(options: HonoOptions): HonoMiddleware {
     try {
       await next()
     } catch (error) {
-      decision?.release?.()
+      admission.release?.()
       throw error
     }
     const { res } = context

@@ -104,11 +104,12 @@ export function settleOnClose<Request, Response>(
   response: Response,
   raw: NodeResponse,
 ): void {
+  if (admitted.reservation !== undefined) {
+    // A status that was sent is known, even if the client did not wait for the rest.
+    raw.once('close', () => {
+      const ending = raw.headersSent ? raw.statusCode : 'aborted'
+      limiter.settle(admitted, ending, request, response)
+    })
+  }
   releaseOnClose(admitted, raw)
-  if (admitted.reservation === undefined) return
-  // A status that was sent is known, even if the client did not wait for the rest.
-  raw.once('close', () => {
-    const ending = raw.headersSent ? raw.statusCode : 'aborted'
-    limiter.settle(admitted, ending, request, response)
-  })
 }

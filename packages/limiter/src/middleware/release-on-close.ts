@@ -2,14 +2,13 @@
 import type { HeldClient } from '../held-calls.js'
 import type { AdmittedRequest } from './request-limiter.js'
 
-type Admitted = Pick<AdmittedRequest, 'decision'>
+type Admitted = Pick<AdmittedRequest, 'release'>
 
 /**
  * Gives back the places of an admitted request when its response or its socket is closed, or its
  * client leaves.
  */
-export function releaseOnClose({ decision }: Admitted, client: HeldClient): void {
-  const release = decision?.release
+export function releaseOnClose({ release }: Admitted, client: HeldClient): void {
   if (release === undefined) return
   // What is closed already emits no event any more.
   if (client.destroyed) release()
@@ -21,8 +20,7 @@ export function releaseOnClose({ decision }: Admitted, client: HeldClient): void
  * response was read to its end or is given up. A response whose end cannot be seen, such as the
  * switch to a WebSocket, ends the call at once.
  */
-export function releaseAfter(response: Response, { decision }: Admitted): Response {
-  const release = decision?.release
+export function releaseAfter(response: Response, { release }: Admitted): Response {
   if (release === undefined) return response
   const { body } = response
   try {

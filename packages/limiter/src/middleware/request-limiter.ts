@@ -39,6 +39,7 @@ import {
   suspectNoCaller,
 } from './mistakes.js'
 import { openLimiter, type OwnedLimiter } from './own-limiter.js'
+import { PlacedReservation } from './placed-reservation.js'
 import { readCount, readHold, readReserve, requireMiddlewareOptions } from './read-options.js'
 import { processWarnings, type WarningCode, type WarningLog } from './warning-log.js'
 
@@ -64,7 +65,9 @@ export interface AdmittedRequest {
   /** The rate limit headers of the response. */
   readonly headers: FlatHeaders
   /** What `settle` ends or gives back; undefined if the call is counted in any case. */
-  readonly reservation: RequestReservation | undefined
+  readonly reservation: RequestReservation | PlacedReservation | undefined
+  /** To be called when the call has ended; undefined if it holds no places. */
+  readonly release: (() => void) | undefined
 }
 
 /** The call gets this response instead. */
@@ -102,6 +105,7 @@ const SKIPPED: AdmittedRequest = {
   decision: undefined,
   headers: [],
   reservation: undefined,
+  release: undefined,
 }
 const ABANDONED: AbandonedRequest = { kind: 'abandoned' }
 
@@ -223,11 +227,14 @@ export class RequestLimiter<Request, Response, Answer = void> {
     response: Response,
   ): void {
     if (reservation === undefined) return
-    const finish = (isCounted: boolean) => this.finish(reservation, isCounted)
+    const isPlaced = reservation instanceof PlacedReservation
+    const finish = (isCounted: boolean) =>
+      isPlaced ? reservation.count(isCounted) : this.finish(reservation, isCounted)
     const { count = 'all' } = this.#options
     if (ending === 'aborted' || count === 'all') return finish(true)
     if (typeof count !== 'function')
       return finish(count === (ending < 400 ? 'succeeded' : 'failed'))
+    if (isPlaced) reservation.ask()
     this.attempt('count', () => {
       try {
         return chain(count(request, response), finish)
@@ -389,16 +396,25 @@ export class RequestLimiter<Request, Response, Answer = void> {
     requireDecision(decision)
     this.notify(decision, request)
     if (!decision.allowed) return this.refuse(decision)
+    const headers = this.headersOf(decision)
     const admitted: AdmittedRequest = {
       kind: 'admitted',
       decision,
-      headers: this.headersOf(decision),
-      reservation: this.#reserve && asReservation(decision),
+      headers,
+      ...this.endOf(decision),
     }
     if (decision.delayMs === 0 || client === undefined) return admitted
     return this.#heldCalls
       .hold(client, decision.delayMs)
       .then((isThere) => (isThere ? admitted : this.abandon(decision)))
+  }
+
+  /** What is to be done when the answer to a call is known, and when the call has ended. */
+  private endOf(decision: Decision): Pick<AdmittedRequest, 'reservation' | 'release'> {
+    const reservation = this.#reserve && asReservation(decision)
+    if (reservation?.holdsPlaces?.() !== true) return { reservation, release: decision.release }
+    const placed = new PlacedReservation((isCounted) => this.finish(reservation, isCounted))
+    return { reservation: placed, release: () => placed.release() }
   }
 
   private refuse(decision: Decision): RefusedRequest {

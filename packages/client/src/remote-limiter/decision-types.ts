@@ -60,6 +60,11 @@ export type ActualCosts = number | Readonly<Record<string, number>>
 
 /** A decision that reserved costs, and the verbs that end it. */
 export interface RemoteReservation extends RemoteDecision {
+  /**
+   * Whether it may hold places of limits of concurrency until it ends. Only the server knows its
+   * rules, so this is so for each that was made: middlewares end it with its call.
+   */
+  holdsPlaces(): boolean
   settle(actual: ActualCosts): Promise<SettlementView>
   extend(
     attributes: RemoteCall['attributes'],

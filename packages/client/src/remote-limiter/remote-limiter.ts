@@ -277,6 +277,7 @@ class ServerLimiter implements RemoteLimiter {
     const { reservation, allowed } = decision
     const ended = async () => unsettled(allowed ? 'posture' : 'refused')
     return Object.assign(decision, {
+      holdsPlaces: () => reservation !== undefined,
       settle: (actual: ActualCosts) =>
         reservation === undefined ? ended() : this.settle(reservation, actual),
       extend: (attributes: RemoteCall['attributes'], options?: RemoteExtendOptions) =>

@@ -73,6 +73,21 @@ describe('a remote reservation', () => {
     expect(server.requests).toHaveLength(1)
   })
 
+  test('may hold places if it was made, so that a middleware ends it with its call', async () => {
+    const server = new VirtualServer()
+    const { limiter, reservation } = await reserve(server)
+    expect(reservation.holdsPlaces()).toBe(true)
+    const settling = reservation.settle({})
+    await server.endTurn()
+    expect(server.last().items).toEqual([{ reservation: 'r1~x', actual: {} }])
+    await server.last().answer(() => SETTLED)
+    await settling
+    const reserving = limiter.reserve(call)
+    await server.endTurn()
+    await server.last().fail('ECONNREFUSED')
+    expect((await reserving).holdsPlaces()).toBe(false)
+  })
+
   test('that is extended by posture keeps its handle, so that it can be settled', async () => {
     const server = new VirtualServer()
     const { reservation } = await reserve(server)

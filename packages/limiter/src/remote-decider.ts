@@ -8,6 +8,7 @@ import {
   type CounterKey,
   type Decision,
   type DecisionExtras,
+  isChargedOnRefusal,
   type Outcome,
   type Plan,
   type PlannedTake,
@@ -344,6 +345,7 @@ export class RemoteDecider {
   ): Decision | Promise<Decision> {
     const { rest, source, staleMs } = mixed
     if (mixed.isRefused) {
+      this.chargeRefusal(mixed.plan)
       const { plan, outcomes } = mixed.refusal()
       return this.#compose(plan, outcomes, options, source, { staleMs })
     }
@@ -358,6 +360,15 @@ export class RemoteDecider {
     const decision = this.degrade(pending, mixed.silences)
     if (pending.allowed) mixed.onAdmitted()
     return decision
+  }
+
+  /** Charges a call that this node refuses to the limits that charge refusals. */
+  private chargeRefusal({ groups }: Plan): void {
+    for (const take of groups[0] ?? []) {
+      if (!isChargedOnRefusal(take)) continue
+      this.#deferredCharges.add(take.key, take.limit, take.amount, this.#time())
+    }
+    this.#deferredCharges.flush()
   }
 
   private take(pending: PendingDecision): Promise<Groups<Answer>> {

@@ -104,6 +104,29 @@ describe('leased rules', () => {
   })
 })
 
+describe('calls with a limit that this node counts and one that charges refusals', () => {
+  test.each([
+    ['local', 'charge', 10],
+    ['local', 'overdraw', 12],
+    ['split', 'charge', 10],
+  ])(
+    'a %s limit refuses for itself, and onRefusal: %s is charged',
+    async (coordination, onRefusal, charged) => {
+      const own = { id: 'own', by: ['user'], limits: [window(5)], coordination }
+      const limits = [window(10, { onRefusal, name: 'charging' })]
+      const node = await nodeOf([own, { id: 'all', by: ['user'], limits }])
+      await node.many(1)
+      await node.pass(600)
+      const decisions = await node.many(11)
+      expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(4)
+      await node.pass(600)
+      const [[counter] = []] = node.store.inner.sync.peek([[takeOf(node.store, 10)]])
+      expect(counter?.state).toMatchObject({ count: charged })
+      expect(node.limiter.stats?.reportsWaiting).toBe(0)
+    },
+  )
+})
+
 describe('calls with a leased and an exact rule', () => {
   const rules = [
     { id: 'a', by: ['user'], limits: [window(1000)], coordination: 'leased' },

@@ -312,9 +312,12 @@ describe('refusals that must be charged', () => {
     expect(decider.putBacks).toEqual(['a'])
   })
 
-  test('a refusal by a split limit is final, because the store would grant it', () => {
-    const { split: mixed } = mixedCallOf([rule('a', 'split'), charging], { a: refused })
-    void mixed.begin(WAIT_MS)
-    expect([mixed.isRefused, mixed.rest]).toEqual([true, undefined])
-  })
+  test.each(['split', 'local'] as const)(
+    'a refusal by a %s limit is final, because the store would grant it',
+    (coordination) => {
+      const { split: mixed } = mixedCallOf([rule('a', coordination), charging], { a: refused })
+      void mixed.begin(WAIT_MS)
+      expect([mixed.isRefused, mixed.rest]).toEqual([true, undefined])
+    },
+  )
 })

@@ -197,12 +197,15 @@ export class MixedCall {
   }
 
   /**
-   * Whether a limit must charge the refusal in the store. Not if a limit refused that only nodes
-   * count, because the store cannot refuse it.
+   * Whether a limit must charge the refusal in the store, which decides the whole call then. Not if
+   * a limit refused of which this node knows more than the store: the store would admit the call.
    */
   private mustAskStore(refused: Row): boolean {
-    if (refused.some((decision) => isOfNodes(decision) && !passes([decision.outcome]))) return false
-    return (this.plan.groups[0] ?? []).some(isChargedOnRefusal)
+    const isFinal = refused.some((decision) => {
+      if (decision === undefined || passes([decision.outcome])) return false
+      return decision.take.compiled.coordination === 'local' || isOfNodes(decision)
+    })
+    return !isFinal && (this.plan.groups[0] ?? []).some(isChargedOnRefusal)
   }
 
   /**

@@ -10,6 +10,8 @@ export interface BlockMeeting {
   readonly block: SimBlock
   /** The take of the limit that it is beside. */
   readonly limitTake: Take
+  /** Whether a block refuses it: it costs something, or is a gate. */
+  readonly isRefusable: boolean
   readonly retryAfterMs: number | null
   /** Whether this take should have begun it. */
   readonly begins: boolean
@@ -80,7 +82,7 @@ export class BlockTruth {
         }
         const isRefused = mayWrite && (beside.retryAfterMs ?? 0) > 0
         const begins = isRefused && beginBlock(block, at.storeUs, at.trueUs)
-        return { block, limitTake, retryAfterMs, begins }
+        return { block, limitTake, isRefusable: take.amount > 0, retryAfterMs, begins }
       }),
     )
   }

@@ -18,6 +18,8 @@ export interface TakeRecord {
   /** By the rules active on its node when it arrived. */
   readonly compiled: CompiledLimit
   readonly amount: number
+  /** Whether it takes nothing, and is refused where nothing is left. */
+  readonly isGate: boolean
   /** Of a limit with `block`. */
   readonly block: SimBlock | undefined
   /** The name under which its would-be refusal is reported; undefined if it is enforced. */

@@ -90,11 +90,11 @@ export class CallRecorder {
     return group.flatMap((take, i) => {
       if (isBlock(take.limit)) return []
       const account = truth.account(node, take, shadow !== undefined)
-      const { compiled, amount } = take
+      const { compiled, amount, gate: isGate = false } = take
       const next = group[i + 1]
       const isBlocking = next !== undefined && isBlock(next.limit)
       const block = isBlocking ? truth.blocks.block(next, account.counter) : undefined
-      return { account, compiled, amount, block, shadow }
+      return { account, compiled, amount, isGate, block, shadow }
     })
   }
 }

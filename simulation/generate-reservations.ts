@@ -1,11 +1,11 @@
 /** Turns some calls of a scenario into reservations, and kills into restarts. */
+import { mapRules } from './generate-rules.js'
 import type { Random } from './random.js'
 import type {
   Arrival,
   CallSpec,
   Costs,
   Fault,
-  LimitText,
   ReserveSpec,
   ReserveStep,
   RuleSpec,
@@ -25,16 +25,15 @@ const REPEATED = 0.35
 const REPEATS_AFTER_MS = [0, 3, 25, 80, 400, 1200] as const
 const RESTARTED_AFTER_MS = [5, 60, 400] as const
 
-type RuleFields = Pick<RuleSpec, 'cost' | 'onExpiry'> & { readonly debt: number | undefined }
+type RuleFields = Pick<RuleSpec, 'cost' | 'onExpiry'>
 
 export function withReservations(random: Random, scenario: Scenario): Scenario {
   const fields = new Map(scenario.rules.map(({ id }) => [id, generateFields(random)]))
-  const reserving = (rule: RuleSpec) => withFields(rule, fields.get(rule.id))
   const nodes = scenario.nodes.map(({ name }) => name)
   const attributes = ATTRIBUTES.filter((attribute) =>
-    [...fields.values()].some(
-      ({ cost }) => typeof cost === 'object' && cost.attribute === attribute,
-    ),
+    [...fields.values()].some(({ cost }) => {
+      return typeof cost === 'object' && cost.attribute === attribute
+    }),
   )
   const stage = { nodes, attributes }
   let left = RESERVED_MAX
@@ -43,19 +42,16 @@ export function withReservations(random: Random, scenario: Scenario): Scenario {
     left -= 1
     return { ...arrival, reserve: generateReserve(random, arrival, stage) }
   })
-  return {
-    ...scenario,
-    rules: scenario.rules.map(reserving),
-    traffic,
-    faults: scenario.faults.map((fault) => {
-      if (fault.kind === 'change') return { ...fault, rules: fault.rules.map(reserving) }
-      return fault.kind === 'kill' && random.chance(0.5) ? restart(random, fault) : fault
-    }),
-  }
+  const faults = scenario.faults.map((fault) => {
+    return fault.kind === 'kill' && random.chance(0.5) ? restart(random, fault) : fault
+  })
+  // The same for every version of a rule, whose counters continue.
+  const reserving = (rule: RuleSpec) => ({ ...rule, ...fields.get(rule.id) })
+  return mapRules({ ...scenario, traffic, faults }, reserving)
 }
 
 function isPlainCall(arrival: Arrival): arrival is CallSpec {
-  return arrival.kind === 'call' && arrival.refund === undefined
+  return arrival.kind === 'call' && arrival.refund === undefined && arrival.gate !== true
 }
 
 function restart(random: Random, { atMs, node }: Extract<Fault, { kind: 'kill' }>): Fault {
@@ -71,28 +67,7 @@ function generateFields(random: Random): RuleFields {
     undefined,
   ])
   const cost = attribute === undefined ? random.pick([1, 1, 2]) : { attribute }
-  const onExpiry = random.chance(0.4) ? 'refund' : 'charge'
-  return { cost, onExpiry, debt: random.chance(0) ? random.int(0, 20) : undefined }
-}
-
-/** The same for every version of a rule and its tiers, whose counters continue. */
-function withFields(rule: RuleSpec, fields: RuleFields | undefined): RuleSpec {
-  if (fields === undefined) return rule
-  const { cost, onExpiry, debt } = fields
-  const owing = (limit: LimitText): LimitText =>
-    debt === undefined || limit.max === 0 || limit.algorithm === 'leaky-bucket'
-      ? limit
-      : { ...limit, debt }
-  const { tiers, candidate } = rule
-  const plans = Object.entries(tiers?.plan ?? {}).map(([plan, limits]) => [plan, limits.map(owing)])
-  return {
-    ...rule,
-    limits: rule.limits.map(owing),
-    ...(tiers && { tiers: { plan: Object.fromEntries(plans) } }),
-    ...(candidate && { candidate: { limits: candidate.limits.map(owing) } }),
-    ...(cost !== undefined && { cost }),
-    ...(onExpiry && { onExpiry }),
-  }
+  return { cost, onExpiry: random.chance(0.4) ? 'refund' : 'charge' }
 }
 
 interface Stage {

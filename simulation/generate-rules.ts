@@ -1,6 +1,6 @@
 /** Rules of every kind: each algorithm with each coordination mode that it supports. */
 import type { Random } from './random.js'
-import type { LimitText, RuleSpec } from './scenario.js'
+import type { LimitText, RuleSpec, Scenario } from './scenario.js'
 
 const RULES_MAX = 4
 /** Windows short enough that a run has several. */
@@ -20,6 +20,27 @@ export function generateRules(random: Random, nodes: number): RuleSpec[] {
 export function changeRules(random: Random, rules: readonly RuleSpec[]): readonly RuleSpec[] {
   const changed = rules.filter(() => random.chance(0.6))
   return (changed.length === 0 ? rules : changed).map((rule) => changeRule(random, rule))
+}
+
+/** Changes every rule of a scenario, also as it is after a change of the rules. */
+export function mapRules(scenario: Scenario, change: (rule: RuleSpec) => RuleSpec): Scenario {
+  const rules = scenario.rules.map(change)
+  const faults = scenario.faults.map((fault) =>
+    fault.kind === 'change' ? { ...fault, rules: fault.rules.map(change) } : fault,
+  )
+  return { ...scenario, rules, faults }
+}
+
+/** Changes every limit of a rule, its tiers and its candidate. */
+export function mapLimits(rule: RuleSpec, change: (limit: LimitText) => LimitText): RuleSpec {
+  const { limits, tiers, candidate } = rule
+  const plans = Object.entries(tiers?.plan ?? {}).map(([plan, each]) => [plan, each.map(change)])
+  return {
+    ...rule,
+    limits: limits.map(change),
+    ...(tiers && { tiers: { plan: Object.fromEntries(plans) } }),
+    ...(candidate && { candidate: { limits: candidate.limits.map(change) } }),
+  }
 }
 
 function generateRule(random: Random, id: string, nodes: number): RuleSpec {

@@ -1,6 +1,7 @@
 /** Generates a scenario from a seed. */
 import { withBlocks } from './generate-blocks.js'
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
+import { withMetered } from './generate-metered.js'
 import { withReservations } from './generate-reservations.js'
 import { generateRules } from './generate-rules.js'
 import { generateTraffic } from './generate-traffic.js'
@@ -15,9 +16,10 @@ const DRIFT_PPM_MAX = 500
 const STORE_DRIFT_PPM_MAX = 100
 /** Blocks have random numbers of their own, so that they change nothing else of a seed. */
 const BLOCKS_SEED = 0x10000000
-/** So have reservations, which one seed in three has. */
-const RESERVATIONS_SEED = 0x20000000
-const RESERVATIONS_EVERY = 3
+/** So have metered takes, which two seeds in three have, and reservations, which one has. */
+const METERED_SEED = 0x20000000
+const RESERVATIONS_SEED = 0x30000000
+const TURNS = 3
 
 export function generateScenario(seed: number): Scenario {
   const random = new Random(seed)
@@ -28,8 +30,10 @@ export function generateScenario(seed: number): Scenario {
   const faults = generateFaults(random, { profile, settings, nodes, rules })
   const traffic = generateTraffic(random, { settings, nodes, rules, faults })
   const scenario = { seed, settings, rules, nodes, traffic, faults }
-  if (seed % RESERVATIONS_EVERY !== 1) return scenario
-  return withReservations(new Random(seed + RESERVATIONS_SEED), scenario)
+  if (seed % TURNS === 0) return scenario
+  const metered = withMetered(new Random(seed + METERED_SEED), scenario)
+  if (seed % TURNS === 2) return metered
+  return withReservations(new Random(seed + RESERVATIONS_SEED), metered)
 }
 
 function generateSettings(random: Random, profile: Profile): Settings {

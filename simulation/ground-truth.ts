@@ -2,7 +2,14 @@
  * Records what really happened, which no node can know: every decision and every operation of the
  * store, each at its true time. Invariants are checked against it.
  */
-import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
+import {
+  type CounterKey,
+  isChargedOnRefusal,
+  type Limit,
+  passes,
+  type PlannedTake,
+  type Take,
+} from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
 import { BlockTruth } from './block-truth.js'
 import type { CallRecord, DecisionRecord } from './call-log.js'
@@ -44,6 +51,10 @@ export interface Account {
   /** Charged to the store afterwards: applied, and applied without an answer in time. */
   charged: number
   doubtful: number
+  /** Charged by limits that overdraw, to calls that were refused or without the store. */
+  overdrawn: number
+  /** Requested of such limits by calls that a node refused: what was taken for them stays taken. */
+  refused: number
   /** Requested by calls. */
   offered: number
 }
@@ -160,9 +171,12 @@ export class GroundTruth {
     for (const { account, amount } of call.takes.flat()) account.offered += amount
   }
 
-  recordDecision({ call, spent }: DecisionRecord): void {
+  recordDecision({ call, decision, spent }: DecisionRecord): void {
     this.decisions += 1
     this.pendingCalls.delete(call.id)
+    for (const { account, compiled, amount } of decision.allowed ? [] : call.takes.flat()) {
+      if (compiled.limit.onRefusal === 'overdraw') account.refused += amount
+    }
     for (const { take, byPosture } of spent) {
       // Charges of a shadow rule while the store did not answer are not reported.
       if (byPosture || (take.account.counter.isShadow && !this.isCalm))
@@ -189,7 +203,10 @@ export class GroundTruth {
       this.lastChargedLimit.set(nameOf(operation.charge.key), operation.charge.limit)
       this.recordTouch(node, operation.charge, trueUs)
       const account = this.accountOf(node, operation.charge.key)
-      if (account !== undefined) account.charged += operation.charge.amount
+      const isOwed = operation.charge.limit.onRefusal === 'overdraw'
+      if (account !== undefined) {
+        account[isOwed ? 'overdrawn' : 'charged'] += operation.charge.amount
+      }
       if (account !== undefined && isCallerWindow(operation.charge.limit)) {
         const units = operation.charge.limit.max
         account.counter.forgiven.push({ us: trueUs, units })
@@ -203,6 +220,10 @@ export class GroundTruth {
       const account = this.accountOf(node, grant.take.key)
       if (account === undefined) continue
       this.recordTouch(node, grant.take, trueUs)
+      if (grant.isOwed) {
+        account.overdrawn += grant.granted
+        continue
+      }
       account.granted += grant.granted
       if (this.isRegained(node, grant)) account.regained += grant.granted
     }
@@ -276,8 +297,8 @@ export class GroundTruth {
 
   /** The store applied it, and the node will never receive the answer. */
   recordLostReply(request: Request, reply: Reply): void {
-    for (const { take, granted } of grantsOf(request, reply)) {
-      const account = this.accountOf(request.node, take.key)
+    for (const { take, granted, isOwed } of grantsOf(request, reply)) {
+      const account = isOwed ? undefined : this.accountOf(request.node, take.key)
       if (account !== undefined) account.unacknowledged += granted
     }
   }
@@ -364,20 +385,25 @@ export interface Grant {
   readonly granted: number
   readonly at: number
   readonly resetAfterMs: number
+  /** Whether the call was refused, and its limit charges that. */
+  readonly isOwed: boolean
 }
 
 /** What the store took for calls in answer to a request. */
 export function grantsOf({ operation }: Request, reply: Reply): readonly Grant[] {
   if (operation.verb !== 'take' || reply.late) return []
-  return operation.groups.flatMap((takes, g) =>
-    takes.flatMap((take, i) => {
-      const answer = reply.answers?.[g]?.[i]
+  return operation.groups.flatMap((takes, g) => {
+    const row = reply.answers?.[g] ?? []
+    const isRefused = !passes(row.flatMap((answer) => (typeof answer === 'string' ? [] : answer)))
+    return takes.flatMap((take, i) => {
+      const answer = row[i]
       if (answer === undefined || typeof answer === 'string' || answer.granted === 0) return []
       if (isEndTake(take)) return []
       const { granted, at, resetAfterMs } = answer
-      return { take, granted, at, resetAfterMs }
-    }),
-  )
+      const isOwed = isRefused && isChargedOnRefusal(take)
+      return { take, granted, at, resetAfterMs, isOwed }
+    })
+  })
 }
 
 export function chargeOf({ operation }: Request): Charge | undefined {
@@ -399,6 +425,8 @@ function emptyAccount(node: string, counter: Counter): Account {
     givesFailed: 0,
     charged: 0,
     doubtful: 0,
+    overdrawn: 0,
+    refused: 0,
     offered: 0,
   }
 }

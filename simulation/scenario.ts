@@ -58,7 +58,9 @@ export interface LimitText {
   /** Fixed window: it begins with the caller's first call. */
   readonly start?: 'call'
   readonly block?: BlockText
-  /** Units that it may owe; without it `max`, if the rule's cost is an attribute. */
+  /** Counts a call first and compares then: a refused one is owed. */
+  readonly onRefusal?: 'overdraw'
+  /** Units that it may owe; without it `max`, if it overdraws or its cost is an attribute. */
   readonly debt?: number
 }
 
@@ -89,6 +91,8 @@ export interface CallSpec {
   readonly cost: number
   /** Refunds a call, on this node or another, once or by mistake twice. */
   readonly refund?: { readonly afterMs: number; readonly node: string; readonly twice: boolean }
+  /** Takes nothing, and is refused where nothing is left. */
+  readonly gate?: boolean
   /** Reserves its costs instead of taking them. */
   readonly reserve?: ReserveSpec
 }

@@ -8,6 +8,7 @@ import {
   readReceipt,
   sipKey,
 } from '@sluice/core'
+import { findLimit } from '@sluice/limiter/internal'
 import type { Agenda } from './agenda.js'
 import type { CallRecorder } from './call-recorder.js'
 import { SECRET } from './rule-timeline.js'
@@ -53,10 +54,11 @@ export class SimCallers {
 
   private call(node: SimNode, spec: CallSpec): void {
     const { recorder } = this.#options
-    const { user, plan, cost, refund } = spec
+    const { user, plan, cost, refund, gate = false } = spec
     const call = { attributes: plan === undefined ? { user } : { user, plan }, cost }
-    const planned = planCall(matchRules(node.version.snapshot, call, 0), call)
-    const record = recorder.begin(node, user, planned, `cost ${cost}`)
+    const matched = matchRules(node.version.snapshot, call, 0)
+    const planned = planCall(matched, call, { canWait: true, gate })
+    const record = recorder.begin(node, user, planned, gate ? 'a gate' : `cost ${cost}`)
     const finish = (decision: Decision) => {
       recorder.decide(record, decision, node)
       if (refund !== undefined && decision.receipt !== undefined)
@@ -64,7 +66,7 @@ export class SimCallers {
     }
     const failed = (error: unknown) => recorder.fail(record, error)
     try {
-      const result = node.limiter.decide(call, { receipt: refund !== undefined })
+      const result = node.limiter.decide(call, { receipt: refund !== undefined, gate })
       if (result instanceof Promise) result.then(finish, failed)
       else finish(result)
     } catch (error) {
@@ -93,9 +95,10 @@ export class SimCallers {
       log(`${name} refunds ${units.join(', ')}`)
       const isPaid = this.#refunded.has(receipt)
       this.#refunded.add(receipt)
-      for (const { rule, key, amount, at } of isPaid ? [] : entries) {
+      for (const entry of isPaid ? [] : entries) {
+        const { key, amount, at } = entry
         // The store receives nothing about a split.
-        const { coordination } = node.version.snapshot.byId.get(rule)?.rule ?? {}
+        const { coordination } = findLimit(node.version.snapshot, entry) ?? {}
         if (coordination !== 'split') truth.recordRefund(node.name, key, amount)
         onRefund({ node: node.name, key, amount, at, trueUs: agenda.nowUs })
       }

@@ -78,7 +78,7 @@ export class SimReservations {
     deliverTo(name, (node) => {
       const call = { attributes: { user, ...(plan !== undefined && { plan }), ...costs }, cost }
       const matched = matchRules(node.version.snapshot, call, 0)
-      const planned = planCall(matched, call)
+      const planned = planCall(matched, call, { canWait: true, reserves: true })
       const what = `reserves ${JSON.stringify(costs)} as ${reservation.number}`
       const record = recorder.begin(node, user, planned, what)
       truth.reservations.recordAttempt(reservation, matched, planned.groups)

@@ -51,10 +51,10 @@ export const blocks: MakeInvariant = (truth) => ({
 })
 
 function answeredWrongly(
-  { block, limitTake, retryAfterMs }: BlockMeeting,
+  { block, isRefusable, retryAfterMs }: BlockMeeting,
   storeUs: number,
 ): string | undefined {
-  const isRefusing = limitTake.amount > 0 && isBlockedAt(block, storeUs)
+  const isRefusing = isRefusable && isBlockedAt(block, storeUs)
   const expectedMs = isRefusing ? Math.ceil((block.until - storeUs) / 1000) : 0
   if (retryAfterMs === expectedMs) return undefined
   return `${block.counter.rule} is blocked for ${expectedMs} ms, and the store answers ${retryAfterMs}`
@@ -72,10 +72,10 @@ function begunWrongly(
 }
 
 function admittedWrongly(
-  { block, amount }: TakeRecord,
+  { block, amount, isGate }: TakeRecord,
   { call, storeUs }: DecisionRecord,
 ): string | undefined {
-  if (block === undefined || block.isUnsure || amount === 0) return undefined
+  if (block === undefined || block.isUnsure || (amount === 0 && !isGate)) return undefined
   if (block.sinceUs >= call.startedUs || !isBlockedAt(block, storeUs)) return undefined
   return `call ${call.id} on ${call.node} was admitted by ${block.counter.rule}, which blocks it`
 }

@@ -12,6 +12,9 @@
  * given back: whoever repeats it gets them. What the end of a reservation changes is checked
  * elsewhere.
  *
+ * Units that a limit charges to refused calls are left out, and what was taken from it for a call
+ * that a posture refused stays taken.
+ *
  * Units that a receipt returned do not count as admitted. Units that a node held of a counter that
  * was reset are neither spent nor given back, so such counters are left out.
  *
@@ -48,7 +51,8 @@ function imbalance(account: Account, truth: GroundTruth): string | undefined {
   const unreturned = isEver(counter, 'local') ? account.refunded : 0
   const marked = truth.reservations.markedUnits(node, counter.name)
   const missed = account.givesFailed + returnedTooLate(account, truth) + unreturned + marked
-  const lost = account.doubtful + regained + dead + missed
+  const kept = truth.isCalm ? 0 : account.refused
+  const lost = account.doubtful + regained + dead + missed + kept
   const summary = `${node} ${counter.rule}: ${granted} granted, ${unacknowledged} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture, ${account.refunded} refunded`
   if (taken > admitted + lost) return `${taken - admitted - lost} units lost: ${summary}`
   if (!truth.isCalm || isEver(counter, 'split')) return undefined

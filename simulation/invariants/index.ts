@@ -4,7 +4,9 @@ import { allOrNothing } from './all-or-nothing.js'
 import { blocks } from './blocks.js'
 import { callDeadline } from './call-deadline.js'
 import { chargeAccounting } from './charge-accounting.js'
+import { debts } from './debts.js'
 import { expiry } from './expiry.js'
+import { gates } from './gates.js'
 import { leaseShare } from './lease-share.js'
 import type { MakeInvariant } from './invariant.js'
 import { knownClock } from './known-clock.js'
@@ -40,6 +42,8 @@ export const allInvariants: readonly MakeInvariant[] = [
   reportWindow,
   allOrNothing,
   blocks,
+  gates,
+  debts,
   reservationHandles,
   reservationOnce,
   reservationCharges,

@@ -54,28 +54,31 @@ function deniedWrongly(
 ): string | undefined {
   const { denyCacheMs } = truth.scenario.settings
   const withinUs = (denyCacheMs + truth.reachMs) * 1000 + CLOCK_US
-  for (const { account, compiled, amount } of group) {
+  for (const take of group) {
+    const { account, compiled } = take
     const { counter } = account
     if (compiled.coordination === 'split') return undefined
     if (truth.wasReturnedWithin(counter, call, trueUs, withinUs)) return undefined
-    if (!hasRoom(truth, counter, compiled.limit, amount, trueUs - call.startedUs)) return undefined
+    const needed = unitsOf(take)
+    if (!hasRoom(truth, counter, compiled.limit, needed, trueUs - call.startedUs)) return undefined
   }
   return `call ${call.id} on ${call.node} was refused from memory, and the store has room`
 }
 
 function refusedWrongly(
-  { account, compiled, amount }: TakeRecord,
+  take: TakeRecord,
   call: CallRecord,
   trueUs: number,
   truth: GroundTruth,
 ): string | undefined {
+  const { account, compiled } = take
   const { counter } = account
   const { limit } = compiled
   const lengthUs = Math.min(limit.windowUs / 4, 1_000_000) + truth.reachMs * 1000
-  let needed = amount
+  let needed = unitsOf(take)
   if (compiled.coordination === 'leased') {
     if (truth.wasReturnedWithin(counter, call, trueUs, lengthUs)) return undefined
-    needed = Math.max(amount, Math.floor(compiled.maxStranded * limit.capacity))
+    needed = Math.max(needed, Math.floor(compiled.maxStranded * limit.capacity))
   } else {
     const syncUs = (compiled.syncEveryMs + 2 * truth.reachMs) * 1000
     // If it waited, others may have put back since what it was refused for.
@@ -89,6 +92,11 @@ function refusedWrongly(
   if (needed > limit.capacity || !hasRoom(truth, counter, limit, needed, trueUs - call.startedUs))
     return undefined
   return `call ${call.id} on ${call.node} was refused by ${compiled.rule}, and the store has room for ${needed}`
+}
+
+/** The units for which there must be room: a gate takes none and needs one. */
+function unitsOf({ amount, isGate }: TakeRecord): number {
+  return isGate ? 1 : amount
 }
 
 /** Whether the store had capacity when the call arrived, because nodes know its clock no better. */

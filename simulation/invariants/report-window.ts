@@ -53,6 +53,8 @@ export const reportWindow: MakeInvariant = (truth) => {
       const charge = chargeOf(request)
       const account = charge === undefined ? undefined : truth.accountOf(node, charge.key)
       if (charge === undefined || account === undefined || !isWindow(charge.limit)) return undefined
+      // Calls that were refused are charged too.
+      if (charge.limit.onRefusal === 'overdraw') return undefined
       const id = `${node} ${account.counter.name} ${windowOf(charge.at, charge.limit)}`
       const sum = add(charged, id, charge.amount)
       const most = (spent.get(id) ?? 0) + truth.pendingUnits(node, account.counter)

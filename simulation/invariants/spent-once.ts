@@ -1,7 +1,8 @@
 /**
  * No unit is spent twice, and never more is spent than was drawn. For every node and counter, at
  * every moment and under every fault: units admitted otherwise than by posture, and units that the
- * node has given back or tried to, are together at most the units that the store granted it.
+ * node has given back or tried to, are together at most the units that the store granted it. What a
+ * limit in shadow charged to a call that it would have refused is given back if the call is refused.
  *
  * Local counts and splits draw no units; other invariants bound them.
  */
@@ -26,9 +27,10 @@ export const spentOnce: MakeInvariant = (truth) => ({
 })
 
 function overspent(account: Account): string | undefined {
-  const { node, counter, spent, refunded, givesTried, granted } = account
+  const { node, counter, spent, refunded, givesTried, granted, overdrawn } = account
   if (isEver(counter, 'local') || isEver(counter, 'split')) return undefined
   // A refund returns spent units, perhaps of another node.
-  if (spent - refunded + givesTried <= granted) return undefined
+  if (spent - refunded + givesTried <= granted + (counter.isShadow ? overdrawn : 0))
+    return undefined
   return `${node} spent ${spent} and gave back ${givesTried} (${refunded} by receipts) of ${granted} granted (${counter.rule})`
 }

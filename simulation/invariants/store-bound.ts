@@ -25,9 +25,13 @@ export const storeBound: MakeInvariant = (truth) => {
     name: 'the store grants no more than the limit',
     onExecution: (execution) => {
       takeBack(execution, truth, trackerOf)
-      for (const { take, granted, at } of grantsOf(execution.request, execution.reply)) {
+      for (const { take, granted, at, isOwed } of grantsOf(execution.request, execution.reply)) {
         const counter = truth.counters.get(nameOf(take.key))
         if (counter === undefined || isEver(counter, 'local')) continue
+        if (isOwed) {
+          trackerOf(counter).charge?.(granted, at, execution.storeUs)
+          continue
+        }
         const excess = trackerOf(counter).add(granted, at, execution.storeUs)
         const events = truth.disruptions.length + counter.resetsUs.length
         const forgiven = counter.forgiven.reduce((sum, { units }) => sum + units, 0)

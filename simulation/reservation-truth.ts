@@ -67,6 +67,8 @@ export interface EndRequest {
   readonly known: KnownHandle
   /** What each counter must be charged more, or less if below 0; by its name. */
   readonly changes: ReadonlyMap<string, number>
+  /** Whether the store has told its node the time. */
+  readonly isClockKnown: boolean
 }
 
 /** The store executed a request to end a reservation, or a change that belongs to none. */
@@ -164,18 +166,6 @@ export class ReservationTruth {
     const extended = extendedKey(handle.id, handle.partition, handle.extensions)
     this.#byExtended.set(nameOf(extended), reservation)
     return known
-  }
-
-  recordRequest(
-    reservation: SimReservation,
-    known: KnownHandle,
-    node: string,
-    verb: 'settle' | 'cancel',
-    changes: EndRequest['changes'],
-  ): EndRequest {
-    const request = { node, verb, known, changes }
-    reservation.requests.push(request)
-    return request
   }
 
   recordExecution(execution: Execution): void {

@@ -167,7 +167,9 @@ export class SimReservations {
     const costs = step.verb === 'cancel' ? undefined : step.costs
     const changes = changesOf(known.handle, costs, node.version.snapshot)
     const verb = step.verb === 'cancel' ? 'cancel' : 'settle'
-    const request = truth.reservations.recordRequest(reservation, known, node.name, verb, changes)
+    const isClockKnown = Number.isFinite(node.storeTime().uncertaintyUs)
+    const request: EndRequest = { node: node.name, verb, known, changes, isClockKnown }
+    reservation.requests.push(request)
     log(`${node.name} ${verb}s reservation ${reservation.number}`, JSON.stringify(costs ?? {}))
     send(known, costs, node).then(
       (settlement) => this.recordSettlement(reservation, request, settlement),

@@ -1,8 +1,8 @@
 /**
  * A reservation that expires stays charged, except for rules with `onExpiry: refund`: the node that
  * made it, or last extended it, gives their units back, once, after its expiry by the store's clock
- * and only if it has not ended by then. A node answers `expired` only after the expiry by its
- * estimate of that clock. In runs without faults every such reservation is given back in the end.
+ * and only if it has not ended by then. A node answers `expired` only after the expiry, once the
+ * store has told it the time. In runs without faults every such reservation is given back in the end.
  */
 import type { ReservationHandle } from '@sluice/core'
 import type { GroundTruth } from '../ground-truth.js'
@@ -28,9 +28,11 @@ export const reservationExpiry: MakeInvariant = (truth) => ({
     return requestsOf(end).length > 0 ? undefined : givenBackEarly(end, end.reservation, truth)
   },
   onSettlement: ({ reservation, request, settlement, storeUs }) => {
-    if (settlement.reason !== 'expired' || isUnknowable(truth, request.node)) return undefined
-    if (storeUs + CLOCK_US >= request.known.handle.expiresAt) return undefined
-    return `${request.node} says that reservation ${reservation.number} has expired, which it has not`
+    const { node, known, isClockKnown } = request
+    const isKnown = isClockKnown && Number.isFinite(known.decided.uncertaintyUs)
+    if (settlement.reason !== 'expired' || !isKnown || isUnknowable(truth, node)) return undefined
+    if (storeUs + CLOCK_US >= known.handle.expiresAt) return undefined
+    return `${node} says that reservation ${reservation.number} has expired, which it has not`
   },
   atEnd: () => {
     if (!truth.isCalm) return undefined

@@ -1,5 +1,5 @@
 /** Records calls as they arrive on a node and are decided, for the ground truth and invariants. */
-import { type Decision, isBlock, type Plan, type PlannedTake } from '@sluice/core'
+import { type Decision, isBlock, isConcurrency, type Plan, type PlannedTake } from '@sluice/core'
 import type { Agenda } from './agenda.js'
 import {
   type CallRecord,
@@ -88,7 +88,8 @@ export class CallRecorder {
   ): readonly TakeRecord[] {
     const { truth } = this.#options
     return group.flatMap((take, i) => {
-      if (isBlock(take.limit)) return []
+      // Places are no units: the ground truth has them apart.
+      if (isBlock(take.limit) || isConcurrency(take.limit)) return []
       const account = truth.account(node, take, shadow !== undefined)
       const { compiled, amount, gate: isGate = false } = take
       const next = group[i + 1]

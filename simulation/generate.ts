@@ -2,6 +2,7 @@
 import { withBlocks } from './generate-blocks.js'
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
 import { withMetered } from './generate-metered.js'
+import { withPlaces } from './generate-places.js'
 import { withReservations } from './generate-reservations.js'
 import { generateRules } from './generate-rules.js'
 import { generateTraffic } from './generate-traffic.js'
@@ -20,8 +21,18 @@ const BLOCKS_SEED = 0x10000000
 const METERED_SEED = 0x20000000
 const RESERVATIONS_SEED = 0x30000000
 const TURNS = 3
+/** So have calls in flight. */
+const PLACES_SEED = 0x40000000
+const PLACED = 0.4
 
 export function generateScenario(seed: number): Scenario {
+  const scenario = generateUnplaced(seed)
+  const random = new Random(seed + PLACES_SEED)
+  return random.chance(PLACED) && seed % TURNS !== 1 ? withPlaces(random, scenario) : scenario
+}
+
+/** Generates a scenario whose calls end at once. */
+function generateUnplaced(seed: number): Scenario {
   const random = new Random(seed)
   const profile = profileOf(seed)
   const settings = generateSettings(random, profile)

@@ -22,6 +22,7 @@ import {
   newCounter,
   changeLimit,
 } from './sim-counter.js'
+import { PlaceTruth } from './place-truth.js'
 import { isEndTake, ReservationTruth } from './reservation-truth.js'
 import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
@@ -92,6 +93,7 @@ export class GroundTruth {
   readonly accounts = new Map<string, Account>()
   readonly blocks: BlockTruth
   readonly reservations = new ReservationTruth()
+  readonly places: PlaceTruth
   readonly pendingCalls = new Map<number, CallRecord>()
   readonly disruptions: StoreDisruption[] = []
   /** Nodes that were killed, whose leases are lost. */
@@ -117,18 +119,21 @@ export class GroundTruth {
   readonly mayBeSilent: boolean
   /** Whether the fleet is the same from beginning to end. */
   readonly isSteady: boolean
+  readonly hasReservations: boolean
 
   constructor(scenario: Scenario, server: SimServer) {
-    const { settings, faults, nodes } = scenario
+    const { settings, faults, nodes, traffic } = scenario
     this.scenario = scenario
     this.server = server
     this.blocks = new BlockTruth(server)
+    this.places = new PlaceTruth(server)
     this.reachMs = 2 * (settings.delayMs + JITTER_MAX * settings.jitterMs)
     // Loading rules is not a fault.
     const isWell = faults.every(({ kind }) => kind === 'reload' || kind === 'change')
     const isFast = TRIPS_MAX * this.reachMs <= settings.deadlineMs
     this.isCalm = isWell && isFast
     this.mayBeSilent = !isFast || faults.some(({ kind }) => SILENCING.has(kind))
+    this.hasReservations = traffic.some((arrival) => 'reserve' in arrival)
     this.isSteady = this.isCalm && nodes.every(({ joinsMs }) => joinsMs === 0)
   }
 
@@ -164,6 +169,7 @@ export class GroundTruth {
   recordDisruption(disruption: StoreDisruption): void {
     this.disruptions.push(disruption)
     this.blocks.recordDisruption()
+    this.places.recordDisruption()
   }
 
   recordArrival(call: CallRecord): void {
@@ -189,6 +195,7 @@ export class GroundTruth {
     const { request, trueUs, reply } = execution
     this.blocks.recordExecution(execution)
     this.reservations.recordExecution(execution)
+    this.places.recordExecution(execution)
     if (reply.late) return
     const { operation, node } = request
     if (operation.verb === 'reset') {

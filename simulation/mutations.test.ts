@@ -25,6 +25,9 @@ const BROKEN: Record<MutationName, string> = {
   'idle-block': 'callers are blocked as long as they should be',
   'growthless-block': 'callers are blocked as long as they should be',
   'remembered-block': 'callers are blocked as long as they should be',
+  'kept-place': 'every place is free again after its call',
+  'expired-place': 'no more calls are in flight than there are places',
+  'restored-place': 'every place is free again after its call',
 }
 
 describe('a mutation of the engine', () => {

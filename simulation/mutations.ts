@@ -3,7 +3,14 @@
  * or it proves nothing.
  */
 import { algorithmOf, defineBlock } from '@sluice/core'
-import { DenyCache, Holdings, Lease, UnreportedUsage } from '@sluice/limiter/internal'
+import {
+  DenyCache,
+  Holdings,
+  Lease,
+  Places,
+  RecordUpkeep,
+  UnreportedUsage,
+} from '@sluice/limiter/internal'
 
 /** The algorithm of all blocks. */
 const BLOCK = algorithmOf(
@@ -111,6 +118,26 @@ export const MUTATIONS = {
     ),
   /** A node that reset a caller goes on to refuse it from memory. */
   'remembered-block': () => replace(DenyCache.prototype, 'forget', () => () => {}),
+  /** The place of a call that has ended stays taken. */
+  'kept-place': () => replace(Places.prototype, 'give', () => () => {}),
+  /** Records of places are not renewed while calls last. */
+  'expired-place': () => replace(RecordUpkeep.prototype, 'renew', () => () => {}),
+  /** A renewal restores places that were given back since the last one. */
+  'restored-place': () => {
+    const most = new WeakMap<object, number>()
+    return replace(
+      RecordUpkeep.prototype,
+      'renew',
+      (renew) =>
+        function (this: RecordUpkeep, record, holder) {
+          const { held } = record
+          record.held = Math.max(held, most.get(record) ?? 0)
+          most.set(record, record.held)
+          renew.call(this, record, holder)
+          record.held = held
+        },
+    )
+  },
 } as const satisfies Record<string, Mutation>
 
 export type MutationName = keyof typeof MUTATIONS

@@ -53,8 +53,11 @@ export interface LimitText {
   readonly name: string
   readonly algorithm: string
   readonly max: number
-  readonly window: string
+  /** All but `concurrency` have one. */
+  readonly window?: string
   readonly burst?: number
+  /** Concurrency: how long the places of a dead node stay taken. */
+  readonly lease?: string
   /** Fixed window: it begins with the caller's first call. */
   readonly start?: 'call'
   readonly block?: BlockText
@@ -93,6 +96,8 @@ export interface CallSpec {
   readonly refund?: { readonly afterMs: number; readonly node: string; readonly twice: boolean }
   /** Takes nothing, and is refused where nothing is left. */
   readonly gate?: boolean
+  /** How long it is in flight, if its end is reported. */
+  readonly lastsMs?: number
   /** Reserves its costs instead of taking them. */
   readonly reserve?: ReserveSpec
 }

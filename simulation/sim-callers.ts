@@ -11,6 +11,7 @@ import {
 import { findLimit } from '@sluice/limiter/internal'
 import type { Agenda } from './agenda.js'
 import type { CallRecorder } from './call-recorder.js'
+import type { PlaceCall } from './place-truth.js'
 import { SECRET } from './rule-timeline.js'
 import type { Arrival, CallSpec, ResetSpec } from './scenario.js'
 import type { SimBlock } from './sim-block.js'
@@ -28,6 +29,8 @@ export interface SimCallersOptions {
   readonly deliverTo: (name: string, run: (node: SimNode) => void) => void
   readonly log: (line: string, more?: string) => void
   readonly onRefund: (refund: Refund) => void
+  /** A call that asked for places was decided. */
+  readonly onPlaces: (call: PlaceCall) => void
   readonly onCallerReset: (reset: CallerReset) => void
   readonly onFailed: (what: string, message: string) => void
 }
@@ -54,24 +57,47 @@ export class SimCallers {
 
   private call(node: SimNode, spec: CallSpec): void {
     const { recorder } = this.#options
-    const { user, plan, cost, refund, gate = false } = spec
+    const { agenda, truth, onPlaces } = this.#options
+    const { user, plan, cost, refund, gate = false, lastsMs } = spec
     const call = { attributes: plan === undefined ? { user } : { user, plan }, cost }
     const matched = matchRules(node.version.snapshot, call, 0)
     const planned = planCall(matched, call, { canWait: true, gate })
     const record = recorder.begin(node, user, planned, gate ? 'a gate' : `cost ${cost}`)
+    const { groups, shadows } = planned
+    const inFlight = lastsMs !== undefined
+    const placed = truth.places.recordArrival(
+      node.name,
+      inFlight ? groups : [],
+      shadows,
+      agenda.nowUs,
+    )
     const finish = (decision: Decision) => {
+      truth.places.recordDecision(placed, decision, agenda.nowUs)
       recorder.decide(record, decision, node)
+      onPlaces(placed)
+      if (decision.release !== undefined) this.endLater(node, placed, decision.release, lastsMs)
       if (refund !== undefined && decision.receipt !== undefined)
         this.refundLater(decision.receipt, refund)
     }
     const failed = (error: unknown) => recorder.fail(record, error)
     try {
-      const result = node.limiter.decide(call, { receipt: refund !== undefined, gate })
+      const result = node.limiter.decide(call, { receipt: refund !== undefined, gate, inFlight })
       if (result instanceof Promise) result.then(finish, failed)
       else finish(result)
     } catch (error) {
       failed(error)
     }
+  }
+
+  /** A call ends with the process that serves it, or when that process says so. */
+  private endLater(node: SimNode, call: PlaceCall, release: () => void, lastsMs = 0): void {
+    const { agenda, truth } = this.#options
+    agenda.after(lastsMs * 1000, () =>
+      node.deliver(() => {
+        truth.places.recordEnd(call, agenda.nowUs)
+        release()
+      }),
+    )
   }
 
   private refundLater(

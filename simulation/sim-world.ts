@@ -2,10 +2,11 @@
  * One run of one scenario: real limiters over a simulated network and store, in virtual time. The
  * same scenario always gives the same run, event for event.
  */
-import type { CounterKey } from '@sluice/core'
+import { type CounterKey, isConcurrency } from '@sluice/core'
 import { Agenda } from './agenda.js'
 import type { DecisionRecord } from './call-log.js'
 import { CallRecorder } from './call-recorder.js'
+import type { PlaceCall } from './place-truth.js'
 import { SimCallers } from './sim-callers.js'
 import { nameOf } from './sim-counter.js'
 import { allInvariants } from './invariants/index.js'
@@ -51,6 +52,8 @@ export interface RunOptions {
   readonly log?: Log | undefined
   /** The only invariant to check; undefined for all. */
   readonly only?: string | undefined
+  /** How long the fleet runs on without calls before it is judged. @default 0 */
+  readonly restMs?: number | undefined
   /** Receives every operation of the store with its answer. */
   readonly onExecution?: ((execution: Execution) => void) | undefined
 }
@@ -77,12 +80,15 @@ class SimWorld {
   #violation: Violation | undefined
   /** The newest rules, which joining nodes use. */
   #version: RuleVersion
+  /** How long the fleet rests at the end, beside the time that all limits need. */
+  readonly #restUs: number
   #hash = 0x811c9dc5
 
-  constructor(scenario: Scenario, { log, only, onExecution }: RunOptions) {
+  constructor(scenario: Scenario, { log, only, onExecution, restMs = 0 }: RunOptions) {
     const { settings, seed } = scenario
     this.#scenario = scenario
     this.#log = log
+    this.#restUs = restMs * 1000
     this.#agenda = new Agenda(settings.startUs)
     this.#random = new Random(seed)
     this.#server = new SimServer({
@@ -119,6 +125,7 @@ class SimWorld {
       recorder: this.#recorder,
       reservations: this.#reservations,
       onRefund: (refund) => this.onRefund(refund),
+      onPlaces: (call) => this.onPlaces(call),
       onCallerReset: (reset) => this.onCallerReset(reset),
     })
     const all = allInvariants.map((make) => make(this.#truth))
@@ -131,7 +138,7 @@ class SimWorld {
     for (const arrival of traffic) this.at(arrival.atMs, () => this.#callers.arrive(arrival))
     for (const fault of faults) this.at(fault.atMs, () => this.inject(fault))
     const lastUs = settings.startUs + lastMs(this.#scenario) * 1000
-    const endUs = lastUs + REST_US + this.#rules.memoryUs
+    const endUs = lastUs + REST_US + this.#rules.memoryUs + this.#restUs
     while (this.#violation === undefined && this.#agenda.step(endUs)) {
       await flushImmediates()
       this.step()
@@ -189,6 +196,10 @@ class SimWorld {
 
   private onSettlement(record: SettlementRecord): void {
     for (const { name, onSettlement } of this.#invariants) this.check(name, onSettlement?.(record))
+  }
+
+  private onPlaces(call: PlaceCall): void {
+    for (const { name, onPlaces } of this.#invariants) this.check(name, onPlaces?.(call))
   }
 
   private onRefund(refund: Refund): void {
@@ -253,6 +264,7 @@ class SimWorld {
   private kill(node: SimNode): void {
     node.kill()
     this.#truth.killedNodes.add(node.name)
+    this.#truth.places.recordGone(node.name)
   }
 
   /** The new process has a name of its own: it shares nothing with the old one. */
@@ -264,6 +276,7 @@ class SimWorld {
 
   private stop(node: SimNode): void {
     node.isClosing = true
+    this.#truth.places.recordGone(node.name)
     const isClosed = () => this.logEvent(`${node.name} is closed`)
     node.limiter.close().then(isClosed, (error: unknown) => {
       this.check('every node closes', `${node.name}: ${String(error)}`)
@@ -322,7 +335,10 @@ class SimWorld {
         // A closed limiter counts nothing any more.
         if (!node.isClosing) counters += ruleStats.counters
       }
-      nodes.push({ name: node.name, held, counters, reportsWaiting: stats?.reportsWaiting ?? 0 })
+      let inFlight = 0
+      for (const rule of node.limiter.inFlight.values()) inFlight += rule.inFlight
+      const { reportsWaiting = 0 } = stats ?? {}
+      nodes.push({ name: node.name, held, counters, reportsWaiting, inFlight })
     }
     for (const { name, atEnd } of this.#invariants) this.check(name, atEnd?.(nodes))
   }
@@ -343,7 +359,9 @@ class SimWorld {
       return `give ${operation.give.amount} of ${labelOf(operation.give.key)}`
     if (operation.verb === 'reset') return `reset ${labelOf(operation.key)}`
     if (operation.verb === 'charge') {
-      const { amount, at, key } = operation.charge
+      const { amount, at, key, limit } = operation.charge
+      // A holder is random, so it is not logged.
+      if (isConcurrency(limit)) return `renew ${amount} of ${labelOf(key)}`
       return `charge ${amount} at ${at} of ${labelOf(key)}`
     }
     if (operation.verb !== 'take') return operation.verb
@@ -359,7 +377,7 @@ class SimWorld {
   private markLabel(key: CounterKey): string | undefined {
     const label = this.#truth.blocks.get(nameOf(key))?.counter.label
     if (label !== undefined) return `the block of ${label}`
-    return this.#truth.reservations.labelOf(nameOf(key))
+    return this.#truth.reservations.labelOf(nameOf(key)) ?? this.#truth.places.labelOf(nameOf(key))
   }
 
   private logEvent(line: string, more = ''): void {
@@ -372,11 +390,12 @@ class SimWorld {
   }
 }
 
-/** When the traffic, and what is left of its reservations, is over. */
+/** When the traffic, its calls and what is left of its reservations are over. */
 function lastMs({ settings, traffic }: Scenario): number {
   let last = settings.lengthMs
   for (const arrival of traffic) {
-    const { reserve } = arrival.kind === 'call' ? arrival : {}
+    const { reserve, lastsMs = 0 } = arrival.kind === 'call' ? arrival : {}
+    last = Math.max(last, arrival.atMs + lastsMs)
     if (reserve === undefined) continue
     const stepMs = reserve.steps.at(-1)?.afterMs ?? 0
     last = Math.max(last, arrival.atMs + stepMs + reserve.ttlMs + EXPIRED_MS)

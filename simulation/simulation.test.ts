@@ -8,6 +8,10 @@ const SEEDS = propertyRuns(500)
 /** Seeds of one test, so that none reaches its timeout. */
 const CHUNK = 50
 
+/** Runs of an hour, each of which takes as long as dozens of others. */
+const HOURS = 10
+const HOUR_MS = 3_600_000
+
 const firsts = Array.from({ length: Math.ceil(SEEDS / CHUNK) }, (_, i) => i * CHUNK)
 
 describe('a simulated fleet', () => {
@@ -19,6 +23,17 @@ describe('a simulated fleet', () => {
 
   test('may exceed its limit in every window if syncEvery is as long as the window (seed 7560)', async () => {
     expect((await runSeed(7560)).run.violation).toBeUndefined()
+  })
+
+  test('has lost no place after an hour without calls', async () => {
+    const seeds = Array.from({ length: 200 }, (_, seed) => seed).filter((seed) => {
+      const { rules, faults } = generateScenario(seed)
+      return rules.some(({ id }) => id === 'places') && faults.length > 1
+    })
+    for (const seed of seeds.slice(0, HOURS)) {
+      const { run } = await runSeed(seed, undefined, { restMs: HOUR_MS })
+      expect(run.violation && { seed, ...run.violation }).toBeUndefined()
+    }
   })
 })
 
@@ -55,7 +70,7 @@ describe('the seeds together', () => {
     const limits = rules.flatMap((rule) => rule.limits)
     const faults = scenarios.flatMap((each) => each.faults)
     expect(new Set(rules.map(({ coordination }) => coordination)).size).toBe(4)
-    expect(new Set(limits.map(({ algorithm }) => algorithm)).size).toBe(6)
+    expect(new Set(limits.map(({ algorithm }) => algorithm)).size).toBe(7)
     expect(new Set(faults.map(({ kind }) => kind)).size).toBe(14)
   })
 
@@ -86,6 +101,13 @@ describe('the seeds together', () => {
     expect(new Set(calls.map(({ cost }) => cost)).size).toBe(7)
     expect(calls.filter(({ refund }) => refund !== undefined).length).toBeGreaterThan(1000)
     expect(traffic.length - calls.length).toBeGreaterThan(50)
+  })
+
+  test('cover calls in flight that end at once and that outlast the lease of their places', () => {
+    const traffic = scenarios.flatMap((each) => each.traffic)
+    const lengths = traffic.flatMap((each) => ('lastsMs' in each ? (each.lastsMs ?? []) : []))
+    expect(lengths.filter((ms) => ms === 0).length).toBeGreaterThan(1000)
+    expect(lengths.filter((ms) => ms > 1000).length).toBeGreaterThan(1000)
   })
 
   test('cover rules that are raised, lowered and shared in another way while in use', () => {

@@ -3,9 +3,11 @@ import { admissions } from './admissions.js'
 import { allOrNothing } from './all-or-nothing.js'
 import { blocks } from './blocks.js'
 import { callDeadline } from './call-deadline.js'
+import { callsInFlight } from './calls-in-flight.js'
 import { chargeAccounting } from './charge-accounting.js'
 import { debts } from './debts.js'
 import { expiry } from './expiry.js'
+import { freePlaces } from './free-places.js'
 import { gates } from './gates.js'
 import { leaseShare } from './lease-share.js'
 import type { MakeInvariant } from './invariant.js'
@@ -44,6 +46,8 @@ export const allInvariants: readonly MakeInvariant[] = [
   blocks,
   gates,
   debts,
+  callsInFlight,
+  freePlaces,
   reservationHandles,
   reservationOnce,
   reservationCharges,

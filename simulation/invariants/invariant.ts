@@ -6,6 +6,7 @@ import type { CounterKey } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'
 import type { Execution } from '../sim-server.js'
 import type { CallerReset, Refund, GroundTruth } from '../ground-truth.js'
+import type { PlaceCall } from '../place-truth.js'
 import type { ReserveRecord, SettlementRecord } from '../reservation-truth.js'
 
 export interface Invariant {
@@ -18,6 +19,8 @@ export interface Invariant {
   readonly onReserve?: (record: ReserveRecord) => string | undefined
   /** A node answered a request to settle or cancel. */
   readonly onSettlement?: (record: SettlementRecord) => string | undefined
+  /** A call that asked for places was decided; it holds those that it was granted. */
+  readonly onPlaces?: (call: PlaceCall) => string | undefined
   /** A receipt is being refunded, or the store gives back a part of a reserve. */
   readonly onRefund?: (refund: Refund) => string | undefined
   /** A node received the answer that the store has reset a counter. */
@@ -36,6 +39,7 @@ export interface NodeAtEnd {
   readonly held: number
   readonly counters: number
   readonly reportsWaiting: number
+  readonly inFlight: number
 }
 
 export type MakeInvariant = (truth: GroundTruth) => Invariant

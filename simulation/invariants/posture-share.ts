@@ -3,8 +3,9 @@
  * and in every interval t, at most twice its share of the limit and that share per window: the
  * share is ceil(factor * limit / n), at least 1, with n the smallest fleet that it ever knew.
  * Units that the store turns out to have taken itself return to the share. A node that slept, or
- * whose store changed its clock, can begin a window anew, and so does a reset; a counter of several
- * limits has several shares.
+ * whose store changed its clock, can begin a window anew, and so does a reset. So can one that got
+ * an answer only after a long silence, and knows the time no better than that; a counter of
+ * several limits has several shares.
  */
 import type { TakeRecord } from '../call-log.js'
 import { hasOneLimit } from '../sim-counter.js'
@@ -12,11 +13,14 @@ import { type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { Meter } from './meter.js'
 
+/** A node that knows the store's time worse than this may place units into another window. */
+const CLOCK_US = 50_000
+
 export const postureShare: MakeInvariant = (truth) => {
   const meters = new Map<string, Meter>()
   return {
     name: 'a posture admits no more than its share',
-    onDecision: ({ call, decision, spent, trueUs }) => {
+    onDecision: ({ call, decision, spent, trueUs, uncertaintyUs }) => {
       for (const { take, byPosture } of spent) {
         const { rule } = take.compiled
         const posture = decision.postures?.[rule]
@@ -27,6 +31,10 @@ export const postureShare: MakeInvariant = (truth) => {
         if (!hasOneLimit(account.counter)) continue
         // Fewer nodes have larger shares, which start again.
         const id = `${call.node} ${account.counter.name} ${truth.fewestNodes.get(call.node)}`
+        if (Number.isFinite(uncertaintyUs) && uncertaintyUs > CLOCK_US) {
+          meters.delete(id)
+          continue
+        }
         const meter = meters.get(id) ?? meterFor(take, truth)
         meters.set(id, meter)
         const { granted, unacknowledged, givesTried } = account

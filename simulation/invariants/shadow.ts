@@ -10,8 +10,7 @@ export const shadow: MakeInvariant = (truth) => {
     onDecision: ({ call, decision }) => {
       const { allowed, delayMs, rule } = decision
       if (allowed && delayMs === 0) return undefined
-      const [group = []] = call.takes
-      if (group.length > 0 && rule !== null && enforced.has(rule)) return undefined
+      if (rule !== null && enforced.has(rule)) return undefined
       return `call ${call.id} was refused or held by ${rule}`
     },
   }

@@ -2,6 +2,8 @@
  * Not public: parts of the engine that the server and the simulation use. They change without
  * notice.
  */
+export { Places } from './concurrency/places.js'
+export { RecordUpkeep } from './concurrency/record-upkeep.js'
 export { Lease } from './coordination/lease/lease.js'
 export { Holdings } from './coordination/lease/lease-holdings.js'
 export { UnreportedUsage } from './coordination/local/unreported-usage.js'

@@ -50,8 +50,8 @@ export class OpenReservations {
   }
 
   /**
-   * An extended reservation replaces the one before, and has its places; a repeated one does not
-   * replace its extension. Returns whether this node holds or keeps places of it.
+   * An extended or repeated reservation replaces the one before, and has its places; a repeated
+   * one does not replace its extension. Returns whether this node holds or keeps places of it.
    */
   add(handle: ReservationHandle, { isRefunded, release, keep }: OpenOptions): boolean {
     const mayHavePlaces = release !== undefined || keep !== undefined

@@ -1,6 +1,6 @@
 /** Reservations on a remote store that is silent, late, or answers in part. */
 import { describe, expect, test } from 'vitest'
-import type { Limiter } from '../index.js'
+import type { Limiter, Reservation } from '../index.js'
 import { limiterOver, scripted, settled } from '../scripted-store.test-helper.js'
 
 const rule = (id: string, max: number, more: object = {}) => ({
@@ -228,6 +228,19 @@ describe('places of a reservation', () => {
     expect(await reservation.settle(5)).toMatchObject({ settled: true })
     expect(limiter.inFlight.get('in-flight')).toMatchObject({ inFlight: 0 })
     expect(await leftOf(limiter, 'in-flight')).toBe(2)
+  })
+
+  test.each([
+    ['repeated', (limiter: Limiter) => limiter.reserve(callOf(1), { idempotencyKey: 'a' })],
+    ['extended', (_: Limiter, held: Reservation) => held.extend({ tokens: 2 })],
+  ] as const)('that its node counts are free when one that was %s ends', async (_, more) => {
+    const { limiter } = await scripted([places(3, { coordination: 'node' }), rule('tokens', 100)])
+    const first = await limiter.reserve(callOf(1), { idempotencyKey: 'a' })
+    const last = await more(limiter, first)
+    expect(limiter.inFlight.get('in-flight')?.inFlight).toBe(1)
+    expect(await last.settle(1)).toMatchObject({ settled: true })
+    expect(limiter.inFlight.get('in-flight')?.inFlight).toBe(0)
+    expect(await leftOf(limiter, 'in-flight')).toBe(3)
   })
 
   test('that a refused one was granted are given back, and not those of calls beside it', async () => {

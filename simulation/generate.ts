@@ -28,7 +28,7 @@ const PLACED = 0.4
 export function generateScenario(seed: number): Scenario {
   const scenario = generateUnplaced(seed)
   const random = new Random(seed + PLACES_SEED)
-  return random.chance(PLACED) && seed % TURNS !== 1 ? withPlaces(random, scenario) : scenario
+  return random.chance(PLACED) ? withPlaces(random, scenario) : scenario
 }
 
 /** Generates a scenario whose calls end at once. */

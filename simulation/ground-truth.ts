@@ -196,6 +196,10 @@ export class GroundTruth {
     this.blocks.recordExecution(execution)
     this.reservations.recordExecution(execution)
     this.places.recordExecution(execution)
+    const end = this.reservations.lastEnd
+    if (end?.reservation !== undefined && end.isMarked) {
+      this.places.recordReservationEnd(end.reservation.number)
+    }
     if (reply.late) return
     const { operation, node } = request
     if (operation.verb === 'reset') {

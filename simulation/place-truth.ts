@@ -11,6 +11,7 @@ import {
   placeHolders,
   type Places,
   type PlannedTake,
+  type ReservationHandle,
 } from '@sluice/core'
 import type { Groups } from '@sluice/limiter'
 import { nameOf } from './sim-counter.js'
@@ -24,7 +25,16 @@ export interface PlaceCounter {
   /** The limits by which calls have used it. */
   readonly limits: Set<Limit>
   readonly nodes: Map<string, NodePlaces>
+  /** The places of reservations that the store must know, by the number of the reservation. */
+  readonly reserved: Map<number, ReservedPlaces>
   wasReset: boolean
+}
+
+interface ReservedPlaces {
+  readonly node: string
+  readonly places: number
+  /** Until then its node keeps them, by the store's clock. */
+  readonly untilUs: number
 }
 
 /** What the calls on one node have of a counter. */
@@ -131,10 +141,33 @@ export class PlaceTruth {
     }
   }
 
+  /** A reserve is sent, which may take places. */
+  recordReserve(groups: Groups<PlannedTake>, shadows: readonly string[]): void {
+    for (const [g, takes] of groups.entries()) {
+      for (const take of takes) {
+        if (isConcurrency(take.limit)) this.counterOf(take, shadows[g - 1] !== undefined)
+      }
+    }
+  }
+
+  /** The store granted a reservation; its places are given back by whoever ends it. */
+  recordReservation(number: number, node: string, handle: ReservationHandle): void {
+    const { entries, expiresAt: untilUs } = handle
+    for (const { key, amount: places, isKept } of entries) {
+      const counter = isKept ? undefined : this.counters.get(nameOf(key))
+      if (!this.goneUs.has(node)) counter?.reserved.set(number, { node, places, untilUs })
+    }
+  }
+
+  recordReservationEnd(number: number): void {
+    for (const { reserved } of this.counters.values()) reserved.delete(number)
+  }
+
   /** A node was killed or shut down, and its calls with it. */
   recordGone(node: string): void {
     this.goneUs.set(node, this.#server.nowUs())
-    for (const { nodes } of this.counters.values()) {
+    for (const { nodes, reserved } of this.counters.values()) {
+      for (const [number, each] of reserved) if (each.node === node) reserved.delete(number)
       const places = nodes.get(node)
       if (places === undefined) continue
       places.held = 0
@@ -142,7 +175,7 @@ export class PlaceTruth {
     }
   }
 
-  /** A replica took over, or the store's clock stepped: records may be gone until the next renewal. */
+  /** A replica took over, or the store's clock stepped: records may be gone until a renewal. */
   recordDisruption(): void {
     for (const counter of this.counters.values()) forget(counter)
   }
@@ -155,9 +188,10 @@ export class PlaceTruth {
       counter.wasReset = true
       forget(counter)
     } else if (operation.verb === 'charge') {
-      const { key, limit, at } = operation.charge
+      const { key, limit, at, amount } = operation.charge
       const counter = this.counters.get(nameOf(key))
-      if (counter === undefined) return
+      // Without an amount it renews what others may have given back.
+      if (counter === undefined || amount === 0) return
       const places = placesOf(counter, node)
       places.holders.add(at)
       places.isForgotten = false
@@ -195,8 +229,15 @@ export class PlaceTruth {
     const name = nameOf(key)
     const known = this.counters.get(name)
     const { rule } = compiled
-    const lists = { limits: new Set<Limit>(), nodes: new Map<string, NodePlaces>() }
-    const counter = known ?? { key, rule, isShadow, ...lists, wasReset: false }
+    const counter = known ?? {
+      key,
+      rule,
+      isShadow,
+      limits: new Set<Limit>(),
+      nodes: new Map<string, NodePlaces>(),
+      reserved: new Map<number, ReservedPlaces>(),
+      wasReset: false,
+    }
     this.counters.set(name, counter)
     counter.limits.add(compiled.limit)
     return counter
@@ -221,7 +262,8 @@ function placesOf({ nodes }: PlaceCounter, node: string): NodePlaces {
   return made
 }
 
-function forget({ nodes }: PlaceCounter): void {
+function forget({ nodes, reserved }: PlaceCounter): void {
+  reserved.clear()
   for (const places of nodes.values()) places.isForgotten = true
 }
 

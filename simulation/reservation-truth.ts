@@ -319,9 +319,15 @@ export function changesOf(
   for (const [name, reserved] of reservedBy(handle)) {
     const entry = handle.entries.find(({ key }) => nameOf(key) === name)
     if (entry === undefined) continue
-    changes.set(name, usedOf(entry, costs, snapshot, reserved) - reserved)
+    const used = isOfPlaces(entry) ? 0 : usedOf(entry, costs, snapshot, reserved)
+    changes.set(name, used - reserved)
   }
   return changes
+}
+
+/** Whether an entry holds places, which are free when the reservation ends in any way. */
+export function isOfPlaces({ windowMs }: ReservedEntry): boolean {
+  return windowMs === 0
 }
 
 /** What a counter is to be charged for in the end. */

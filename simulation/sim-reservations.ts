@@ -81,6 +81,7 @@ export class SimReservations {
       const planned = planCall(matched, call, { canWait: true, reserves: true })
       const what = `reserves ${JSON.stringify(costs)} as ${reservation.number}`
       const record = recorder.begin(node, user, planned, what)
+      truth.places.recordReserve(planned.groups, planned.shadows)
       truth.reservations.recordAttempt(reservation, matched, planned.groups)
       const { idempotencyKey } = reservation
       node.limiter.reserve(call, { ttl: ttlMs, idempotencyKey }).then(
@@ -109,7 +110,13 @@ export class SimReservations {
     const decided = recorder.decide(call, held, node, spent)
     const known = reservations.recordHandle(reservation, decided, held, before)
     if (!held.allowed && before === undefined) reservation.refused.push(call)
-    if (known !== undefined && !isRepeated && before === undefined) this.#reserved += 1
+    if (known !== undefined && !isRepeated && before === undefined) {
+      this.#reserved += 1
+      const { handle } = known
+      if (!handle.isByPosture) {
+        truth.places.recordReservation(reservation.number, node.name, handle)
+      }
+    }
     onReserve({ reservation, decided, known, before, isRepeated })
     return known
   }

@@ -336,7 +336,9 @@ class SimWorld {
         if (!node.isClosing) counters += ruleStats.counters
       }
       let inFlight = 0
-      for (const rule of node.limiter.inFlight.values()) inFlight += rule.inFlight
+      for (const rule of node.isClosing ? [] : node.limiter.inFlight.values()) {
+        inFlight += rule.inFlight
+      }
       const { reportsWaiting = 0 } = stats ?? {}
       nodes.push({ name: node.name, held, counters, reportsWaiting, inFlight })
     }

@@ -8,7 +8,8 @@
  * - the record expired, because its node stood still or could not reach the store;
  * - a failover lost what happened within its lag, or the store's clock stepped;
  * - the caller was reset.
- * Of rules that change, the largest `max` applies. While the store does not answer, a posture
+ * Reservations hold their places until they end or expire, and count as calls in flight where the
+ * store always answers. Of rules that change, the largest `max` applies. While the store does not answer, a posture
  * `local` admits its share on each node, and `closed` nothing. A shadow rule passes without a
  * report if the store does not answer, so its places are counted only in runs without faults.
  */
@@ -30,6 +31,13 @@ export const callsInFlight: MakeInvariant = (truth) => ({
     return undefined
   },
   onPlaces: (call) => overcrowded(call, truth),
+  onReserve: () => {
+    for (const counter of truth.places.counters.values()) {
+      const wrong = isCounted(counter, truth) ? overfull(counter, truth) : undefined
+      if (wrong !== undefined) return wrong
+    }
+    return undefined
+  },
 })
 
 function keysOf(operation: Operation): readonly string[] {
@@ -53,7 +61,8 @@ function undercounted(
     if (held === 0 || places.isForgotten) continue
     const counted = truth.places.countedFor(counter, places)
     if (counted >= held) continue
-    const isExpired = storeUs >= expiresUs
+    // A reservation of the node may have renewed another record of it.
+    const isExpired = storeUs >= expiresUs || truth.hasReservations
     if (isExpired && truth.mayBeSilent) {
       places.isForgotten = true
       continue
@@ -68,19 +77,29 @@ function overcrowded({ node, parts }: PlaceCall, truth: GroundTruth): string | u
   for (const { counter, compiled, places, heldAs } of parts) {
     if (heldAs === undefined || !isCounted(counter, truth)) continue
     const { rule, posture } = compiled
-    const max = maxOf(counter)
     if (heldAs === 'byPosture') {
       if (posture === 'closed') return `closed rule ${rule} admitted a call on ${node}`
       if (posture === 'open' || counter.wasReset) continue
       const factor = typeof posture === 'object' ? posture.local : 1
       const nodes = truth.fewestNodes.get(node) ?? 1
-      const share = Math.max(1, Math.ceil((factor * max) / nodes))
+      const share = Math.max(1, Math.ceil((factor * maxOf(counter)) / nodes))
       if (places.byPosture <= share) continue
       return `${places.byPosture} calls of ${rule} are in flight on ${node} by posture, which has ${share}`
     }
-    let inFlight = 0
-    for (const { held, isForgotten } of counter.nodes.values()) if (!isForgotten) inFlight += held
-    if (inFlight > max) return `${inFlight} calls of ${rule} are in flight, of at most ${max}`
+    const wrong = overfull(counter, truth)
+    if (wrong !== undefined) return wrong
   }
   return undefined
+}
+
+function overfull(counter: PlaceCounter, truth: GroundTruth): string | undefined {
+  let inFlight = 0
+  for (const { held, isForgotten } of counter.nodes.values()) if (!isForgotten) inFlight += held
+  const storeUs = truth.server.nowUs()
+  for (const { places, untilUs } of truth.mayBeSilent ? [] : counter.reserved.values()) {
+    if (storeUs < untilUs) inFlight += places
+  }
+  const max = maxOf(counter)
+  if (inFlight <= max) return undefined
+  return `${inFlight} calls of ${counter.rule} are in flight, of at most ${max}`
 }

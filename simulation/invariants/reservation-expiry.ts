@@ -1,14 +1,15 @@
 /**
  * A reservation that expires stays charged, except for rules with `onExpiry: refund`: the node that
  * made it, or last extended it, gives their units back, once, after its expiry by the store's clock
- * and only if it has not ended by then. A node answers `expired` only after the expiry, once the
- * store has told it the time. In runs without faults every such reservation is given back in the end.
+ * and only if it has not ended by then. So it does with places, whatever the rule says. A node
+ * answers `expired` only after the expiry, once the store has told it the time. In runs without faults every such reservation is given back in the end.
  */
 import type { ReservationHandle } from '@sluice/core'
 import type { GroundTruth } from '../ground-truth.js'
 import {
   addUnits,
   endOf,
+  isOfPlaces,
   type KnownHandle,
   requestsOf,
   type SimReservation,
@@ -52,9 +53,11 @@ export function expiredChanges(
   { scenario }: GroundTruth,
 ): ReadonlyMap<string, number> {
   const changes = new Map<string, number>()
-  for (const { rule, key, amount, isKept } of entries) {
+  for (const entry of entries) {
+    const { rule, key, amount, isKept } = entry
     const spec = scenario.rules.find(({ id }) => id === rule)
-    if (spec?.onExpiry !== 'refund' || amount === 0 || isKept) continue
+    const isRefunded = spec?.onExpiry === 'refund' || isOfPlaces(entry)
+    if (!isRefunded || amount === 0 || isKept) continue
     addUnits(changes, nameOf(key), -amount)
   }
   return changes

@@ -2,7 +2,8 @@
  * No unit is spent twice, and never more is spent than was drawn. For every node and counter, at
  * every moment and under every fault: units admitted otherwise than by posture, and units that the
  * node has given back or tried to, are together at most the units that the store granted it. What a
- * limit in shadow charged to a call that it would have refused is given back if the call is refused.
+ * limit in shadow charged to a call that it would have refused is given back if the call is
+ * refused.
  *
  * Local counts and splits draw no units; other invariants bound them.
  */

@@ -1,5 +1,6 @@
 /** Generates a scenario from a seed. */
 import { withBlocks } from './generate-blocks.js'
+import { withCalendar } from './generate-calendar.js'
 import { generateFaults, type Profile, profileOf } from './generate-faults.js'
 import { withMetered } from './generate-metered.js'
 import { withPlaces } from './generate-places.js'
@@ -24,15 +25,20 @@ const TURNS = 3
 /** So have calls in flight. */
 const PLACES_SEED = 0x40000000
 const PLACED = 0.4
+/** So have windows that follow a calendar. */
+const CALENDAR_SEED = 0x50000000
+const FOLLOWING = 0.25
 
 export function generateScenario(seed: number): Scenario {
-  const scenario = generateUnplaced(seed)
-  const random = new Random(seed + PLACES_SEED)
-  return random.chance(PLACED) ? withPlaces(random, scenario) : scenario
+  const plain = generatePlain(seed)
+  const days = new Random(seed + CALENDAR_SEED)
+  const scenario = days.chance(FOLLOWING) ? withCalendar(days, plain) : plain
+  const places = new Random(seed + PLACES_SEED)
+  return places.chance(PLACED) ? withPlaces(places, scenario) : scenario
 }
 
-/** Generates a scenario whose calls end at once. */
-function generateUnplaced(seed: number): Scenario {
+/** Generates a scenario whose calls end at once, and whose windows have a fixed length. */
+function generatePlain(seed: number): Scenario {
   const random = new Random(seed)
   const profile = profileOf(seed)
   const settings = generateSettings(random, profile)

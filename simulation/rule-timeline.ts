@@ -40,7 +40,10 @@ export class RuleTimeline {
         const { windowUs = 0, scaledWindow: forgetUs = 0 } = block?.limit ?? {}
         const most = limit.capacity + limit.debt
         const refillUs = limit.max === 0 ? 0 : (most * limit.windowUs) / limit.max
-        longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs, windowUs + forgetUs)
+        longest = Math.max(longest, windowUs + forgetUs)
+        // No run lasts until the windows of a calendar are forgotten.
+        if (limit.calendar !== undefined) continue
+        longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs)
       }
     }
     return longest

@@ -53,8 +53,10 @@ export interface LimitText {
   readonly name: string
   readonly algorithm: string
   readonly max: number
-  /** All but `concurrency` have one. */
+  /** A duration or a unit of the calendar; all but `concurrency` have one. */
   readonly window?: string
+  /** Of a calendar window. */
+  readonly zone?: string
   readonly burst?: number
   /** Concurrency: how long the places of a dead node stay taken. */
   readonly lease?: string

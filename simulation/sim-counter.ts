@@ -109,7 +109,8 @@ export function isSameLimit(a: Limit, b: Limit): boolean {
     a.algorithm === b.algorithm &&
     a.max === b.max &&
     a.capacity === b.capacity &&
-    a.windowUs === b.windowUs
+    a.windowUs === b.windowUs &&
+    a.calendar?.zone === b.calendar?.zone
   )
 }
 

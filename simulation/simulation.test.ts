@@ -103,6 +103,13 @@ describe('the seeds together', () => {
     expect(traffic.length - calls.length).toBeGreaterThan(50)
   })
 
+  test('cover windows of a calendar in every coordination mode', () => {
+    const rules = scenarios.flatMap((each) => each.rules)
+    const zoned = rules.filter((rule) => rule.limits.some(({ zone }) => zone !== undefined))
+    expect(new Set(zoned.map(({ coordination }) => coordination)).size).toBe(4)
+    expect(zoned.length).toBeGreaterThan(15)
+  })
+
   test('cover calls in flight that end at once and that outlast the lease of their places', () => {
     const traffic = scenarios.flatMap((each) => each.traffic)
     const lengths = traffic.flatMap((each) => ('lastsMs' in each ? (each.lastsMs ?? []) : []))

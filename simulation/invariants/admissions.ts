@@ -18,6 +18,7 @@
  * A shadow rule passes without a report if the store does not answer, so shadow rules are checked
  * only in runs without faults. Rules that were ever local or split have bounds of their own.
  */
+import { windowNumberOf } from '@sluice/core'
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
 import { type Counter, isCallerWindow, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
 import { type GroundTruth, type StoreDisruption } from '../ground-truth.js'
@@ -70,7 +71,7 @@ export const admissions: MakeInvariant = (truth) => {
       const { refunded, counts } = historyOf(counter.name)
       // The store applies it a little later.
       refunded.push({ us: trueUs + truth.scenario.settings.deadlineMs * 1000, units: amount })
-      const window = Math.floor(at / compiled.limit.windowUs)
+      const window = windowNumberOf(compiled.limit, at)
       counts.set(window, (counts.get(window) ?? 0) - amount)
       return undefined
     },
@@ -92,8 +93,8 @@ function countWindow(
   const { counter } = account
   const { windowUs } = compiled.limit
   const { call, storeUs, trueUs } = record
-  const window = Math.floor((call.startedStoreUs - ROUNDING_US) / windowUs)
-  if (window !== Math.floor(storeUs / windowUs)) return 0
+  const window = windowNumberOf(compiled.limit, call.startedStoreUs - ROUNDING_US)
+  if (window !== windowNumberOf(compiled.limit, storeUs)) return 0
   const count = (history.counts.get(window) ?? 0) + amount
   history.counts.set(window, count)
   const max = mostOf(counter, (limit) => limit.max)

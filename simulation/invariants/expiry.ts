@@ -11,7 +11,8 @@ export const expiry: MakeInvariant = (truth) => ({
     for (const { key, rule, variants } of truth.counters.values()) {
       // By the limit that refills fastest, which need not be the last one.
       const [limit] = variants.map((compiled) => compiled.limit).sort((a, b) => b.max - a.max)
-      if (limit === undefined) continue
+      // A run is shorter than a day.
+      if (limit === undefined || limit.calendar !== undefined) continue
       const [[peeked] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
       if (peeked === undefined || peeked.remaining === limit.capacity) continue
       // A clock that was set far back keeps counters for that much longer.

@@ -3,7 +3,8 @@
  * flight. The places of a node that was killed or shut down are free one lease after its last
  * request at the latest. In runs without faults, a place is free as soon as its call has ended and
  * the give that may cross a renewal is repaired: the store never counts more than the node's calls
- * had or asked for within that time.
+ * had or asked for within that time. Both are checked where no reservation holds places, which
+ * other nodes may keep and give back.
  */
 import type { GroundTruth } from '../ground-truth.js'
 import { leaseUsOf, type NodePlaces, type PlaceCounter } from '../place-truth.js'
@@ -43,11 +44,12 @@ function keptTooLong(
   const { node } = places
   const leaseUs = leaseUsOf(counter)
   const goneUs = truth.places.goneUs.get(node)
+  if (truth.hasReservations) return undefined
   if (goneUs !== undefined && storeUs > goneUs + leaseUs + delayedUs(truth)) {
     const counted = truth.places.countedFor(counter, places)
     if (counted > 0) return `${node} is gone, and has ${counted} places of ${counter.rule}`
   }
-  if (!truth.isCalm || truth.hasReservations) return undefined
+  if (!truth.isCalm) return undefined
   const sinceUs = trueUs - GRACE_US - leaseUs / SWEEPS_PER_LEASE - TRIPS * truth.reachMs * 1000
   const most = mostSince(places, sinceUs)
   const counted = truth.places.countedFor(counter, places)

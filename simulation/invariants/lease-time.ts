@@ -9,7 +9,7 @@
  * Clocks may drift by 500 ppm. A machine that sleeps while its wall clock is set back cannot know
  * the time, so such nodes are left out; so are windows that a step of the store's clock skipped.
  */
-import type { Limit } from '@sluice/core'
+import { calendarWindowAt, type Limit } from '@sluice/core'
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
 import { isSameLimit, nameOf } from '../sim-counter.js'
 import { grantsOf, type GroundTruth } from '../ground-truth.js'
@@ -105,7 +105,8 @@ function isAlive(
   return isUpset || startedStoreUs <= draw.windowEndsUs + ROUNDING_US
 }
 
-function windowEnd(at: number, { algorithm, windowUs }: Limit): number {
+function windowEnd(at: number, { algorithm, windowUs, calendar }: Limit): number {
+  if (calendar !== undefined) return calendarWindowAt(calendar, at).end
   const isWindow = algorithm === 'fixed-window' || algorithm === 'sliding-window-counter'
   return isWindow ? at - (at % windowUs) + windowUs : Infinity
 }

@@ -23,7 +23,7 @@
  * Checked at the end of runs without faults in which the fleet stays the same and the counter has
  * one limit and no reset: during a partition each side admits the whole limit.
  */
-import type { CompiledLimit, Limit } from '@sluice/core'
+import { type CompiledLimit, type Limit, windowNumberOf } from '@sluice/core'
 import { type Counter, isBucket, isEver, hasOneLimit, nameOf } from '../sim-counter.js'
 import { chargeOf, grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
@@ -197,18 +197,18 @@ export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: GroundTru
  */
 function mostInWindow(
   { admitted, refunded }: History,
-  { windowUs }: Limit,
+  limit: Limit,
   { reachMs }: GroundTruth,
 ): number {
   const counts = new Map<number, number>()
   const nearUs = reachMs * 1000 + ROUNDING_US
   for (const { us, cameUs, units } of admitted) {
-    const window = Math.floor((cameUs - nearUs) / windowUs)
-    if (window !== Math.floor((us + nearUs) / windowUs)) continue
+    const window = windowNumberOf(limit, cameUs - nearUs)
+    if (window !== windowNumberOf(limit, us + nearUs)) continue
     counts.set(window, (counts.get(window) ?? 0) + units)
   }
   for (const { us, units } of refunded) {
-    const window = Math.floor(us / windowUs)
+    const window = windowNumberOf(limit, us)
     counts.set(window, (counts.get(window) ?? 0) - units)
   }
   return Math.max(0, ...counts.values())

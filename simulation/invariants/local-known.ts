@@ -8,7 +8,7 @@
  * Checked in runs without faults in which the fleet stays the same and the counter has one limit,
  * no reset and no refund.
  */
-import type { Limit } from '@sluice/core'
+import { type Limit, windowNumberOf } from '@sluice/core'
 import type { DecisionRecord, TakeRecord } from '../call-log.js'
 import { isBucket, hasOneLimit, nameOf } from '../sim-counter.js'
 import type { GroundTruth } from '../ground-truth.js'
@@ -79,10 +79,10 @@ function excessOf(
 }
 
 /** Undefined so close to an edge that nodes may place it on either side. */
-function windowOf(us: number, { windowUs }: Limit, { reachMs }: GroundTruth): number | undefined {
+function windowOf(us: number, limit: Limit, { reachMs }: GroundTruth): number | undefined {
   const nearUs = reachMs * 1000 + ROUNDING_US
-  const window = Math.floor((us - nearUs) / windowUs)
-  return window === Math.floor((us + nearUs) / windowUs) ? window : undefined
+  const window = windowNumberOf(limit, us - nearUs)
+  return window === windowNumberOf(limit, us + nearUs) ? window : undefined
 }
 
 function admission(

@@ -14,7 +14,7 @@
  *   its clock is behind until the next answer of the store.
  * Refusals by a split limit or by a posture are not checked, and those by a block in `blocks.ts`.
  */
-import { algorithmOf, type Limit } from '@sluice/core'
+import { algorithmOf, type Limit, windowNumberOf } from '@sluice/core'
 import type { CallRecord, DecisionRecord, TakeRecord } from '../call-log.js'
 import { type Counter, isCallerWindow, isSameLimit } from '../sim-counter.js'
 import type { GroundTruth } from '../ground-truth.js'
@@ -114,7 +114,8 @@ function hasRoom(
   const before = server.nowUs() - CLOCK_US - waitedUs
   // Nothing is known any more about a window that has ended since.
   const { start = 0 } = (peeked?.state ?? {}) as { readonly start?: number }
-  const edgeUs = isCallerWindow(limit) ? start : server.nowUs() - (server.nowUs() % limit.windowUs)
-  if (before < edgeUs) return false
+  if (isCallerWindow(limit)) {
+    if (before < start) return false
+  } else if (windowNumberOf(limit, before) !== windowNumberOf(limit, server.nowUs())) return false
   return algorithmOf(limit).peek(peeked?.state, limit, amount, before).retryAfterMs === 0
 }

@@ -6,7 +6,7 @@
  * clock with an uncertainty that it reports, so a unit that near to an edge may be on either side.
  * Nodes that slept, and stores whose clock stepped, are left out: the node cannot know the time.
  */
-import type { Limit } from '@sluice/core'
+import { type Limit, windowNumberOf } from '@sluice/core'
 import type { DecisionRecord } from '../call-log.js'
 import { chargeOf, type GroundTruth } from '../ground-truth.js'
 import { nameOf } from '../sim-counter.js'
@@ -36,7 +36,7 @@ export const reportWindow: MakeInvariant = (truth) => {
         const { name } = take.account.counter
         const { limit } = take.compiled
         if (!isWindow(limit)) continue
-        for (let at = windowOf(fromUs, limit); at <= windowOf(toUs, limit); at++) {
+        for (let at = windowNumberOf(limit, fromUs); at <= windowNumberOf(limit, toUs); at++) {
           add(spent, `${call.node} ${name} ${at}`, take.amount)
         }
       }
@@ -48,14 +48,14 @@ export const reportWindow: MakeInvariant = (truth) => {
       // Usage of a refused call that was reported meanwhile is given back.
       if (operation.verb === 'give' && isWindow(operation.give.limit)) {
         const { key, limit, at = 0, amount } = operation.give
-        add(charged, `${node} ${nameOf(key)} ${windowOf(at, limit)}`, -amount)
+        add(charged, `${node} ${nameOf(key)} ${windowNumberOf(limit, at)}`, -amount)
       }
       const charge = chargeOf(request)
       const account = charge === undefined ? undefined : truth.accountOf(node, charge.key)
       if (charge === undefined || account === undefined || !isWindow(charge.limit)) return undefined
       // Calls that were refused are charged too.
       if (charge.limit.onRefusal === 'overdraw') return undefined
-      const id = `${node} ${account.counter.name} ${windowOf(charge.at, charge.limit)}`
+      const id = `${node} ${account.counter.name} ${windowNumberOf(charge.limit, charge.at)}`
       const sum = add(charged, id, charge.amount)
       const most = (spent.get(id) ?? 0) + truth.pendingUnits(node, account.counter)
       if (isUnknowable(truth, node) || sum <= most) return undefined
@@ -83,10 +83,6 @@ function isUnknowable(truth: GroundTruth, node: string): boolean {
 
 function isWindow({ algorithm }: Limit): boolean {
   return algorithm === 'fixed-window' || algorithm === 'sliding-window-counter'
-}
-
-function windowOf(us: number, { windowUs }: Limit): number {
-  return Math.floor(us / windowUs)
 }
 
 function add(sums: Map<string, number>, id: string, units: number): number {

@@ -9,7 +9,7 @@
  * A shadow rule passes without a report if the store does not answer, so shadow rules are checked
  * only in runs without faults. A repeated reserve does not know if they had room.
  */
-import type { ReservationHandle } from '@sluice/core'
+import { type ReservationHandle, windowNumberOf } from '@sluice/core'
 import type { GroundTruth } from '../ground-truth.js'
 import { type ReserveRecord, reservedBy } from '../reservation-truth.js'
 import { isAligned, nameOf } from '../sim-counter.js'
@@ -96,10 +96,11 @@ function placedWrongly(
   const { call } = decided
   if (truth.disruptions.length > 0 || truth.wasSuspended(call.node)) return undefined
   const count = before?.handle.entries.length ?? 0
-  for (const { rule, key, at, windowMs, isKept } of known?.handle.entries.slice(count) ?? []) {
+  for (const { rule, key, at, isKept } of known?.handle.entries.slice(count) ?? []) {
     const counter = truth.counters.get(nameOf(key))
-    if (isKept || counter === undefined || !isAligned(counter)) continue
-    const windowOf = (us: number) => Math.floor(us / (windowMs * 1000))
+    const [{ limit } = {}] = counter?.variants ?? []
+    if (isKept || counter === undefined || limit === undefined || !isAligned(counter)) continue
+    const windowOf = (us: number) => windowNumberOf(limit, us)
     const [earliestUs, latestUs] = [
       call.startedStoreUs - ROUNDING_US,
       decided.storeUs + ROUNDING_US,

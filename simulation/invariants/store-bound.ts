@@ -8,6 +8,7 @@
  * does a reset. For a counter with several limits, by tiers or changes, the largest applies, and
  * what one of them cannot hold is forgotten.
  */
+import { windowNumberOf } from '@sluice/core'
 import type { Execution } from '../sim-server.js'
 import { type Counter, isCallerWindow, isEver, mostOf, nameOf } from '../sim-counter.js'
 import { grantsOf, type GroundTruth } from '../ground-truth.js'
@@ -54,14 +55,14 @@ interface GrantTracker {
 
 function trackerFor(counter: Counter): GrantTracker {
   const [compiled] = counter.variants
-  const { windowUs = 1, algorithm } = compiled?.limit ?? {}
+  const { windowUs = 1, algorithm, calendar } = compiled?.limit ?? {}
   const max = () => mostOf(counter, (limit) => limit.max)
   if (compiled !== undefined && isCallerWindow(compiled.limit))
     return callerWindowTracker(windowUs, max)
   if (algorithm === 'fixed-window') {
     const counts = new Map<number, number>()
     const change = (at: number, by: number) => {
-      const window = Math.floor(at / windowUs)
+      const window = windowNumberOf({ windowUs, calendar }, at)
       const count = Math.max(0, (counts.get(window) ?? 0) + by)
       counts.set(window, count)
       return count - max()

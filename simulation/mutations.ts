@@ -2,13 +2,14 @@
  * Bugs put into the real engine for the duration of a run: the simulation must find each of them,
  * or it proves nothing.
  */
-import { algorithmOf, defineBlock } from '@sluice/core'
+import { algorithmOf, defineBlock, isConcurrency, type Take } from '@sluice/core'
 import {
   DenyCache,
   Holdings,
   Lease,
   Places,
   RecordUpkeep,
+  SettlementPlan,
   UnreportedUsage,
 } from '@sluice/limiter/internal'
 
@@ -138,6 +139,25 @@ export const MUTATIONS = {
         },
     )
   },
+  /** A reservation is settled without a mark that it was. */
+  'missing-mark': () => changeMarks(() => []),
+  /** The mark that a reservation was settled can be taken twice. */
+  'doubled-mark': () =>
+    changeMarks((marks) =>
+      marks.map((mark) => ({ ...mark, limit: { ...mark.limit, max: 2, capacity: 2 } })),
+    ),
+  /** A reservation that expires is given back although it was extended. */
+  'forgotten-extension': () => changeMarks(([settled]) => (settled === undefined ? [] : [settled])),
+  /** A settle gives back into the next window. */
+  'next-window': () =>
+    replace(
+      SettlementPlan.prototype,
+      'groupsAfter',
+      (groupsAfter) =>
+        function (this: SettlementPlan, marks) {
+          return groupsAfter.call(this, marks).map((takes) => takes.map(inNextWindow))
+        },
+    ),
 } as const satisfies Record<string, Mutation>
 
 export type MutationName = keyof typeof MUTATIONS
@@ -157,6 +177,24 @@ export async function withMutation<Result>(
   } finally {
     restore()
   }
+}
+
+/** Changes the marks by which the end of a reservation is sent. */
+function changeMarks(change: (marks: readonly Take[]) => readonly Take[]): () => void {
+  return replace(
+    SettlementPlan.prototype,
+    'groupsAfter',
+    (groupsAfter) =>
+      function (this: SettlementPlan, marks) {
+        return groupsAfter.call(this, change(marks))
+      },
+  )
+}
+
+function inNextWindow(take: Take): Take {
+  const { at, limit } = take
+  const isPlaced = at !== undefined && !isConcurrency(limit)
+  return isPlaced ? { ...take, at: at + limit.windowUs } : take
 }
 
 function replace<Owner extends object, Name extends keyof Owner>(

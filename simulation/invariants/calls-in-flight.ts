@@ -9,13 +9,14 @@
  * - a failover lost what happened within its lag, or the store's clock stepped;
  * - the caller was reset.
  * Reservations hold their places until they end or expire, and count as calls in flight where the
- * store always answers. Of rules that change, the largest `max` applies. While the store does not answer, a posture
- * `local` admits its share on each node, and `closed` nothing. A shadow rule passes without a
- * report if the store does not answer, so its places are counted only in runs without faults.
+ * store always answers. Of rules that change, the largest `max` applies.
+ *
+ * While the store does not answer, a posture `local` admits its share on each node, and `closed`
+ * nothing. A shadow rule passes without a report then, so its places are counted only in runs
+ * without faults.
  */
 import type { GroundTruth } from '../ground-truth.js'
-import type { PlaceCall, PlaceCounter } from '../place-truth.js'
-import { maxOf } from '../place-truth.js'
+import { maxOf, type PlaceCall, type PlaceCounter } from '../place-truth.js'
 import type { Operation } from '../requests.js'
 import { nameOf } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
@@ -25,8 +26,9 @@ export const callsInFlight: MakeInvariant = (truth) => ({
   onExecution: ({ request: { operation }, reply, storeUs }) => {
     for (const name of reply.late ? [] : keysOf(operation)) {
       const counter = truth.places.counters.get(name)
-      const wrong = counter && isCounted(counter, truth) && undercounted(counter, storeUs, truth)
-      if (wrong !== undefined && wrong !== false) return wrong
+      if (counter === undefined || !isCounted(counter, truth)) continue
+      const wrong = undercounted(counter, storeUs, truth)
+      if (wrong !== undefined) return wrong
     }
     return undefined
   },

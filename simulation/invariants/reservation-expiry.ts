@@ -2,7 +2,8 @@
  * A reservation that expires stays charged, except for rules with `onExpiry: refund`: the node that
  * made it, or last extended it, gives their units back, once, after its expiry by the store's clock
  * and only if it has not ended by then. So it does with places, whatever the rule says. A node
- * answers `expired` only after the expiry, once the store has told it the time. In runs without faults every such reservation is given back in the end.
+ * answers `expired` only after the expiry, once the store has told it the time. In runs without
+ * faults every such reservation is given back in the end.
  */
 import type { ReservationHandle } from '@sluice/core'
 import type { GroundTruth } from '../ground-truth.js'

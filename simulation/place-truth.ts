@@ -194,7 +194,9 @@ export class PlaceTruth {
       if (counter === undefined || amount === 0) return
       const places = placesOf(counter, node)
       places.holders.add(at)
-      places.isForgotten = false
+      // A renewal that crosses a take may restore one place too few.
+      const isRestored = this.countedFor(counter, places) >= places.held + places.pending
+      if (isRestored) places.isForgotten = false
       places.expiresUs = storeUs + limit.windowUs
     } else if (operation.verb === 'take') {
       for (const [g, takes] of operation.groups.entries()) {

@@ -9,7 +9,7 @@ const SEEDS = propertyRuns(500)
 const CHUNK = 50
 
 /** Runs of an hour, each of which takes as long as dozens of others. */
-const HOURS = 10
+const HOURS = 5
 const HOUR_MS = 3_600_000
 
 const firsts = Array.from({ length: Math.ceil(SEEDS / CHUNK) }, (_, i) => i * CHUNK)

@@ -5,6 +5,7 @@
 import {
   extendedKey,
   handleKey,
+  isConcurrency,
   type MatchedRule,
   readHandle,
   reservationId,
@@ -195,8 +196,9 @@ export class ReservationTruth {
   }
 
   /** A node gives back what the store had made after the node had refused it. */
-  private recordGive({ key, at, undone }: Give, node: string): void {
-    if (undone !== true) return
+  private recordGive({ key, limit, at, undone }: Give, node: string): void {
+    // Places have no time by which it is known whose they were.
+    if (undone !== true || isConcurrency(limit)) return
     for (const { made, refused } of this.all) {
       for (const each of made) {
         const { request, reply } = each.execution

@@ -1,8 +1,8 @@
 /**
  * What is served in overload, and of what: Sluice beside @fastify/under-pressure,
  * overload-protection and toobusy-js. `--quick` measures 0.7 and 3 times the capacity once;
- * `--only=loop` and `--only=in-flight` one of the halves; `--write` writes tables and plots to
- * `docs/shedding`.
+ * `--short` measures four loads once, and a minute of what otherwise takes ten; `--only=loop` and
+ * `--only=in-flight` one of the halves; `--write` writes tables and plots to `docs/shedding`.
  */
 import { cpus } from 'node:os'
 import { describePlaces } from '../gateway/processes.mjs'
@@ -13,14 +13,19 @@ import { overloadAndBack, PRIORITIES, sawtooth, stepTo } from './setting.mjs'
 import { figuresOf } from './tally.mjs'
 
 const isQuick = process.argv.includes('--quick')
+const isShort = process.argv.includes('--short')
 const only = process.argv.find((argument) => argument.startsWith('--only='))?.slice(7)
-const LOADS = isQuick ? [0.7, 3] : [0.7, 1, 1.5, 2, 3, 6]
-const ROUNDS = isQuick ? 1 : 3
+const ALL_LOADS = isShort ? [0.7, 1.5, 3, 6] : [0.7, 1, 1.5, 2, 3, 6]
+const LOADS = isQuick ? [0.7, 3] : ALL_LOADS
+const ROUNDS = isQuick || isShort ? 1 : 3
 /** Below the capacity nothing has to settle. */
 const QUIET_SETTLE_S = 1
-const TEETH = 4
+const TEETH = isShort ? 2 : 4
 const TOOTH_S = 15
-const LONG_S = 600
+const LONG_MINUTES = isShort ? 1 : 10
+const LONG_S = LONG_MINUTES * 60
+/** The same, as logs and the summary say it. */
+const LONG_TEXT = isShort ? 'a minute' : 'ten minutes'
 const BACK_S = 90
 /** Sluice's own setting in the guide; peers are tuned. */
 const DELAY_MS = 50
@@ -110,7 +115,7 @@ async function measureSteps({ subjects, settleS, seconds, quick }, runOf) {
   return { steps, capacity: median(runs.map((run) => run.capacity)), paused }
 }
 
-/** A sawtooth for all, and what takes ten minutes for Sluice alone. */
+/** A sawtooth for all, and what takes long for Sluice alone. */
 async function measureLong({ subjects }, runOf) {
   const teeth = []
   for (const subject of subjects) {
@@ -118,14 +123,14 @@ async function measureLong({ subjects }, runOf) {
     teeth.push({ subject, ...(await runOf(subject, sawtooth(TEETH, TOOTH_S))) })
   }
   const [sluice] = subjects
-  log('0.7 times for ten minutes')
+  log(`0.7 times for ${LONG_TEXT}`)
   const quiet = await runOf(sluice, stepTo(0.7, { settleS: 1, seconds: LONG_S }))
-  log('twice for ten minutes, and back')
+  log(`twice for ${LONG_TEXT}, and back`)
   const long = await runOf(sluice, overloadAndBack(LONG_S, BACK_S))
   return { teeth, quiet, long }
 }
 
-/** The tables of a half, and a sentence on what takes ten minutes. */
+/** The tables of a half, and a sentence on what takes long. */
 function tablesOf({ half, delays, steps, teeth }) {
   const at = (subject, x) => steps.find((step) => step.subject === subject && step.x === x)
   const overload = {
@@ -178,8 +183,8 @@ function tablesOf({ half, delays, steps, teeth }) {
 function summaryOf({ half, quiet, long }) {
   if (long === undefined) return ''
   return (
-    `${half.subjects[0]}: ${quiet.shedCalls} calls shed in ten minutes at 0.7 times the capacity; ` +
-    `${long.turns} turns of what is shed in ten minutes at twice the capacity; ` +
+    `${half.subjects[0]}: ${quiet.shedCalls} calls shed in ${LONG_TEXT} at 0.7 times the capacity; ` +
+    `${long.turns} turns of what is shed in ${LONG_TEXT} at twice the capacity; ` +
     `all calls are back ${long.backS} s after it.`
   )
 }

@@ -279,6 +279,7 @@ describe('numbers beyond 2^53', () => {
     limit({ debt: MAX_UNITS, max: 7, windowMs: DAY_MS }),
     limit({ debt: MAX_UNITS, max: 7, windowMs: DAY_MS, burst: 30, waitMs: 60_000 }),
     limit({ debt: MAX_UNITS, max: 999_983, windowMs: YEAR_MS, algorithm: 'gcra' }),
+    limit({ debt: 8_965_475_848, max: 999_999_999_999_957, windowMs: 60_000, algorithm: 'gcra' }),
     limit({ debt: MAX_UNITS, algorithm: 'sliding-window-counter' }),
     limit({ debt: MAX_UNITS, algorithm: 'sliding-window-counter', windowMs: YEAR_MS }),
     limit({ debt: 10_000, algorithm: 'sliding-window-log', max: 300 }),

@@ -75,6 +75,7 @@ export function findRateProblem(spec: LimitSpec, sizing: Sizing): LimitProblem |
 export function mostDebt(spec: LimitSpec, sizing: Sizing): number {
   const fits = TICKS_US.map((tickUs) => {
     const rate = rateIn(spec, tickUs)
+    if (rate.p * tickUs > MAX_INTEGER) return 0
     const parts = Math.min(MAX_INTEGER, floorDiv(MAX_INTEGER, tickUs) * rate.p)
     const held = sizing.capacityOf(spec) + 1 + borrowableUnits({ ...spec, debt: 0 }, rate)
     return floorDiv(parts, 4 * rate.q) - held

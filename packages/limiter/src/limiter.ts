@@ -327,11 +327,11 @@ class StoreLimiter implements Limiter {
   }
 
   settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
-    return this.#reservations.end(reservation, actual)
+    return this.#reservations.settle(reservation, actual)
   }
 
   cancel(reservation: string): Promise<Settlement> {
-    return this.#reservations.end(reservation, undefined)
+    return this.#reservations.cancel(reservation)
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -411,7 +411,7 @@ class StoreLimiter implements Limiter {
       store: this.#store,
       snapshot: () => this.#snapshot,
       time: () => this.#decider?.time() ?? this.#clock.now(),
-      plan: (call, { canWait }) => this.plan(call, { canWait, inFlight: true, reserves: true }),
+      plan: (call, { canWait, inFlight }) => this.plan(call, { canWait, inFlight, reserves: true }),
       holdPlaces: (plan, outcomes, options) => this.#inFlight.hold(plan, outcomes, options),
       keepPlaces: ({ key, at }, limit, ms) => this.#places.keep(key, limit, at, monotonicMs() + ms),
       decider: () => this.#decider,

@@ -152,7 +152,8 @@ function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): rea
 
 /**
  * The limit of that name: the one it was taken from if that still exists, else the largest, because
- * a smaller one could not represent what is used.
+ * a smaller one could not represent what is used. Units are no places: a limit that became one of
+ * concurrency, or was one, is another.
  */
 export function findLimit(snapshot: Snapshot, taken: ChargedEntry): CompiledLimit | undefined {
   const rule = snapshot.byId.get(taken.rule)
@@ -164,8 +165,13 @@ export function findLimit(snapshot: Snapshot, taken: ChargedEntry): CompiledLimi
     Number(compiled.limit.windowMs === taken.windowMs) * 2 +
     Number([compiled, ...(compiled.ceilings ?? [])].some((each) => isSameSize(each, taken)))
   return limits
-    .filter(({ limit }) => limit.name === taken.limitName)
+    .filter(({ limit }) => limit.name === taken.limitName && isPlaces(limit) === isPlaces(taken))
     .toSorted((a, b) => sameness(b) - sameness(a) || b.limit.capacity - a.limit.capacity)[0]
+}
+
+/** Limits of concurrency have no window. */
+function isPlaces({ windowMs }: Pick<ChargedEntry, 'windowMs'>): boolean {
+  return windowMs === 0
 }
 
 /** The limit under the ceiling that it was taken under; the whole one if there is none such. */

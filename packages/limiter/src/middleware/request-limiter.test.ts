@@ -280,6 +280,22 @@ describe('units of a call', () => {
     },
   )
 
+  test.each([
+    ['reserved', { reserve: true }],
+    ['counted by their answers', { count: 'failed' }],
+  ] as const)('that are %s take no places if the end of the call is not seen', async (_, more) => {
+    const rules = [{ id: 'messages', by: [], limits: [{ algorithm: 'concurrency', max: 1 }] }]
+    const { requests, admit } = setUp({ rules, ...more })
+    for (let message = 0; message < 2; message++) {
+      const unseen = { ...limitedOf({}), client: undefined }
+      expect(await requests.admit(unseen)).toMatchObject({ kind: 'admitted' })
+      const call = { attributes: { method: 'GET' } }
+      expect(await requests.admitCall(call, {})).toMatchObject({ kind: 'admitted' })
+    }
+    expect(await admit()).toMatchObject({ kind: 'admitted' })
+    expect(await admit()).toMatchObject({ kind: 'refused' })
+  })
+
   test('of a client that left while its call was decided are given back', async () => {
     const limiter = createLimiter({
       rules: [{ id: 'wait', by: [], limits: [{ max: 1, window: '1h', wait: '2h' }] }],

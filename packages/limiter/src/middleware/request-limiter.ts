@@ -384,8 +384,9 @@ export class RequestLimiter<Request, Response, Answer = void> {
     if (this.#reserve === undefined) {
       return limiter.decide?.(call, options) ?? limiter.check(call, options)
     }
-    const { canWait } = options
-    return limiter.reserve?.(call, { ...this.#reserve, canWait }) ?? limiter.check(call, options)
+    const { canWait, inFlight = false } = options
+    const reserving = { ...this.#reserve, canWait, inFlight }
+    return limiter.reserve?.(call, reserving) ?? limiter.check(call, options)
   }
 
   private onDecided(

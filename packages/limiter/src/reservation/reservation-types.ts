@@ -20,6 +20,11 @@ export interface ReserveOptions {
   readonly idempotencyKey?: string | undefined
   /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
+  /**
+   * Whether the reservation ends when its call does. Others take no places of limits of concurrency,
+   * which they would keep until they expire. @default true
+   */
+  readonly inFlight?: boolean | undefined
 }
 
 /** Options of `extend`. */

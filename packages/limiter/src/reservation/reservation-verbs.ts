@@ -24,7 +24,7 @@ import type {
   ReserveOptions,
   Settlement,
 } from './reservation-types.js'
-import { REFUSED, reservedCosts } from './settlement.js'
+import { REFUSED, requireActual, reservedCosts } from './settlement.js'
 
 /** A decision that needs no counter. */
 export type Settled = Decision & { readonly groups?: undefined }
@@ -105,10 +105,13 @@ export class ReservationVerbs {
     return this.extendHeld(this.#reservations.read(reservation), attributes, options)
   }
 
-  /** Without `actual` everything is given back. */
-  async end(reservation: string, actual: ActualCosts | undefined): Promise<Settlement> {
-    await this.requireUsable()
-    return this.#reservations.end(this.#reservations.read(reservation), actual)
+  async settle(reservation: string, actual: ActualCosts): Promise<Settlement> {
+    requireActual(actual)
+    return this.end(reservation, actual)
+  }
+
+  async cancel(reservation: string): Promise<Settlement> {
+    return this.end(reservation, undefined)
   }
 
   /** Composes the decision of a plan that reserves. */
@@ -199,7 +202,7 @@ export class ReservationVerbs {
       [WRITE_TEXT]: held && (() => this.#reservations.textOf(held)),
       reserved: () => (held === undefined ? {} : reservedCosts(held.handle)),
       holdsPlaces: () => held?.hasPlaces === true,
-      settle: held === undefined ? ended : (actual: ActualCosts) => this.endHeld(held, actual),
+      settle: held === undefined ? ended : (actual: ActualCosts) => this.settleHeld(held, actual),
       extend: (attributes: Attributes, options?: ExtendOptions) =>
         held === undefined
           ? this.extend('', attributes, options)
@@ -209,7 +212,22 @@ export class ReservationVerbs {
     return Object.defineProperty(reservation as Reservation, 'reservation', TEXT)
   }
 
+  private async end(reservation: string, actual: ActualCosts | undefined): Promise<Settlement> {
+    await this.requireUsable()
+    return this.#reservations.end(this.#reservations.read(reservation), actual)
+  }
+
   /** Not an async function: a promise less for each settle. */
+  private settleHeld(held: HeldReservation, actual: ActualCosts): Promise<Settlement> {
+    try {
+      requireActual(actual)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    return this.endHeld(held, actual)
+  }
+
+  /** Without `actual` everything is given back. */
   private endHeld(held: HeldReservation, actual: ActualCosts | undefined): Promise<Settlement> {
     try {
       const waiting = this.requireUsable()

@@ -243,6 +243,49 @@ describe('a reservation', () => {
     limiter.setRules([requests(10)])
     expect(await reservation.settle(100)).toMatchObject({ settled: true })
   })
+
+  test.each([100, 900])(
+    'stays charged for a cost that no rule counts any more, whether %i of 800 were used',
+    async (used) => {
+      const { limiter } = limiterOf([tokens(1000), requests(10)])
+      const reservation = await limiter.reserve(callOf(800))
+      limiter.setRules([requests(10)])
+      expect(await reservation.settle(used)).toMatchObject({
+        costs: { tokens: { charged: 800, givenBack: 0, owed: 0 } },
+      })
+    },
+  )
+
+  test.each(['settle', 'cancel', 'extend'] as const)(
+    'of units leaves the places alone that its limit counts now, if it is ended by %s',
+    async (verb) => {
+      const named = (limit: object) => [tokens(0, { limits: [{ ...limit, name: 'main' }] })]
+      const { limiter } = limiterOf(named(window(10)))
+      const reservation = await limiter.reserve(callOf(5))
+      limiter.setRules(named({ algorithm: 'concurrency', max: 10 }))
+      await limiter.reserve(callOf(1))
+      if (verb === 'extend') await expect(reservation.extend({ tokens: 3 })).rejects.toThrow()
+      else await (verb === 'settle' ? reservation.settle(2) : reservation.cancel())
+      expect(await leftOf(limiter, 'tokens')).toBe(9)
+    },
+  )
+
+  test('is not settled without saying what was used', async () => {
+    const { limiter } = limiterOf([tokens(1000)])
+    const reservation = await limiter.reserve(callOf(800))
+    const nothing = undefined as unknown as number
+    const settles = [
+      () => reservation.settle(nothing),
+      () => limiter.settle(reservation.reservation ?? '', nothing),
+    ]
+    for (const settle of settles) {
+      await expect(settle()).rejects.toMatchObject({
+        code: 'CALL_COST_INVALID',
+        message: 'actual must be an integer between 0 and 2^53-1, got undefined',
+      })
+    }
+    expect(await leftOf(limiter, 'tokens')).toBe(200)
+  })
 })
 
 describe('a handle', () => {
@@ -462,6 +505,28 @@ describe('places of a reservation', () => {
     expect((await limiter.reserve({ attributes: { user: 'u1' } })).allowed).toBe(false)
     await advance(15_000)
     expect((await limiter.reserve({ attributes: { user: 'u1' } })).allowed).toBe(true)
+  })
+
+  test.each([
+    ['the store', {}],
+    ['this process', { coordination: 'node' }],
+  ])('that %s counts are no cost when it ends', async (_, more) => {
+    const { limiter, advance } = reserving([places(2, more)])
+    const reserve = () => limiter.reserve({ attributes: { user: 'u1' } }, { ttl: '1s' })
+    const settled = await (await reserve()).settle({})
+    expect([settled.reason, settled.costs]).toEqual(['settled', {}])
+    const late = await reserve()
+    await advance(1500)
+    const expired = await late.cancel()
+    expect([expired.reason, expired.costs]).toEqual(['expired', {}])
+  })
+
+  test('are not taken if nobody says when its call ends', async () => {
+    const { limiter } = reserving([places(1), tokens(1000)])
+    const reserve = () => limiter.reserve(callOf(100), { inFlight: false })
+    expect((await reserve()).holdsPlaces()).toBe(false)
+    expect(await (await reserve()).settle(10)).toMatchObject({ charged: 10, givenBack: 90 })
+    expect(await leftOf(limiter, 'in-flight')).toBe(1)
   })
 
   test('are not costs, and stay as they are when it is extended', async () => {

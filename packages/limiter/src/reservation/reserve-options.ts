@@ -17,13 +17,14 @@ const TTL_MS_MAX = 3_600_000
 /** Enough for any id; longer ones would only cost time to hash. */
 const IDEMPOTENCY_KEY_LENGTH_MAX = 256
 
-const ACCEPTED_OPTIONS = '{ ttl, idempotencyKey, canWait }'
+const ACCEPTED_OPTIONS = '{ ttl, idempotencyKey, canWait, inFlight }'
 const ACCEPTED_TTL = `a duration from ${formatDuration(TTL_MS_MIN)} to ${formatDuration(TTL_MS_MAX)}, such as 90s, or milliseconds`
 
 export interface ReserveRequest {
   readonly ttlMs: number
   readonly idempotencyKey: string | undefined
   readonly canWait: boolean
+  readonly inFlight: boolean
 }
 
 /** What an extension asks for. */
@@ -40,9 +41,10 @@ export function readExtendRequest(attributes: Attributes, options: ExtendOptions
 }
 
 export function readReserveOptions(options: ReserveOptions): ReserveRequest {
-  const { ttl, idempotencyKey, canWait = true } = requireOptions(options, ACCEPTED_OPTIONS)
+  const read = requireOptions(options, ACCEPTED_OPTIONS)
+  const { ttl, idempotencyKey, canWait = true, inFlight = true } = read
   requireKey(idempotencyKey)
-  return { ttlMs: readTtl(ttl), idempotencyKey, canWait }
+  return { ttlMs: readTtl(ttl), idempotencyKey, canWait, inFlight }
 }
 
 function readTtl(ttl: ReserveOptions['ttl']): number {

@@ -69,9 +69,8 @@ export class SettlementPlan {
     owedBy: (take: SettlingTake) => number,
   ): Settlement {
     const costs: NamedCost[] = []
-    for (const { entry, compiled, reserved, units } of this.#holdings) {
-      const isCost = !entry.isShadow && !entry.isKept && compiled?.isPlaces !== true
-      if (!isCost || units > reserved) continue
+    for (const { entry, reserved, units } of this.#holdings) {
+      if (!isCost(entry) || entry.isKept || units > reserved) continue
       addCost(costs, entry, units, reserved - units, 0)
     }
     this.takes.forEach((take, i) => {
@@ -90,7 +89,7 @@ export class SettlementPlan {
 export function unchanged({ entries }: ReservationHandle, reason: SettlementReason): Settlement {
   const costs: NamedCost[] = []
   for (const { entry, reserved } of holdingsOf(entries, [])) {
-    if (!entry.isShadow) addCost(costs, entry, reason === 'expired' ? reserved : 0, 0, 0)
+    if (isCost(entry)) addCost(costs, entry, reason === 'expired' ? reserved : 0, 0, 0)
   }
   return settlementOf(reason, costs)
 }
@@ -99,8 +98,7 @@ export function unchanged({ entries }: ReservationHandle, reason: SettlementReas
 export function reservedCosts({ entries }: ReservationHandle): Readonly<Record<string, number>> {
   const costs = new Map<string, number>()
   for (const { entry, reserved } of holdingsOf(entries, [])) {
-    // Places, which have no window, are no cost.
-    if (entry.isKept || entry.windowMs === 0) continue
+    if (entry.isKept || isPlaces(entry)) continue
     const name = nameOf(entry)
     costs.set(name, Math.max(reserved, costs.get(name) ?? 0))
   }
@@ -137,7 +135,7 @@ export const REFUSED: Settlement = settlementOf('refused', [])
 function addKept(costs: NamedCost[], holdings: readonly Holding[]): void {
   for (const { entry, reserved } of holdings) {
     const isKnown = !entry.isKept || costs.some(({ name }) => name === nameOf(entry))
-    if (!isKnown && !entry.isShadow) addCost(costs, entry, reserved, 0, 0)
+    if (!isKnown && isCost(entry)) addCost(costs, entry, reserved, 0, 0)
   }
 }
 
@@ -162,6 +160,16 @@ function addCost(
     givenBack: Math.max(before.givenBack, givenBack),
     owed: Math.max(before.owed, owed),
   }
+}
+
+/** Whether the caller is told of it. Limits in shadow say nothing, and places are no cost. */
+function isCost(entry: ReservedEntry): boolean {
+  return !entry.isShadow && !isPlaces(entry)
+}
+
+/** Limits of concurrency have no window. */
+function isPlaces({ windowMs }: ReservedEntry): boolean {
+  return windowMs === 0
 }
 
 function nameOf({ cost }: ReservedEntry): string {
@@ -198,9 +206,9 @@ function unitsOf(
   { entry, compiled, reserved }: Holding,
   costs: ReadonlyMap<string, number> | undefined,
 ): number {
-  if (entry.isKept) return reserved
+  if (entry.isKept || compiled === undefined) return reserved
   // The call has ended, whatever it used: its places are free.
-  if (costs === undefined || compiled?.isPlaces === true) return 0
+  if (costs === undefined || isPlaces(entry)) return 0
   const actual = costs.get(nameOf(entry))
   if (actual === undefined) return reserved
   const cost = snapshot.byId.get(entry.rule)?.cost
@@ -251,6 +259,14 @@ function readActual(
     costs.set(name, units)
   }
   return costs
+}
+
+/**
+ * Refuses a settle that does not say what was used: an answer that lacks its usage must not give
+ * everything back.
+ */
+export function requireActual(actual: ActualCosts | undefined): void {
+  if (actual === undefined) requireUnits('actual', actual)
 }
 
 function requireUnits(place: string, units: unknown): asserts units is number {

@@ -286,14 +286,19 @@ class ServerLimiter implements RemoteLimiter {
     })
   }
 
-  /** A reserve that the server made after all: it is given back if the call did not happen. */
+  /**
+   * A reserve that the server made after all. It is given back if the call did not happen; else the
+   * call stays charged, but nobody could say when the places that it holds are free.
+   */
   private reconcileReserve(fallback: Fallback, late: RemoteDecision | undefined): void {
     const { reservation } = late ?? {}
-    if (fallback.decision.allowed || reservation === undefined || this.#isClosed) {
-      return fallback.onLateAnswer(late)
-    }
-    const item = reservationText(reservation)
-    this.requestSettlement('cancel', item, (pending) => this.#queue.add(pending)).catch(ignore)
+    const isAllowed = fallback.decision.allowed
+    if (isAllowed || reservation === undefined) fallback.onLateAnswer(late)
+    if (late === undefined || reservation === undefined || this.#isClosed) return
+    if (isAllowed && !late.policies().some(({ windowMs }) => windowMs === 0)) return
+    const item = reservationText(reservation, isAllowed ? { actual: {} } : {})
+    const operation = isAllowed ? 'settle' : 'cancel'
+    this.requestSettlement(operation, item, (pending) => this.#queue.add(pending)).catch(ignore)
   }
 
   private requestSettlement(

@@ -119,6 +119,26 @@ describe('a remote reservation', () => {
     expect(server.last()).toMatchObject({ path: '/v1/cancel', items: [{ reservation: 'r1~x' }] })
   })
 
+  test('that the server made too late for an admitted call stays charged, without its places', async () => {
+    const places = { ...DECISION, name: 'in-flight', limit: 2, windowMs: 0 }
+    const window = { ...DECISION, name: 'tokens', limit: 1000, windowMs: 60_000 }
+    for (const [policies, ends] of [
+      [[window], []],
+      [[window, places], [{ reservation: 'r1~x', actual: {} }]],
+    ] as const) {
+      const server = new VirtualServer()
+      const reserving = server.limiter().reserve(call)
+      await server.endTurn()
+      const request = server.last()
+      await server.advance(100)
+      expect(await reserving).toMatchObject({ allowed: true, ...POSTURE })
+      await request.answer(() => ({ ...RESERVED, policies }))
+      await server.endTurn()
+      const settles = server.requests.filter(({ path }) => path === '/v1/settle')
+      expect(settles.flatMap(({ items }) => items)).toEqual(ends)
+    }
+  })
+
   test('whose settle is not confirmed rejects, and can be settled again', async () => {
     const server = new VirtualServer()
     const { reservation } = await reserve(server)

@@ -88,3 +88,13 @@ test('the places of a decision whose report fails are given back', () => {
   expect(check).toThrow('the log is full')
   expect(limiter.decide(CALL, { inFlight: true })).toMatchObject({ allowed: true })
 })
+
+test('a reservation whose report fails is given back', async () => {
+  const rules = 'rules: [{ id: r, by: [user], limits: [{ algorithm: concurrency, max: 1 }] }]'
+  const limiter = createLimiter({ rules })
+  const { decider } = setUp(limiter, () => {
+    throw new Error('the log is full')
+  })
+  await expect(decider.reserve(CALL, 'gateway')).rejects.toThrow('the log is full')
+  expect(await limiter.reserve(CALL)).toMatchObject({ allowed: true })
+})

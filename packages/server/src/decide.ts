@@ -65,8 +65,8 @@ export function createDecider(deps: DeciderDeps): Decider {
     try {
       observe(decision, call, entryPoint)
     } catch (error) {
-      // Nobody else learns of the decision, so nobody else could give its places back.
-      decision.release?.()
+      // Nobody else learns of the decision, so nobody else could end its call.
+      giveBack(decision)
       throw error
     }
     return decision
@@ -107,4 +107,12 @@ export function createDecider(deps: DeciderDeps): Decider {
       return traced === undefined ? reserve() : traced.decide({ entryPoint }, reserve)
     },
   }
+}
+
+/** Gives back the places of a decision, and a reservation whole. */
+function giveBack({ release, cancel }: Decision & Partial<Pick<Reservation, 'cancel'>>): void {
+  release?.()
+  cancel?.().catch(() => {
+    // The store does not answer: the reserve stays charged.
+  })
 }

@@ -10,6 +10,8 @@ const SPACE = 0x20
 /** The beginning of the only lines that matter here. */
 const DATA = Buffer.from('data:')
 const NEWLINE = Buffer.from('\n')
+/** A stream may begin with this mark, which is no part of its first line. */
+const BYTE_ORDER_MARK = Buffer.from('\ufeff')
 
 export class EventScanner {
   readonly #scanner: JsonScanner
@@ -21,6 +23,8 @@ export class EventScanner {
   /** Whether the byte after `data:` is still to come, of which one space is dropped. */
   #isFirst = false
   #isAfterCr = false
+  /** The bytes of the mark that the stream began with; -1: its first line has begun. */
+  #markBytes = 0
 
   /** `onEvent` is called at the end of each event, with whether its data is a whole JSON text. */
   constructor(scanner: JsonScanner, onEvent: (isComplete: boolean) => void) {
@@ -29,7 +33,7 @@ export class EventScanner {
   }
 
   push(bytes: Uint8Array): void {
-    let at = 0
+    let at = this.#markBytes < 0 ? 0 : this.skipMark(bytes)
     while (at < bytes.length) {
       const byte = bytes[at] ?? 0
       const isSecond = byte === LF && this.#isAfterCr
@@ -45,6 +49,19 @@ export class EventScanner {
   /** The stream has ended; its last event may lack the empty line. */
   end(): void {
     this.endEvent()
+  }
+
+  /** Returns where the first line begins, or the end of the bytes. */
+  private skipMark(bytes: Uint8Array): number {
+    let at = 0
+    while (at < bytes.length && this.#markBytes >= 0) {
+      if (bytes[at] !== BYTE_ORDER_MARK[this.#markBytes]) this.#markBytes = -1
+      else {
+        at++
+        this.#markBytes = this.#markBytes + 1 < BYTE_ORDER_MARK.length ? this.#markBytes + 1 : -1
+      }
+    }
+    return at
   }
 
   /** Reads up to the end of the line. */

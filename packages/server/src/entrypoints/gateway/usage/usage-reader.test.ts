@@ -63,6 +63,32 @@ describe('the usage reader', () => {
     expect(readWhole('openai', 'events', text).reported).toMatchObject({ output: 5 })
   })
 
+  test('takes the largest of several reports: a later event may leave a number at 0', () => {
+    const started = { type: 'message_start', message: { usage: { input_tokens: 500 } } }
+    const ended = { type: 'message_delta', usage: { input_tokens: 0, output_tokens: 9 } }
+    expect(readWhole('anthropic', 'events', eventsOf([started, ended])).reported).toMatchObject({
+      input: 500,
+      output: 9,
+    })
+    const whole = { usage: { prompt_tokens: 11, completion_tokens: 22 } }
+    const zeros = { usage: { prompt_tokens: 0, completion_tokens: 0 } }
+    expect(readWhole('openai', 'events', eventsOf([whole, zeros])).reported).toMatchObject({
+      input: 11,
+      output: 22,
+    })
+  })
+
+  test.each([1, 2, 1000])(
+    'reads the first event after a byte order mark, %i bytes at a time',
+    (size) => {
+      const bytes = Buffer.from(`\ufeff${eventsOf([{ usage: { completion_tokens: 5 } }])}`)
+      const reader = new UsageReader('openai', 'events')
+      for (let at = 0; at < bytes.length; at += size) reader.push(bytes.subarray(at, at + size))
+      reader.end()
+      expect(reader.reported).toMatchObject({ output: 5 })
+    },
+  )
+
   test('takes the last of several reports, and joins the data lines of one event', () => {
     const text =
       'data: {"usage":{"completion_tokens":5}}\n\nid: 7\ndata:{"usage":\ndata: {"completion_tokens":6}}\n\n'

@@ -76,9 +76,13 @@ export class UsageReader implements JsonReceiver {
     // The length of a text is counted while it arrives.
   }
 
-  /** The last report holds: those of a stream are cumulative. */
+  /** The largest report holds: those of a stream add up, and some events leave a number at 0. */
   private commit(isComplete: boolean): void {
-    if (isComplete) this.#reported = { ...this.#reported, ...this.#pending }
+    const reported: Record<string, number> = { ...this.#reported }
+    for (const [name, tokens] of Object.entries(this.#pending)) {
+      reported[name] = Math.max(tokens, reported[name] ?? 0)
+    }
+    if (isComplete) this.#reported = reported
     this.#pending = {}
   }
 }

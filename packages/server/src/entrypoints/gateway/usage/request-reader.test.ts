@@ -113,6 +113,15 @@ describe('the request reader', () => {
     expect(read('openai', CHAT, { model: longest }).model).toBe(longest)
   })
 
+  test('has no model, and may be a stream, if it says two things of them', () => {
+    const twice = '{"model":"gpt-5","model":"cheap","stream":true,"stream":false}'
+    expect(read('openai', CHAT, twice)).toMatchObject({ model: undefined, stream: undefined })
+    const long = `{"model":"cheap","model":"${'m'.repeat(257)}"}`
+    expect(read('openai', CHAT, long).model).toBeUndefined()
+    const same = '{"model":"gpt-5","model":"gpt-5","stream":true,"stream":true}'
+    expect(read('openai', CHAT, same)).toMatchObject({ model: 'gpt-5', stream: true })
+  })
+
   test('counts a compressed body as longer than its bytes', () => {
     expect(unreadRequest(100, true).characters).toBe(800)
   })

@@ -16,7 +16,7 @@ export interface RequestFacts {
   readonly maximum: number | undefined
   /** How many answers the request asks for. */
   readonly answers: number
-  /** Undefined: the request does not say, or its body was not read. */
+  /** Undefined: the request does not say, or says two things, or its body was not read. */
   readonly model: string | undefined
   readonly stream: boolean | undefined
 }
@@ -98,8 +98,9 @@ export function unreadRequest(length: number, isCompressed = false): RequestFact
 class RequestReader implements JsonReceiver {
   readonly #scanner: JsonScanner
   readonly #numbers = new Map<string, number>()
-  #model: string | undefined
-  #stream: boolean | undefined
+  /** What the request says of its model and of streaming; several if it contradicts itself. */
+  readonly #models = new Set<string>()
+  readonly #streams = new Set<boolean>()
   #prompts = 0
   #images = 0
   /** The length of all images, which the length of all text includes. */
@@ -119,17 +120,17 @@ class RequestReader implements JsonReceiver {
       characters: this.#scanner.textLength - this.#imageLength + this.#images * IMAGE_LENGTH,
       maximum: this.maximum(fields),
       answers: this.answers(),
-      model: this.#model,
-      stream: this.#stream ?? false,
+      model: this.model(),
+      stream: this.stream(),
     }
   }
 
   onValue(name: string, value: number | string | boolean): void {
-    if (typeof value === 'boolean') this.#stream = value
+    if (typeof value === 'boolean') this.#streams.add(value)
     else if (typeof value === 'number') this.keepLargest(name, value)
     else if (name === 'source type') this.#source.type = value
     else if (name === 'media type') this.#source.mediaType = value
-    else this.#model = value === '' ? undefined : value
+    else this.#models.add(value)
   }
 
   onLength(name: string, length: number): void {
@@ -162,6 +163,17 @@ class RequestReader implements JsonReceiver {
     if (fields.length === 0) return 0
     const asked = fields.flatMap((field) => this.#numbers.get(field) ?? [])
     return asked.length === 0 ? undefined : Math.max(...asked)
+  }
+
+  /** Of two models the API may read either: then none is known, and the dearest is assumed. */
+  private model(): string | undefined {
+    const [model = '', ...others] = this.#models
+    return model === '' || others.length > 0 ? undefined : model
+  }
+
+  private stream(): boolean | undefined {
+    const [stream = false, ...others] = this.#streams
+    return others.length > 0 ? undefined : stream
   }
 
   private answers(): number {

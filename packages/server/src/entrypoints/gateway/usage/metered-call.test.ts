@@ -32,6 +32,8 @@ const SETTLED: Settlement = {
 /** What became of a reservation. */
 class FakeReservation implements CallReservation {
   readonly allowed: boolean = true
+  readonly reason: CallReservation['reason'] = 'within'
+  readonly postures?: NonNullable<CallReservation['postures']>
   readonly retryAfterMs: number = 0
   readonly ended: (ActualCosts | 'cancelled')[] = []
   readonly extensions: object[] = []
@@ -68,7 +70,22 @@ class FakeReservation implements CallReservation {
 
 class RefusedReservation extends FakeReservation {
   override readonly allowed = false
+  override readonly reason = 'over'
   override readonly retryAfterMs = 1500
+}
+
+/** What a rule says of an extension that the store does not answer. */
+class UnansweredReservation extends FakeReservation {
+  override readonly allowed: boolean
+  override readonly reason: CallReservation['reason']
+  override readonly postures: NonNullable<CallReservation['postures']>
+
+  constructor(posture: 'open' | 'closed') {
+    super()
+    this.allowed = posture === 'open'
+    this.reason = this.allowed ? 'within' : 'posture'
+    this.postures = { tokens: posture }
+  }
 }
 
 interface Setup {
@@ -464,6 +481,35 @@ describe('a stream whose budget is used up', () => {
     call.onEnd(undefined)
     expect(await settled()).toMatchObject([{ tokens: 400 }])
   })
+
+  test.each(['open', 'closed'] as const)(
+    'goes on if the store does not answer the extensions of a rule that fails %s, and asks again later',
+    async (posture) => {
+      const { call, reservation, settled } = await begin({ config: STOP })
+      const extend = (attributes: Readonly<Record<string, number>>) => {
+        reservation.extensions.push(attributes)
+        return Promise.resolve(new UnansweredReservation(posture))
+      }
+      const answered = (attributes: Readonly<Record<string, number>>) =>
+        FakeReservation.prototype.extend.call(reservation, attributes)
+      reservation.extend = extend
+      call.onHead(200, EVENTS)
+      for (let seen = 0; seen < 3 * EXTENSION_TOKENS; seen += 8) {
+        expect(call.onData(delta(32))).toBeUndefined()
+        await turn()
+      }
+      expect(reservation.extensions).toHaveLength(3)
+      reservation.extend = answered
+      call.onData(delta(4 * 64))
+      await turn()
+      expect(reservation.extensions).toHaveLength(4)
+      reservation.admitted = 0
+      await exhaust(call, delta(4 * (EXTENSION_TOKENS + 8)))
+      expect(call.onData(delta(4))).toMatchObject({ bytes: 0 })
+      call.onEnd(undefined)
+      expect(await settled()).toHaveLength(1)
+    },
+  )
 
   test('takes no notice of bytes that arrive after its client left', async () => {
     const { call, reservation, settled } = await begin({ config: STOP })

@@ -15,7 +15,10 @@ import type { CallEstimate, Costs } from './token-estimates.js'
 
 /** The part of a reservation that is used here. */
 export interface CallReservation
-  extends Pick<Reservation, 'allowed' | 'retryAfterMs' | 'reserved' | 'settle' | 'cancel'> {
+  extends Pick<
+    Reservation,
+    'allowed' | 'reason' | 'postures' | 'retryAfterMs' | 'reserved' | 'settle' | 'cancel'
+  > {
   extend(attributes: Attributes): Promise<CallReservation>
 }
 
@@ -58,6 +61,8 @@ export class MeteredCall implements ExchangeTap {
   /** Undefined: no event can be added to the answer. */
   #boundary: EventBoundary | undefined
   #extensionTokens = EXTENSION_TOKENS
+  /** Tokens by which it was to be extended since the store has answered last. */
+  #unansweredTokens = 0
   /** Pending while the reservation is being extended. */
   #extension: Promise<void> | undefined
   /** Set when there was no budget for an extension: what the client is told. */
@@ -204,15 +209,14 @@ export class MeteredCall implements ExchangeTap {
     const reservation = this.#reservation
     if (reservation === undefined || this.#extension !== undefined) return
     if (this.#exhausted !== undefined) return
-    const seen = this.costsSeen(0)
+    const seen = this.costsSeen(-this.#unansweredTokens)
     const isOver = ([name, held]: [string, number]) => (lookUp(seen, name) ?? 0) > held
     if (!Object.entries(this.#reserved).some(isOver)) return
     this.#extension = this.extend(reservation)
   }
 
   /**
-   * A store that does not answer ends no stream, and is not asked again: the call is settled when
-   * it ends.
+   * A store that fails ends no stream, and is not asked again: the call is settled when it ends.
    */
   private async extend(reservation: CallReservation): Promise<void> {
     try {
@@ -233,9 +237,15 @@ export class MeteredCall implements ExchangeTap {
 
   private onExtended(extended: CallReservation): void {
     this.#extension = undefined
-    if (extended.allowed) this.use(extended)
+    if (isByPosture(extended)) this.#unansweredTokens += this.#extensionTokens
+    else if (extended.allowed) this.onAnswered(extended)
     else if (this.#extensionTokens > EXTENSION_TOKENS_MIN) this.#extensionTokens /= 2
     else this.#exhausted = exhaustedText(extended)
+  }
+
+  private onAnswered(extended: CallReservation): void {
+    this.#unansweredTokens = 0
+    this.use(extended)
   }
 
   /**
@@ -260,6 +270,14 @@ export class MeteredCall implements ExchangeTap {
     const dialect = DIALECTS[this.#upstream.config.dialect]
     return { bytes: length, last: dialect.stopEvent(message) }
   }
+}
+
+/**
+ * Whether the store did not answer an extension: it neither reserved anything nor knows that the
+ * budget is used up. It is asked again when as many tokens more were seen.
+ */
+function isByPosture({ allowed, reason, postures }: CallReservation): boolean {
+  return allowed ? postures !== undefined : reason === 'posture'
 }
 
 function exhaustedText({ retryAfterMs }: CallReservation): string {

@@ -21,8 +21,8 @@ export interface ReserveOptions {
   /** Whether the call can be delayed; if not, a needed delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
   /**
-   * Whether the reservation ends when its call does. Others take no places of limits of concurrency,
-   * which they would keep until they expire. @default true
+   * Whether the reservation ends when its call does. Others take no places of limits of
+   * concurrency, which they would keep until they expire. @default true
    */
   readonly inFlight?: boolean | undefined
 }

@@ -474,7 +474,8 @@ export class RemoteDecider {
   }
 
   /**
-   * Merges the outcomes with those decided on this node, which are put back if the call is refused.
+   * Merges the outcomes with those decided on this node, which are put back where their group is
+   * refused.
    */
   private compose(
     { plan, options, mixed }: PendingDecision,
@@ -483,7 +484,7 @@ export class RemoteDecider {
     extras?: DecisionExtras,
   ): Decision {
     if (mixed === undefined) return this.#compose(plan, outcomes, options, source, extras)
-    if (!passes(outcomes[0] ?? [])) mixed.putBack()
+    mixed.putBackRefused(outcomes)
     return this.#compose(mixed.plan, mixed.merge(outcomes), options, source, extras)
   }
 

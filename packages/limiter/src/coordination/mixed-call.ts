@@ -128,6 +128,15 @@ export class MixedCall {
     for (const row of this.#rows) putBackRow(row)
   }
 
+  /** Puts back what this node granted to the groups that the rest of the call refuses. */
+  putBackRefused(rest: Groups<Outcome>): void {
+    if (!passes(rest[0] ?? [])) return this.putBack()
+    for (const [i, g] of this.#restGroups.entries()) {
+      const row = this.#rows[g]
+      if (row !== undefined && !passes(rest[i + 1] ?? [])) putBackRow(row)
+    }
+  }
+
   /** The least exact source among the outcomes of this node. */
   get source(): Source {
     const isLocal = this.decisions().some(({ take }) => sourceOf(take) === 'local')
@@ -178,7 +187,7 @@ export class MixedCall {
     const row = this.#rows[at] ?? []
     const hasRoom = row.every((decision) => decision === undefined || passes([decision.outcome]))
     if (hasRoom) {
-      // A shadow group is charged whole: if one limit needs the store, the store decides all of it.
+      // A shadow group is charged whole: if one limit needs the store, the store decides the rest.
       if (at > 0 && row.includes(undefined)) this.leaveToStore(at)
       return this.group(at + 1, 0)
     }
@@ -208,12 +217,10 @@ export class MixedCall {
     return !isFinal && (this.plan.groups[0] ?? []).some(isChargedOnRefusal)
   }
 
-  /**
-   * Leaves a group to the store, except limits of the enforced group that the store never counts.
-   */
+  /** Leaves a group to the store, except limits that the store never counts. */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
-    const kept = row.map((decision) => (at === 0 && isOfNodes(decision) ? decision : undefined))
+    const kept = row.map((decision) => (isOfNodes(decision) ? decision : undefined))
     putBackRow(row.filter((_, i) => kept[i] === undefined))
     this.#rows[at] = kept
   }

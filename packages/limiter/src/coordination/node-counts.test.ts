@@ -96,6 +96,36 @@ describe('places that a node counts itself', () => {
     expect(node.peek(placesTake())).toMatchObject({ remaining: 3, resetAfterMs: 10_000 })
   })
 
+  test.each(['node', 'split'])(
+    'a shadow rule gives its %s places back where it took them, also beside a limit of the store',
+    async (coordination) => {
+      const limits = [PLACES, window(100, { onRefusal: 'charge' })]
+      const node = await nodeOf(perUser(limits, { coordination, mode: 'shadow' }))
+      for (let n = 0; n < 9; n++) {
+        const decision = await node.limiter.check(user('u1'), { inFlight: true })
+        expect(decision.shadow, `call ${n}`).toEqual([])
+        decision.release?.()
+      }
+      const { explain = [] } = await node.limiter.explain(user('u1'))
+      expect(explain[0]?.limits.map(({ remaining }) => remaining)).toEqual([4, 91])
+    },
+  )
+
+  test('a shadow rule that the store refuses holds no place on this node', async () => {
+    const limits = [PLACES, window(2, { onRefusal: 'charge' })]
+    const node = await nodeOf(perUser(limits, { coordination: 'node', mode: 'shadow' }))
+    const check = () => node.limiter.check(user('u1'), { inFlight: true })
+    const held = [await check(), await check()]
+    expect((await check()).shadow).toEqual(['per-user'])
+    const places = async () => {
+      const { explain = [] } = await node.limiter.explain(user('u1'))
+      return explain[0]?.limits[0]?.remaining
+    }
+    expect(await places()).toBe(2)
+    for (const decision of held) decision.release?.()
+    expect(await places()).toBe(4)
+  })
+
   test('a split limit of fewer places than nodes refuses on those without a place', () => {
     const fleet = new Fleet(3)
     const limit = { algorithm: 'concurrency', max: 2 }

@@ -74,7 +74,7 @@ class PlacesModel {
     if (verb === 'take') {
       const outcome = this.outcome(amount, now)
       if (amount === 0) return outcome
-      const isAhead = [...this.#holders.values()].some(({ expires }) => expires > lease)
+      const isAhead = [...this.#holders.values()].some(({ expires }) => this.isOff(expires, now))
       if (outcome.retryAfterMs !== 0) {
         if (isAhead) this.#holders = live
         return outcome
@@ -109,9 +109,14 @@ class PlacesModel {
     return new Map(
       live.map(([holder, { places, expires }]) => [
         holder,
-        { places, expires: Math.min(expires, lease) },
+        { places, expires: this.isOff(expires, now) ? lease : expires },
       ]),
     )
+  }
+
+  /** No lease is longer than five minutes. */
+  private isOff(expires: number, now: number): boolean {
+    return expires - now > 300 * SECOND
   }
 
   private outcome(amount: number, now: number): Outcome {

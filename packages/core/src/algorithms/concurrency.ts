@@ -5,12 +5,13 @@
  * A state has one record for each holder: a node, whatever the number of its calls. A record
  * expires one lease after its last take or renewal, so the places of a node that died are free
  * after a lease, and a node renews its record while its calls last. `at` of the units is the
- * number of their holder. A record that expires more than a lease ahead was written by another
- * clock, or under a longer lease: it is rebased to one lease from now.
+ * number of their holder. A record that expires later than any lease was written by another clock:
+ * it is rebased to one lease from now. A lease that was made shorter changes no record: its node
+ * renews it as often as the longer one needs, until it learns of the shorter one.
  */
 import type { Limit } from '../limit.js'
 import { usToMsUp } from '../numbers.js'
-import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import type { Algorithm, Outcome, Step } from './algorithm.js'
 
 /**
  * Triples of a holder, its places and when they expire, one triple per holder. A flat list, because
@@ -69,7 +70,7 @@ function view(places: Places | undefined, limit: Limit, now: number): View {
       places[at + EXPIRES],
     ]
     if (stored <= now) continue
-    const isAhead = isFromAnotherClock(stored, limit, now)
+    const isAhead = stored - now > Math.max(limit.windowUs, LEASE_MS_MAX * 1000)
     const expires = isAhead ? now + limit.windowUs : stored
     records.push(holder, held, expires)
     count += held

@@ -197,6 +197,24 @@ describe('in memory', () => {
   })
 })
 
+test('a lease that is made shorter frees no place of a call that another node has in flight', async () => {
+  const scheduler = new FakeScheduler()
+  const clock = { now: () => 1_767_225_600_000_000 + scheduler.nowMs * 1000 }
+  const monotonicMs = () => scheduler.nowMs
+  const leasing = (lease: string) => [rule({ limits: [{ ...PLACES, max: 1, lease }] })]
+  const shared = { store: memoryStore({ clock }), secret: new Uint8Array(16), clock }
+  const options = { ...shared, scheduler, monotonicMs, rules: leasing('5m') }
+  const [one, other] = [createLimiter(options), createLimiter(options)]
+  const held = one.checkSync(user('u1'), IN_FLIGHT)
+  for (const limiter of [one, other]) limiter.setRules(leasing('1s'))
+  for (let n = 0; n < 300; n++) {
+    expect(other.checkSync(user('u1'), IN_FLIGHT).allowed, `after ${n} s`).toBe(false)
+    await scheduler.advance(1000)
+  }
+  held.release?.()
+  expect(other.checkSync(user('u1'), IN_FLIGHT).allowed).toBe(true)
+})
+
 describe('with a remote store', () => {
   const check = (limiter: { check: typeof createLimiter.prototype.check }, cost?: number) =>
     limiter.check(user('u1', cost), IN_FLIGHT) as Promise<Decision>

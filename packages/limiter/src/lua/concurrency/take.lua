@@ -2,6 +2,7 @@
 -- windowUs is the lease.
 
 local PLACES_MAX = 1000000000
+local LEASE_US_MAX = 300000000
 local RETRY_MS = 1000
 
 -- Returns the records that have not expired, their places, when the last of them expires, and
@@ -9,10 +10,11 @@ local RETRY_MS = 1000
 local function view(places, limit, now)
   local records, size, count, lastExpiry, moved = {}, 0, 0, 0, false
   local stored = places and places.records or records
+  local furthest = now + most(limit.windowUs, LEASE_US_MAX)
   for index = 1, #stored, 3 do
     local held, expires = stored[index + 1], stored[index + 2]
     if expires > now then
-      if isFromAnotherClock(expires, limit, now) then
+      if expires > furthest then
         expires, moved = now + limit.windowUs, true
       end
       records[size + 1], records[size + 2], records[size + 3] = stored[index], held, expires

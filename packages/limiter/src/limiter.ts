@@ -458,8 +458,9 @@ class StoreLimiter implements Limiter {
   }
 
   private planMatching(call: Call, view: NormalizedCall, options: CallOptions): Plan | Settled {
-    const { canWait = true, ...how } = requireOptions(options, ACCEPTED_CHECK)
-    const { gate = false, inFlight = false, reserves } = how
+    // No rest pattern: it would copy the options at every call.
+    const { canWait = true, inFlight = false } = requireOptions(options, ACCEPTED_CHECK)
+    const { gate = false, reserves } = options
     const { needs } = this.#snapshot
     const all = this.match(this.#snapshot, call, view)
     const matched = needs.places && !inFlight ? withoutPlaces(all) : all

@@ -183,6 +183,35 @@ describe('hedging', () => {
     expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 47 })
   })
 
+  test.each([
+    ['answers late', {}],
+    ['never takes it', { fate: 'lost' }],
+  ] as const)(
+    'a hedged call that was admitted early begins no block if the store %s',
+    async (_, { fate }: { readonly fate?: 'lost' }) => {
+      const limit = { algorithm: 'fixed-window', max: 1, window: '1s', block: '5s' }
+      const { limiter, store } = await scripted(perUser([limit], { hedge: true }))
+      await limiter.check(user('u1'))
+      expect(await limiter.check(user('u1'))).toMatchObject({ allowed: false, reason: 'blocked' })
+      store.clock.advance(6000)
+      expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
+      store.clock.advance(1000)
+      store.isHeld = true
+      if (fate !== undefined) store.all(fate)
+      const early = await within(limiter.check(user('u1')), 5)
+      expect(early).toMatchObject({ allowed: true, source: 'local' })
+      store.isHeld = false
+      store.release()
+      await settled()
+      store.comeLate()
+      store.recover()
+      await settled()
+      expect(store.charges.map(({ limit: { algorithm } }) => algorithm)).not.toContain('block')
+      store.clock.advance(1000)
+      expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true })
+    },
+  )
+
   test('a hedged call that was admitted early is charged later if the store never took it', async () => {
     const { limiter, store } = await scripted(hedged(5))
     await limiter.check(user('u1'))

@@ -8,6 +8,7 @@ import {
   type CounterKey,
   type Decision,
   type DecisionExtras,
+  isBlock,
   isChargedOnRefusal,
   type Outcome,
   type Plan,
@@ -429,8 +430,11 @@ export class RemoteDecider {
     const now = this.#time()
     const steps = this.#staleStates.admit(plan, now)
     if (steps === undefined) return undefined
+    // A block takes no units: to charge it would begin one.
     const spendings = (plan.groups[0] ?? []).map((take, i) =>
-      take.amount > 0 ? { take, share: undefined, at: steps[i]?.at ?? now } : undefined,
+      take.amount > 0 && !isBlock(take.limit)
+        ? { take, share: undefined, at: steps[i]?.at ?? now }
+        : undefined,
     )
     pending.decide(undefined, true, spendings)
     // The store has granted nothing yet, so a receipt has nothing to return.

@@ -34,6 +34,7 @@ type GiveBack = (take: PlannedTake, granted: GrantedPlaces, options: HoldOptions
 
 interface RuleCount {
   inFlight: number
+  /** That of the last call, for a rule that is gone or counts only callers with an override. */
   max: number
   readonly byPriority: Map<string, number>
 }
@@ -71,7 +72,7 @@ export class InFlightCalls {
     for (const [rule, { inFlight, max, byPriority }] of this.#byRule) {
       if (inFlight === 0 && !active.has(rule)) continue
       const priorities = byPriority.size === 0 ? {} : { priorities: Object.fromEntries(byPriority) }
-      stats.set(rule, { inFlight, max, ...priorities })
+      stats.set(rule, { inFlight, max: active.get(rule) ?? max, ...priorities })
     }
     return stats
   }

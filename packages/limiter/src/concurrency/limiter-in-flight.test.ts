@@ -139,6 +139,18 @@ describe('in memory', () => {
     expect(limiter.inFlight.get('places')).toMatchObject({ inFlight: 0 })
   })
 
+  test('the limit that calls in flight are shown against is that of the active rules', () => {
+    const limiter = createLimiter({ rules: [rule()] })
+    const { release } = limiter.checkSync(user('u1'), IN_FLIGHT)
+    limiter.setRules([rule({ limits: [{ ...PLACES, max: 9 }] })])
+    expect(limiter.inFlight.get('places')).toEqual({ inFlight: 1, max: 9 })
+    release?.()
+    expect(limiter.inFlight.get('places')).toEqual({ inFlight: 0, max: 9 })
+    limiter.checkSync(user('u1'), IN_FLIGHT)
+    limiter.setRules([])
+    expect(limiter.inFlight.get('places')).toEqual({ inFlight: 1, max: 9 })
+  })
+
   test('headroom keeps places free for calls of a higher priority', () => {
     const limiter = createLimiter({
       rules: {

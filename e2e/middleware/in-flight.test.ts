@@ -3,11 +3,12 @@
  * gives its place back whatever happens.
  */
 import { connect, type Socket } from 'node:net'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createLimiter, type Limiter } from '../../packages/limiter/src/index.js'
 import { call } from '../http-call.test-helper.js'
 import { ADAPTERS, type App, type RunningAdapter } from './adapters.test-helper.js'
 
+const SOON = { timeout: 20_000, interval: 5 }
 const RULES = [{ id: 'in-flight', by: [], limits: [{ algorithm: 'concurrency', max: 1 }] }]
 
 /** Something that happens when the test says so. */
@@ -49,9 +50,7 @@ describe.each(ADAPTERS)('the middleware for %s', (_name, startAdapter) => {
 
   const inFlight = () => limiter.inFlight.get('in-flight')?.inFlight ?? 0
 
-  async function reach(count: number): Promise<void> {
-    while (inFlight() !== count) await new Promise((resolve) => setTimeout(resolve, 5))
-  }
+  const reach = (count: number) => vi.waitFor(() => expect(inFlight()).toBe(count), SOON)
 
   const statusOf = async (port: number, target = '/') =>
     (await call(port, target, { from: '127.0.0.1' })).status
@@ -123,6 +122,21 @@ describe.each(ADAPTERS)('the middleware for %s', (_name, startAdapter) => {
     gone.destroy()
     await reach(0)
     signal.fire()
+  })
+
+  test('gives back the places of requests that wait for the answer to another one', async () => {
+    const signal = new Signal()
+    const port = await serve(async () => {
+      await signal.promise
+      return { status: 200, body: 'hello' }
+    })
+    limiter.setRules([{ ...RULES[0], limits: [{ algorithm: 'concurrency', max: 2 }] }])
+    const gone = begin(port, '/')
+    gone.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await reach(2)
+    gone.destroy()
+    signal.fire()
+    await reach(0)
   })
 
   test('gives back the place of a request whose handler fails', async () => {

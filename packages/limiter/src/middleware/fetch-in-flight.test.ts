@@ -71,6 +71,12 @@ describe.each(WRAPPERS)('the middleware for %s, on a runtime without Node', (_na
     expect([response.status, inFlight()]).toEqual([204, 0])
   })
 
+  test('a call ends with the answer to HEAD, whose body nobody reads', async () => {
+    const handle = wrap(() => new Response('hello'))
+    await handle(new Request('http://a.example/', { method: 'HEAD' }))
+    expect(inFlight()).toBe(0)
+  })
+
   test('a call ends when its answer is given up, and the handler learns of it', async () => {
     let reason: unknown
     const handle = wrap(() => {

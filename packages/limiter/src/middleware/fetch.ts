@@ -80,7 +80,7 @@ export function sluice<Context = unknown>(options: FetchOptions<Context>): Fetch
     }
     releaseOnClose(admission, limited.client)
     const finish = (response: Response) =>
-      releaseAfter(finishRequest(requests, admission, request, response), admission)
+      releaseAfter(finishRequest(requests, admission, request, response), admission, request.method)
     return { response: undefined, decision, finish }
   }
   const wrap =

@@ -67,7 +67,7 @@ export function sluice(options: HonoOptions): HonoMiddleware {
     requests.settle(admission, res.status, context, res)
     const headed = withHeaders(res, admission.headers, context.req.header('origin'))
     // The response of Node is closed in any case; elsewhere the body of the answer has an end.
-    const sent = limited.isOnNode ? headed : releaseAfter(headed, admission)
+    const sent = limited.isOnNode ? headed : releaseAfter(headed, admission, limited.method)
     if (sent !== res) replaceResponse(context, sent)
     return undefined
   }

@@ -154,6 +154,39 @@ describe('an extension', () => {
   })
 })
 
+describe('a reserve with a key whose mark is held by a call that is being decided', () => {
+  const options = { idempotencyKey: 'k' }
+
+  /** A store that refuses the first take of a call, and others, as on a Cluster. */
+  async function holding(refused: readonly number[]) {
+    const { store, limiter } = await scripted([rule('tokens')])
+    await limiter.reserve(callOf(100), options)
+    const take = store.take.bind(store)
+    store.take = async (groups, takeOptions) => {
+      const [first = [], ...others] = await take(groups, takeOptions)
+      const marked = first.map((answer, i) => {
+        if (typeof answer === 'string' || !refused.includes(i)) return answer
+        return { ...answer, granted: 0, retryAfterMs: 20, held: i === 0 }
+      })
+      return [marked, ...others]
+    }
+    return limiter
+  }
+
+  test('is refused, because nothing was taken for it', async () => {
+    const limiter = await holding([0])
+    const decision = await limiter.reserve(callOf(100), options)
+    expect(decision).toMatchObject({ allowed: false, rule: 'tokens', retryAfterMs: 20 })
+    expect(decision.reservation).toBeUndefined()
+  })
+
+  test('is refused by the limit that refuses', async () => {
+    const limiter = await holding([0, 1])
+    const decision = await limiter.reserve(callOf(100), options)
+    expect(decision).toMatchObject({ allowed: false, rule: 'tokens', retryAfterMs: 20 })
+  })
+})
+
 describe('an idempotency key', () => {
   test('that is used for other limits of the same caller is an error', async () => {
     const on = (path: string) => ({ match: { path } })

@@ -175,7 +175,7 @@ export class Reservations {
    */
   compose(
     plan: ReservePlan,
-    outcomes: Groups<Outcome & { readonly state?: unknown }>,
+    outcomes: Groups<Exclude<Answer, string>>,
     source: Source,
     extras: DecisionExtras | undefined,
     readMarkState: (mark: PlannedTake) => unknown,
@@ -190,6 +190,10 @@ export class Reservations {
     const unmarked = withoutMarks(plan)
     if (once === undefined || marked === undefined || !isRefused(marked)) {
       return this.composeNew(unmarked, rest, source, extras)
+    }
+    // A call that is being decided has taken the mark, this one perhaps, and may yet be refused.
+    if (marked.held === true) {
+      return this.composeNew(unmarked, refusedLike(marked, rest), source, extras)
     }
     const made = readMark(marked.state ?? readMarkState(once))
     // The mark is gone since: the window of an old reservation has just ended.
@@ -411,6 +415,14 @@ const NOTHING_OWED = () => 0
 
 function isRefused(answer: Answer): boolean {
   return typeof answer === 'string' || answer.retryAfterMs !== 0
+}
+
+/** The outcomes of a call whose mark was refused: where no limit refuses, the first does. */
+function refusedLike(mark: Outcome, [limits = [], ...others]: Groups<Outcome>): Groups<Outcome> {
+  const [first, ...rest] = limits
+  if (first === undefined || !passes(limits)) return [limits, ...others]
+  const { retryAfterMs } = mark
+  return [[{ ...first, granted: 0, delayMs: 0, retryAfterMs }, ...rest], ...others]
 }
 
 /** Whether an overdraw did not fit within its limit. */

@@ -15,7 +15,9 @@ const files = [
   'e2e/alerts/callers-anomaly',
   'e2e/redis/cold-burst',
   'e2e/redis/cluster-holds',
+  'e2e/redis/concurrency',
   'e2e/redis/differential',
+  'e2e/redis/reservations',
 ]
 const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', ...files], {
   stdio: 'inherit',

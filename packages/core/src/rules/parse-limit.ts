@@ -103,7 +103,7 @@ function readShortForm(located: Located, text: string): LimitSpec | undefined {
   const unit = shape?.[2] ?? ''
   const windowMs = parseDuration(UNITS.get(unit) ?? unit)
   if (windowMs === undefined) {
-    const accepted = ACCEPTED_LIMIT
+    const accepted = calendarForm(text) ?? ACCEPTED_LIMIT
     return reportAt(located, 'bad-limit', { accepted, suggestion: suggestShortForm(text) })
   }
   const spec: LimitSpec = { algorithm: DEFAULT_ALGORITHM, max: Number(shape?.[1]), windowMs }
@@ -306,6 +306,14 @@ function suggestShortForm(text: string): string | undefined {
   const [, max = '', unit = ''] = shape
   const word = expandUnit(unit)
   return word === undefined ? undefined : `${Number(max)}/${word}`
+}
+
+/** What a limit of a month or a week, which have no short form, is in the long form. */
+function calendarForm(text: string): string | undefined {
+  const [, max, unit] = /^(\d{1,15})\/(month|week)s?$/.exec(text) ?? []
+  if (max === undefined) return undefined
+  const days = unit === 'week' ? 7 : 30
+  return `{ algorithm: fixed-window, max: ${max}, window: ${unit} }, or the token bucket ${max}/${days}d`
 }
 
 /** `1 hour` and `1 hours` are `1h`. */

@@ -243,7 +243,11 @@ export function checkPriorities(
       continue
     }
     for (const name of rule.headroom?.keys() ?? []) {
-      const named = { ...where, field: field === undefined ? 'headroom' : fieldName(field, name) }
+      const share = field?.node.kind === 'map' ? field.node.entries.get(name) : undefined
+      const named =
+        field === undefined || share === undefined
+          ? where
+          : { ...where, at: share.at, field: fieldName(field, name) }
       if (!priorities.includes(name)) {
         report({
           ...named,

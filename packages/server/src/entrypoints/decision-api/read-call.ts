@@ -173,7 +173,8 @@ function readReceipt(sent: Readonly<Record<string, unknown>>, index: number): st
 }
 
 const ACCEPTED_RESERVATION = 'an object such as {"reservation":"..."}'
-const ACCEPTED_ACTUAL = 'a number, or one for each cost attribute such as {"tokens":612}'
+const ACCEPTED_ACTUAL =
+  'a whole number from 0, or one for each cost attribute such as {"tokens":612}'
 const ACCEPTED_FIELDS: Readonly<Record<ReservationField, string>> = {
   reservation: 'text, as reserve returned it',
   actual: ACCEPTED_ACTUAL,

@@ -121,6 +121,34 @@ describe.each(places)('$name', (kind) => {
     expect(immortal.flat()).toEqual([])
   }, 3_600_000)
 
+  test('the memory of a caller grows with the nodes that hold its places, not with its calls', async () => {
+    const rules = [{ ...rule('wide', 'user'), limits: [{ algorithm: 'concurrency', max: 1000 }] }]
+    const open = () => {
+      const store = redisStore({ url: place.url, deadlineMs: 10_000 })
+      return createLimiter({ rules, store })
+    }
+    const [first, second] = [open(), open()] as const
+    const begin = async (node: Limiter, calls: number) => {
+      const begun = Array.from({ length: calls }, () =>
+        node.check({ attributes }, { inFlight: true }),
+      )
+      await Promise.all(begun)
+      const { counters } = await node.inspect('wide', { attributes })
+      return counters[0]?.bytes ?? 0
+    }
+    try {
+      await Promise.all([first.ready(), second.ready()])
+      const bytes = await begin(first, 1)
+      expect(bytes).toBeGreaterThan(0)
+      expect(await begin(first, 499)).toBe(bytes)
+      const ofTwo = await begin(second, 1)
+      expect(ofTwo).toBeGreaterThan(bytes)
+      expect(await begin(second, 499)).toBe(ofTwo)
+    } finally {
+      await Promise.all([first.close(), second.close()])
+    }
+  })
+
   test('the places of a killed process are free after the lease', async () => {
     const { url, rules } = place
     const task: InFlightTask = { url, rules, attributes, callers: MAX, callMs: 3_600_000 }

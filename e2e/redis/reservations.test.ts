@@ -352,7 +352,7 @@ describe('on several slots of a Cluster', () => {
       await Promise.all(limiters.map((limiter) => limiter.ready()))
       for (let round = 0; round < propertyRuns(50); round++) {
         const calls = Array.from({ length: 100 }, (_, i) => ({
-          attributes: { user: `${round}-${i}`, team: `team-${round}`, tokens: 15 },
+          attributes: { user: `last-${round}-${i}`, team: `team-${round}`, tokens: 15 },
         }))
         const decisions = await Promise.all(
           calls.map((call, i) =>

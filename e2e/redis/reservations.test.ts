@@ -17,7 +17,7 @@ import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/
 
 const FIXTURE = fileURLToPath(new URL('./reservation-node.fixture.mjs', import.meta.url))
 const NODES = 4
-/** `npm run test:long` makes as many sequences in every place as the published claim is based on. */
+/** `npm run test:long` makes as many in every place as the published claim is based on. */
 const isLong = process.env['SLUICE_RUNS'] !== undefined
 const sequencesOf = (count: number) => (isLong ? 100_000 : propertyRuns(count))
 const SEQUENCES = sequencesOf(100_000)

@@ -2,7 +2,6 @@
 import type { Outcome } from '../algorithms/algorithm.js'
 import { moduleChoiceOf, type ShownChoice } from '../algorithms/index.js'
 import type { NormalizedCall } from '../matching/call-view.js'
-import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
 import type { RuleExplanation } from './explain-rules.js'
@@ -258,21 +257,19 @@ class CombinedDecision implements Decision {
   declare readonly explain?: readonly RuleExplanation[]
   declare readonly postures?: Postures
   declare readonly release?: () => void
-  readonly #matched: readonly MatchedRule[]
+  readonly #plan: Plan
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
   /** The shadow rules and candidates that judged the call, and those that would have refused. */
   readonly #judged: readonly string[]
   readonly #refused: ShadowRefusals
-  readonly #isGate: boolean
 
   constructor(
-    matched: readonly MatchedRule[],
+    plan: Plan,
     takes: readonly PlannedTake[],
     outcomes: readonly FoldedOutcome[],
     judged: readonly string[],
     refused: ShadowRefusals,
-    isGate: boolean,
     source: Source,
     extras: DecisionExtras,
   ) {
@@ -292,7 +289,7 @@ class CombinedDecision implements Decision {
     if (this.reason === 'shed') this.retryAfterMs = extras.shedRetryMs ?? SHED_RETRY_MS_MIN
     this.shadow = refused.ids
     this.source = source
-    const priority = matched[0]?.view.priority
+    const priority = plan.matched[0]?.view.priority
     if (priority !== undefined) this.priority = priority.name
     if (extras !== NO_EXTRAS) {
       const { receipt, explain, postures, reason, staleMs, release } = extras
@@ -303,12 +300,11 @@ class CombinedDecision implements Decision {
       if (reason !== undefined) this.reason = reason
       if (release !== undefined) this.release = release
     }
-    this.#matched = matched
+    this.#plan = plan
     this.#takes = takes
     this.#outcomes = outcomes
     this.#judged = judged
     this.#refused = refused
-    this.#isGate = isGate
   }
 
   policies(): readonly Policy[] {
@@ -347,8 +343,9 @@ class CombinedDecision implements Decision {
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void {
     // Takes are in the order of their rules.
     let take = 0
-    for (let i = 0; i < this.#matched.length; i++) {
-      const match = this.#matched[i]
+    const { matched } = this.#plan
+    for (let i = 0; i < matched.length; i++) {
+      const match = matched[i]
       if (match === undefined) continue
       const { id, mode } = match.rule
       if (mode === 'shadow') this.visitShadow(id, visit)
@@ -369,12 +366,14 @@ class CombinedDecision implements Decision {
   }
 
   eachCaller(visit: CallerVisit): void {
+    const isGate = isGated(this.#plan)
     let take = 0
-    for (let i = 0; i < this.#matched.length; i++) {
-      const match = this.#matched[i]
+    const { matched } = this.#plan
+    for (let i = 0; i < matched.length; i++) {
+      const match = matched[i]
       if (match === undefined) continue
       const { id, mode, by } = match.rule
-      const cost = this.#isGate ? 0 : match.rule.cost
+      const cost = isGate ? 0 : match.rule.cost
       if (mode === 'shadow') {
         if (!this.#judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
@@ -406,7 +405,7 @@ class CombinedDecision implements Decision {
   }
 
   bound(): BindingCaller | undefined {
-    const bound = this.#matched.find(({ rule }) => rule.id === this.rule)
+    const bound = this.#plan.matched.find(({ rule }) => rule.id === this.rule)
     if (bound === undefined) return undefined
     const { rule, caller, view } = bound
     return { rule: rule.id, by: rule.by, caller: formatHash(caller), call: view }
@@ -418,7 +417,7 @@ class CombinedDecision implements Decision {
 
   tags(): readonly string[] {
     if (this.shadow.length === 0) return NO_IDS
-    const tagged = this.#matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
+    const tagged = this.#plan.matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
     return tagged.map(({ rule }) => rule.id).filter((id) => this.shadow.includes(id))
   }
 
@@ -460,12 +459,11 @@ export function combine(
   const refused = shadowRefusalsOf(plan, outcomes, judged)
   const folded = foldBlocks(enforced, enforcedOutcomes)
   return new CombinedDecision(
-    plan.matched,
+    plan,
     folded.takes,
     folded.outcomes,
     judged,
     refused,
-    isGated(plan),
     source,
     extras,
   )

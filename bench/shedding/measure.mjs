@@ -8,7 +8,7 @@ import { cpus } from 'node:os'
 import { describePlaces } from '../gateway/processes.mjs'
 import { median, printTable } from '../report.mjs'
 import { inFlight, loop } from './halves.mjs'
-import { writePage } from './page.mjs'
+import { writePages } from './page.mjs'
 import { overloadAndBack, PRIORITIES, sawtooth, stepTo } from './setting.mjs'
 import { figuresOf } from './tally.mjs'
 
@@ -48,7 +48,8 @@ for (const half of halves) {
 }
 if (process.argv.includes('--write')) {
   const [cpu] = cpus()
-  writePage(measured, `${cpus().length} x ${cpu?.model.trim()}, Node ${process.version}`)
+  const machine = `${cpus().length} x ${cpu?.model.trim()}, Node ${process.version}`
+  writePages(measured, { command: ['shedding', ...process.argv.slice(2)].join(' '), machine })
 }
 process.exit(0)
 

@@ -49,7 +49,7 @@ for (const half of halves) {
 if (process.argv.includes('--write')) {
   const [cpu] = cpus()
   const machine = `${cpus().length} x ${cpu?.model.trim()}, Node ${process.version}`
-  writePages(measured, { command: ['shedding', ...process.argv.slice(2)].join(' '), machine })
+  writePages(measured, { command: process.argv.slice(2).join(' '), machine })
 }
 process.exit(0)
 

@@ -33,5 +33,5 @@ export {
 } from './rules/reader.js'
 export { readTime } from './rules/parse-time.js'
 export { nearest } from './rules/suggest.js'
-export type { MapNode } from './rules/tree.js'
+export { describe, type MapEntry, type MapNode, type Node, quote, type Tree } from './rules/tree.js'
 export { readValue } from './rules/object-tree.js'

@@ -44,7 +44,7 @@ describe('a ten-megabyte bomb is refused within its first kilobyte', () => {
 
 test('a flood of tokens is refused at the token limit', () => {
   for (const text of [`[${fill('1,')}`, fill('-\n'), fill('\n'), fill('a:\n')]) {
-    const [problem] = readDocument(text, 1000).problems ?? []
+    const [problem] = readDocument(text, { tokensMax: 1000 }).problems ?? []
     expect(problem?.found).toBe('more than 1000 tokens')
     expect(problem?.at).toBeLessThanOrEqual(2000)
   }
@@ -66,6 +66,15 @@ describe('depth', () => {
   test(`${DEPTH_MAX} levels are read, one more is not`, () => {
     expect(readDocument(nest(DEPTH_MAX)).problems).toBeUndefined()
     expect(refusal(nest(DEPTH_MAX + 1)).code).toBe('too-deep')
+  })
+
+  test('a caller may accept another depth', () => {
+    const bounds = { depthMax: 68 }
+    expect(readDocument(nest(68), bounds).problems).toBeUndefined()
+    expect(readDocument(nest(69), bounds).problems?.[0]).toMatchObject({
+      code: 'too-deep',
+      found: 'more than 68 levels',
+    })
   })
 
   test('includes the depth of aliased values', () => {

@@ -14,7 +14,7 @@ import {
   type Node,
   quote,
   type ScalarNode,
-  TOO_DEEP,
+  tooDeep,
   type Tree,
   type TreeProblem,
   TreeError,
@@ -34,7 +34,15 @@ const REASON_LENGTH_MAX = 160
 
 const ACCEPTED_TEXT = 'YAML 1.2 or JSON'
 
-export function readDocument(text: string, tokensMax = TOKENS_MAX): Tree {
+export interface DocumentBounds {
+  /** @default 3 million */
+  readonly tokensMax?: number | undefined
+  /** The deepest nesting of lists and maps. @default 16, which rules never need */
+  readonly depthMax?: number | undefined
+}
+
+export function readDocument(text: string, bounds: DocumentBounds = {}): Tree {
+  const { tokensMax = TOKENS_MAX, depthMax = DEPTH_MAX } = bounds
   if (text.length > TEXT_LENGTH_MAX) {
     const found = `${text.length} characters`
     const accepted = `up to ${TEXT_LENGTH_MAX} characters`
@@ -42,9 +50,9 @@ export function readDocument(text: string, tokensMax = TOKENS_MAX): Tree {
   }
   const errors: SyntaxError[] = []
   try {
-    const contents = compose(scan(text, errors, tokensMax), text, errors)
+    const contents = compose(scan(text, errors, { tokensMax, depthMax }), text, errors)
     if (errors.length === 0) {
-      const conversion = { anchors: new Map(), values: 0, aliased: 0, deepest: 0 }
+      const conversion = { depthMax, anchors: new Map(), values: 0, aliased: 0, deepest: 0 }
       return { root: convert(conversion, contents, 1) }
     }
   } catch (error) {
@@ -70,7 +78,11 @@ function collect(errors: SyntaxError[], error: SyntaxError): void {
 }
 
 /** Returns the tokens of a single document. Throws if it uses features that rules do not have. */
-function scan(text: string, errors: SyntaxError[], tokensMax: number): readonly CST.Token[] {
+function scan(
+  text: string,
+  errors: SyntaxError[],
+  { tokensMax, depthMax }: { readonly tokensMax: number; readonly depthMax: number },
+): readonly CST.Token[] {
   const parser = new Parser()
   const tokens: CST.Token[] = []
   let documents = 0
@@ -88,7 +100,9 @@ function scan(text: string, errors: SyntaxError[], tokensMax: number): readonly 
     guard(lexeme)
     for (const token of parser.next(lexeme)) keep(token)
     // The stack also contains the document, and maybe a scalar.
-    if (parser.stack.length > DEPTH_MAX + 2) throw new TreeError({ ...TOO_DEEP, at: parser.offset })
+    if (parser.stack.length > depthMax + 2) {
+      throw new TreeError(tooDeep(parser.offset, depthMax))
+    }
   }
   for (const token of parser.end()) keep(token)
   return tokens
@@ -128,6 +142,7 @@ function compose(tokens: readonly CST.Token[], text: string, errors: SyntaxError
 }
 
 interface Conversion {
+  readonly depthMax: number
   readonly anchors: Map<string, AnchorTarget>
   /** The number of values so far; aliased values count at every occurrence. */
   values: number
@@ -167,7 +182,7 @@ function convertValue(conversion: Conversion, node: unknown, depth: number): Nod
   if (isScalar(node)) return convertScalar(node.value, node.source ?? '', startOf(node))
   if (!isMap(node) && !isSeq(node)) return { kind: 'scalar', at: 0, value: null }
   const at = startOf(node)
-  if (depth > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
+  if (depth > conversion.depthMax) throw new TreeError(tooDeep(at, conversion.depthMax))
   conversion.deepest = Math.max(conversion.deepest, depth)
   if (isMap(node)) return convertMap(conversion, node.items, { at, depth })
   return { kind: 'list', at, items: node.items.map((item) => convert(conversion, item, depth + 1)) }
@@ -217,7 +232,9 @@ function resolveAlias(conversion: Conversion, name: string, { at, depth }: Posit
   if (conversion.aliased > ALIASED_VALUES_MAX) {
     throw tooMuch('too-many-aliases', at, `${ALIASED_VALUES_MAX} values in place of aliases`)
   }
-  if (depth + target.levels > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
+  if (depth + target.levels > conversion.depthMax) {
+    throw new TreeError(tooDeep(at, conversion.depthMax))
+  }
   conversion.deepest = Math.max(conversion.deepest, depth + target.levels)
   return target.node
 }

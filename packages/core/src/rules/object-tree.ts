@@ -7,7 +7,7 @@ import {
   type MapEntry,
   type MapNode,
   type Node,
-  TOO_DEEP,
+  tooDeep,
   type Tree,
   TreeError,
 } from './tree.js'
@@ -98,7 +98,7 @@ function convert(value: unknown, depth: number, budget: ReadBudget): Node {
   if (typeof value !== 'object')
     return { kind: 'foreign', at, type: `a value of type ${typeof value}` }
   // A cyclic value ends here too.
-  if (depth > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
+  if (depth > DEPTH_MAX) throw new TreeError(tooDeep(at, DEPTH_MAX))
 
   if (Array.isArray(value)) {
     const items: Node[] = []

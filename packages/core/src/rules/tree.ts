@@ -73,11 +73,12 @@ export class TreeError extends Error {
 /** The deepest nesting of lists and maps. Rules need eight levels. */
 export const DEPTH_MAX = 16
 
-export const TOO_DEEP = {
-  code: 'too-deep',
-  found: `more than ${DEPTH_MAX} levels`,
-  accepted: `lists and maps within each other up to ${DEPTH_MAX} levels`,
-} as const
+/** The problem of a list or a map at this offset that is nested more deeply than `levels`. */
+export function tooDeep(at: number, levels: number): TreeProblem {
+  const found = `more than ${levels} levels`
+  const accepted = `lists and maps within each other up to ${levels} levels`
+  return { code: 'too-deep', at, found, accepted }
+}
 
 export function quote(text: string): string {
   // Cut before escaping, so that a long text is not escaped whole.

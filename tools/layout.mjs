@@ -90,6 +90,7 @@ const ARROWS = {
     '@sluice/core',
     '@sluice/core/text',
     '@sluice/server',
+    '@sluice/server/envoy-config',
     '@sluice/server/find-admin',
     'commander',
     'node:fs',

@@ -17,6 +17,7 @@ import {
   withCommon,
   withWhy,
 } from '../command-context.js'
+import { type EnvoyFlags, FROM, MERGE_DOMAINS, validateEnvoy } from './rules-import.js'
 import { questionOf } from './rules-set.js'
 
 interface FileFlags extends CommonFlags {
@@ -25,7 +26,8 @@ interface FileFlags extends CommonFlags {
   readonly shadow?: boolean
 }
 
-interface ValidateFlags extends FileFlags {
+interface ValidateFlags extends EnvoyFlags {
+  readonly file?: string
   readonly trust?: string
 }
 
@@ -68,17 +70,29 @@ export function addRulesApply(rules: Command, cli: Cli): void {
 
   rules
     .command('validate')
-    .requiredOption(...FILE)
+    .argument('[directory]', 'with --from: the directory of the configuration')
+    .option(...FILE)
+    .option(...FROM)
+    .option(...MERGE_DOMAINS)
     .option(...STRICT)
     .option(
       '--trust <attributes>',
       'attributes, split by commas, that callers cannot set themselves',
     )
     .option('--json', 'print JSON')
-    .description('check a file without a server; exits 1 if it has errors')
+    .description('check a file or a configuration without a server; exits 1 if it has errors')
     .addHelpText('after', VALIDATE_HELP)
-    .action(async (flags: ValidateFlags) => {
-      cli.exitWith(await validate(cli, flags))
+    .action(async (directory: string | undefined, flags: ValidateFlags) => {
+      const { file, from } = flags
+      if (file !== undefined && from === undefined && directory === undefined) {
+        cli.exitWith(await validate(cli, { ...flags, file }))
+        return
+      }
+      if (file !== undefined || from === undefined) {
+        const found = file === undefined ? 'neither' : 'more than that'
+        throw new UsageError(`found ${found}; accepted: -f <file>, or --from envoy <directory>`)
+      }
+      cli.exitWith(await validateEnvoy(cli, directory, flags))
     })
 }
 
@@ -92,6 +106,7 @@ Examples:
   sluice rules validate -f rules.yaml
   sluice rules validate -f rules.yaml --strict
   sluice rules validate -f rules.yaml --trust tokens,weight
+  sluice rules validate --from envoy /srv/runtime_data/current/ratelimit/config
 
 Exit codes: 0 good, 1 has errors, 2 misuse.`
 
@@ -166,7 +181,10 @@ function printWarnings(
   if (!isJson) for (const { message } of problems) io.err(`${escapeTerminal(message)}\n`)
 }
 
-async function validate({ io }: Cli, flags: ValidateFlags): Promise<number> {
+async function validate(
+  { io }: Cli,
+  flags: ValidateFlags & { readonly file: string },
+): Promise<number> {
   const { text, file } = await readInputFile(io, flags.file)
   const trusted = new Set(flags.trust?.split(',').map((name) => name.trim()))
   const options = { file, strict: flags.strict, trusted }

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import type { Cli } from '../command-context.js'
 import { addRulesApply } from './rules-apply.js'
 import { addRulesChange } from './rules-change.js'
+import { addRulesImport } from './rules-import.js'
 import { addRulesOverride } from './rules-override.js'
 import { addRulesRead } from './rules-read.js'
 import { addRulesRollback } from './rules-rollback.js'
@@ -16,6 +17,7 @@ export function addRules(program: Command, cli: Cli): void {
     .addHelpText('after', RULES_HELP)
   addRulesRead(rules, cli)
   addRulesApply(rules, cli)
+  addRulesImport(rules, cli)
   addRulesSet(rules, cli)
   addRulesShadow(rules, cli)
   addRulesChange(rules, cli)

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../../lib/manual-scheduler.test-helper.js'
 import { createMemoryLog } from '../../../observability/log/memory-log.test-helper.js'
-import { type DirectorySource, type EnvoyConfig, followConfigDirectory } from './config-source.js'
+import { type EnvoyConfig, type EnvoyConfigSource, followConfigDirectory } from './config-source.js'
 
 const endings: (() => void | Promise<void>)[] = []
 afterEach(async () => {
@@ -47,7 +47,7 @@ async function follow(directory: string, options: FollowOptions = {}) {
   return { source, changes, lines, messages: () => lines.map(({ msg }) => msg) }
 }
 
-function requestsOf(source: DirectorySource, domain: string): number | undefined {
+function requestsOf(source: EnvoyConfigSource, domain: string): number | undefined {
   const entries = [{ key: 'user', value: 'u1' }]
   return source.current()?.domains.get(domain)?.select(entries)?.node.limit.requestsPerUnit
 }

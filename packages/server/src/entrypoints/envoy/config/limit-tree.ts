@@ -44,6 +44,7 @@ export interface SelectedLimit {
 
 /** A descriptor of the configuration. */
 interface TreeNode {
+  readonly key: string
   /** Key and value joined by `_`, or the key alone. */
   readonly composite: string
   /** Undefined for the root. */
@@ -51,9 +52,11 @@ interface TreeNode {
   readonly pattern: ValuePattern | undefined
   readonly sharesThreshold: boolean
   readonly valueToMetric: boolean
-  /** Whether a pattern or `value_to_metric` is on the way to it. */
+  /** Whether a pattern is on the way to it, which other keys than its own may match too. */
+  readonly hasPatterns: boolean
+  /** Whether the path of metrics, or the counter, has more of the request or less of it. */
   readonly hasDynamicPath: boolean
-  /** Whether counter or metric path depend on more than the entries and `metricPath`. */
+  /** The same, or `detailed_metric` here. */
   readonly isDynamic: boolean
   /** The path for metrics where it does not depend on the request. */
   readonly metricPath: string
@@ -101,7 +104,9 @@ export class LimitTree {
     }
     const { limit } = node
     if (limit === undefined) return undefined
-    if (node.isDynamic) return this.selectDynamic(node, limit, entries)
+    if (node.isDynamic || (node.hasPatterns && !hasItsKeys(node, entries))) {
+      return this.selectDynamic(node, limit, entries)
+    }
     return new Selection(limit, namesOf(entries), node.metricPath)
   }
 
@@ -159,6 +164,16 @@ function findChild({ children, patterns }: TreeNode, entry: DescriptorEntry): Tr
   return children.get(key)
 }
 
+/** Whether each entry has the key of its descriptor, so that key and value are split as there. */
+function hasItsKeys(node: TreeNode, entries: readonly DescriptorEntry[]): boolean {
+  let i = entries.length - 1
+  for (let at = node; at.parent !== undefined; at = at.parent) {
+    if (entries[i]?.key !== at.key) return false
+    i--
+  }
+  return true
+}
+
 /** The nodes on the way to this one, without the root. */
 function levelsOf(node: TreeNode): readonly TreeNode[] {
   const levels: TreeNode[] = []
@@ -196,11 +211,13 @@ class TreeBuilder {
 
   build(domain: string, descriptors: readonly DescriptorConfig[]): TreeNode {
     const root: TreeNode = {
+      key: domain,
       composite: domain,
       parent: undefined,
       pattern: undefined,
       sharesThreshold: false,
       valueToMetric: false,
+      hasPatterns: false,
       hasDynamicPath: false,
       isDynamic: false,
       metricPath: domain,
@@ -224,13 +241,20 @@ class TreeBuilder {
       const own = `${path}.${composite}`
       const hasPattern = composite.includes(WILDCARD)
       const limit = descriptor.limit && this.limitNode(own, descriptor, descriptor.limit)
-      const hasDynamicPath = parent.hasDynamicPath || hasPattern || descriptor.valueToMetric
+      const isDynamic =
+        (hasPattern && descriptor.shareThreshold) ||
+        descriptor.valueToMetric ||
+        // A pattern in the key itself is no value of it.
+        descriptor.key.includes(WILDCARD)
+      const hasDynamicPath = parent.hasDynamicPath || isDynamic
       const node: TreeNode = {
+        key: descriptor.key,
         composite,
         parent,
         pattern: hasPattern ? compilePattern(composite) : undefined,
         sharesThreshold: hasPattern && descriptor.shareThreshold,
         valueToMetric: descriptor.valueToMetric,
+        hasPatterns: parent.hasPatterns || hasPattern,
         hasDynamicPath,
         isDynamic: hasDynamicPath || descriptor.detailedMetric,
         metricPath: sanitizeStat(own),

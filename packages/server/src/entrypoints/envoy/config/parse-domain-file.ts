@@ -21,6 +21,7 @@ import {
   reportAt,
   type Tree,
 } from '@sluice/core/config-reader'
+import { show } from '@sluice/core'
 import type { LimitUnit } from '../rate-limit-messages.js'
 import {
   compositeOf,
@@ -47,6 +48,7 @@ const NAME_LENGTH_MAX = 256
 /** As attributes of rules: a value in the configuration is compared with those of requests. */
 const VALUE_LENGTH_MAX = 1024
 const REPLACES_MAX = 100
+const FILE_SHOWN_MAX = 256
 
 const UNITS = [
   'second',
@@ -213,7 +215,7 @@ class DomainParser {
   }
 
   /** Reports a domain that another file has, unless domains are merged. */
-  private claim({ name, located }: NamedDomain): SeenDomain {
+  private claim({ name, located }: NamedDomain): SeenDomain | undefined {
     const { mergeDomains, domains } = this.#seen
     const known = domains.get(name)
     if (known === undefined) {
@@ -221,11 +223,9 @@ class DomainParser {
       domains.set(name, seen)
       return seen
     }
-    if (!mergeDomains) {
-      const accepted = `each domain in one file; ${quote(known.file)} has it too. With merged domains it may be in several`
-      reportAt(located, 'duplicate-value', { accepted })
-    }
-    return known
+    if (mergeDomains) return known
+    const accepted = `each domain in one file; ${show(known.file, FILE_SHOWN_MAX)} has it too. With merged domains it may be in several`
+    return reportAt(located, 'duplicate-value', { accepted })
   }
 
   private readDescriptors(located: Located, { path, seen }: Level): readonly DescriptorConfig[] {
@@ -262,7 +262,7 @@ class DomainParser {
     const here = known.get(composite)
     const there = seen?.descriptors.get(composite)
     if (here !== undefined || there !== undefined) {
-      const first = here ?? `in ${quote(there ?? '')}`
+      const first = here ?? `in ${show(there, FILE_SHOWN_MAX)}`
       const accepted = `each key with its value once, joined by _; the first is ${first}`
       reportAt(item, 'duplicate-value', { found: quote(`${path}.${composite}`), accepted })
       return

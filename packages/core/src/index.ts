@@ -166,6 +166,7 @@ export {
   type NamedCaller,
 } from './matching/caller-limits.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
+export { SingleRuleCompiler } from './matching/compile-single.js'
 export { ceilingLimit, ceilingUnits, partUnderCeiling, wholeLimit } from './matching/ceilings.js'
 export { placesByRule, withoutPlaces } from './matching/in-flight.js'
 export type { Priority } from './matching/classify.js'

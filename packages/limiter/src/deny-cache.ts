@@ -18,15 +18,13 @@ import {
   isChargedOnRefusal,
   isConcurrency,
   type CounterKey,
-  type Decision,
   type Limit,
   type Outcome,
   type Plan,
   type PlannedTake,
   stepOf,
 } from '@sluice/core'
-import { combineSpread } from './shed/combine-spread.js'
-import type { Answer } from './store.js'
+import type { Answer, Groups } from './store.js'
 
 const WAYS = 8
 const SETS = 16_384
@@ -50,6 +48,14 @@ const PROBE_MS = 50
 const UNUSED = 16
 
 const NO_SHADOWS: readonly string[] = []
+
+/** The limits that are known to refuse a call, as a plan of their own, and what they say. */
+export interface KnownRefusal {
+  readonly plan: Plan
+  readonly outcomes: Groups<Outcome>
+  /** The age of the oldest state that refuses, in milliseconds. */
+  readonly staleMs: number
+}
 
 /** When a call was sent: by the clock, and by the count of invalidations so far. */
 export interface SentCall {
@@ -86,10 +92,11 @@ export class DenyCache {
   /**
    * The refusal of a call that one of its enforced limits is known to refuse, with only the limits
    * that do. Undefined if the store must decide, also because it has to charge the refusal.
+   * `group` is the group of the plan that is looked at.
    */
-  answer(plan: Plan, nowMs: number): Decision | undefined {
+  refuse(plan: Plan, nowMs: number, group = 0): KnownRefusal | undefined {
     if (nowMs >= this.#aliveUntilMs) return undefined
-    const takes = plan.groups[0]
+    const takes = plan.groups[group]
     if (takes === undefined) return undefined
     let refusing: PlannedTake[] | undefined
     let outcomes: Outcome[] = []
@@ -118,7 +125,7 @@ export class DenyCache {
     if (refusing === undefined) return undefined
     const { matched } = plan
     const refused = { matched, groups: [refusing], shadows: NO_SHADOWS }
-    return combineSpread(refused, [outcomes], 'deny-cache', { staleMs: Math.round(staleMs) })
+    return { plan: refused, outcomes: [outcomes], staleMs: Math.round(staleMs) }
   }
 
   /** Remembers the limits that refused a call. */

@@ -16,4 +16,17 @@ export { findLimit } from './refund.js'
 export { Breaker } from './redis/pipeline/breaker.js'
 export { type HeartbeatReply, FleetMembership } from './redis/server/fleet-membership.js'
 export { StoreClock } from './redis/server/store-clock.js'
+export {
+  type JoinedAnswer,
+  JoinedPlan,
+  type KnownOutcome,
+  leftBefore,
+} from './planned/joined-plan.js'
+export { combineSpread } from './shed/combine-spread.js'
+export {
+  type CallPlanner,
+  decidePlanned,
+  type PlannedCalls,
+  type PlannedOptions,
+} from './planned/planned-calls.js'
 export { PeriodicTask, type Scheduler, systemScheduler } from './periodic.js'

@@ -53,7 +53,6 @@ import { planCallerLimits, policiesOf } from './caller-policies.js'
 import { SecretWait } from './secret-wait.js'
 import {
   ACCEPTED_CHECK,
-  readLoad,
   readLocalCounters,
   readDependency,
   readPrefix,
@@ -71,9 +70,12 @@ import type {
   RulesOptions,
 } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
+import { type VerbDeps, peekPlan } from './peek-plan.js'
+import { DECIDE_PLANNED, type PlannedDecider } from './planned/planned-calls.js'
+import { PlannedVerb } from './planned/planned-verb.js'
 import { randomKey, randomKeyIfAllowed, randomSerial } from './random.js'
 import { systemScheduler } from './periodic.js'
-import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
+import { isEmpty, storeAnswer } from './store-answer.js'
 import {
   forgetRefusals,
   givesOfCall,
@@ -95,7 +97,8 @@ import { isReservePlan } from './reservation/reserve-plan.js'
 import { ReservationVerbs, type Settled } from './reservation/reservation-verbs.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import { combineSpread } from './shed/combine-spread.js'
-import { LoadShedding, type SheddingStats } from './shed/load-shedding.js'
+import type { LoadShedding, SheddingStats } from './shed/load-shedding.js'
+import { openShedding } from './shed/open-shedding.js'
 import type { Groups, PeekOptions, Store, SyncStore } from './store.js'
 
 /**
@@ -115,9 +118,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
 }
 
-class StoreLimiter implements Limiter {
+class StoreLimiter implements Limiter, PlannedDecider {
   readonly #store: Store
   readonly #sync: SyncStore | undefined
+  readonly #verbDeps: VerbDeps
   readonly #decider: RemoteDecider | undefined
   readonly #secretWait: SecretWait | undefined
   readonly #places: Places
@@ -126,6 +130,7 @@ class StoreLimiter implements Limiter {
   readonly #ipv6Prefix: number
   readonly #refunded = new RefundedReceipts()
   readonly #reservations: ReservationVerbs
+  readonly #planned: PlannedVerb
   /** Random until the secret that the store keeps is known. */
   #secret: SipKey
   /** False until the first call where nothing may be random yet: see `randomKeyIfAllowed`. */
@@ -157,11 +162,18 @@ class StoreLimiter implements Limiter {
     this.#snapshot = snapshot
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
-    this.#shedding = this.openShedding(options)
+    this.#verbDeps = {
+      store: this.#store,
+      snapshot: () => this.#snapshot,
+      decider: () => this.#decider,
+      secretWait: () => this.#secretWait,
+    }
+    this.#shedding = openShedding(options, clock, this.#snapshot)
     const scheduler = readDependency('scheduler', options.scheduler ?? systemScheduler, ['after'])
     const monotonicMs = options.monotonicMs ?? systemMonotonicMs
     this.#places = new Places({ store: this.#store, scheduler, monotonicMs })
     this.#reservations = this.openReservations(options)
+    this.#planned = this.openPlanned()
     if (this.#sync !== undefined) return
     this.#decider = new RemoteDecider({
       store: this.#store,
@@ -248,6 +260,10 @@ class StoreLimiter implements Limiter {
           ? this.decideNamed(call, options, decider, sinceMs)
           : decider.decideWithoutStore(plan, options),
       )
+  }
+
+  [DECIDE_PLANNED](...planned: Parameters<PlannedVerb['decide']>): Decision | Promise<Decision> {
+    return this.#planned.decide(...planned)
   }
 
   /** Plans again with the real counter names, and waits for the rest of the deadline. */
@@ -393,29 +409,22 @@ class StoreLimiter implements Limiter {
     await this.#store.close()
   }
 
-  private openShedding({ load, scheduler, monotonicMs }: LimiterOptions) {
-    if (load === undefined) return undefined
-    return new LoadShedding(
-      {
-        load: readLoad(load),
-        scheduler: readDependency('scheduler', scheduler ?? systemScheduler, ['after']),
-        monotonicMs: monotonicMs ?? systemMonotonicMs,
-        wallMs: () => this.#clock.now() / 1000,
-      },
-      this.#snapshot,
-    )
+  private openPlanned() {
+    return new PlannedVerb({
+      ...this.#verbDeps,
+      plan: (call, options, isFirst) =>
+        isFirst ? this.plan(call, options) : this.planMatching(call, this.viewOf(call), options),
+      requireUsable: () => this.requireSecret(),
+    })
   }
 
   private openReservations({ scheduler, monotonicMs = systemMonotonicMs }: LimiterOptions) {
     return new ReservationVerbs({
-      store: this.#store,
-      snapshot: () => this.#snapshot,
+      ...this.#verbDeps,
       time: () => this.#decider?.time() ?? this.#clock.now(),
       plan: (call, { canWait, inFlight }) => this.plan(call, { canWait, inFlight, reserves: true }),
       holdPlaces: (plan, outcomes, options) => this.#inFlight.hold(plan, outcomes, options),
       keepPlaces: ({ key, at }, limit, ms) => this.#places.keep(key, limit, at, monotonicMs() + ms),
-      decider: () => this.#decider,
-      secretWait: () => this.#secretWait,
       requireRules: () => this.requireRules(),
       requireKey: () => this.requireKey('nothing was settled'),
       scheduler: readDependency('scheduler', scheduler ?? systemScheduler, ['after']),
@@ -489,13 +498,14 @@ class StoreLimiter implements Limiter {
   private compose(
     plan: Plan,
     outcomes: Groups<Outcome>,
-    { receipt, inFlight, isReserve }: DecideOptions,
+    { receipt, inFlight, purpose }: DecideOptions,
     source: Source = 'store',
     given?: DecisionExtras,
   ): Decision {
-    // A plan without its reserve is what this node refused of it.
-    if (isReserve === true && isReservePlan(plan)) {
-      return this.#reservations.compose(plan, outcomes, source, given)
+    if (purpose !== undefined) {
+      if (purpose !== 'reserve') return purpose.compose(plan, outcomes, source, given)
+      // A plan without its reserve is what this node refused of it.
+      if (isReservePlan(plan)) return this.#reservations.compose(plan, outcomes, source, given)
     }
     const release = inFlight === true ? this.#inFlight.hold(plan, outcomes, UNSETTLED) : undefined
     const extras = release === undefined ? given : { ...given, release }
@@ -525,23 +535,7 @@ class StoreLimiter implements Limiter {
     options?: PeekOptions,
   ): Promise<PlannedPeek & { readonly plan: P }> {
     if (this.#isShut) this.requireRules()
-    const snapshot = this.#snapshot
-    const plan = makePlan(snapshot)
-    const { groups } = plan
-    const decider = this.#decider
-    if (isEmpty(groups)) {
-      return { snapshot, plan, outcomes: emptyAnswer(groups), source: 'store', extras: {} }
-    }
-    if (decider === undefined) {
-      const outcomes = await storeAnswer(this.#store.peek(groups, options), 'nothing was changed')
-      return { snapshot, plan, outcomes, source: 'store', extras: {} }
-    }
-    if (this.#secretWait === undefined || this.#secretWait.isKnown) {
-      return { snapshot, plan, ...(await decider.peek(plan, options)) }
-    }
-    const isKnown = await this.#secretWait.isKnownWithin(decider.deadlineOf(plan))
-    if (isKnown) return this.peekPlan(makePlan, options)
-    return { snapshot, plan, ...decider.peekWithoutStore(plan) }
+    return peekPlan(this.#verbDeps, makePlan, options)
   }
 
   private async give({ coordination, ...give }: Refund): Promise<void> {
@@ -583,6 +577,11 @@ class StoreLimiter implements Limiter {
   private requireRules(): void {
     this.requireOpen()
     if (!this.#hasRules) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
+    this.requireSecret()
+  }
+
+  private requireSecret(): void {
+    this.requireOpen()
     if (!this.#hasSecret) this.useSecret(randomKey())
   }
 }

@@ -1,15 +1,23 @@
 /** A call that was sent to the store, and what must be kept until its fate is known. */
 import type { Plan } from '@sluice/core'
+import type { AlternativeFallback, Spending } from './fallback/fallback-decider.js'
+import type { PlannedCalls } from './planned/planned-calls.js'
 import type { MixedCall } from './coordination/mixed-call.js'
 import type { SentCall } from './deny-cache.js'
-import type { Spending } from './fallback/fallback-decider.js'
 import type { Answer, Groups, TakeOptions } from './store.js'
 
 export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
-  /** Whether the plan reserves: only the store can say what it took, and if it was made before. */
-  readonly isReserve?: boolean | undefined
+  /**
+   * What the plan is for, unless it is for one ordinary call. A reserve: only the store can say what
+   * it took, and if it was made before. Calls that compose their decision themselves.
+   */
+  readonly purpose?: 'reserve' | PlannedCalls | undefined
   readonly inFlight?: boolean | undefined
+  /** Of planned calls: how long they may wait for the store, unless a rule says less. */
+  readonly deadlineMs?: number | undefined
+  /** See `TakeOptions`. */
+  readonly capMs?: number | undefined
 }
 
 /** What this node does with a call that the store decides. */
@@ -39,6 +47,8 @@ export class PendingDecision implements TakeOptions, SentCall {
   isDecided = false
   allowed = false
   spendings: readonly (Spending | undefined)[] = NO_SPENDING
+  /** What became of groups that are alternatives, if the store did not answer wholly. */
+  alternatives: readonly AlternativeFallback[] = NO_ALTERNATIVES
   /** The last answer of the store; undefined if there was none, so that each take may have run. */
   answers: Groups<Answer> | undefined
   #late: Groups<Answer> | undefined
@@ -66,16 +76,22 @@ export class PendingDecision implements TakeOptions, SentCall {
     this.#late = undefined
   }
 
+  get capMs(): number | undefined {
+    return this.options.capMs
+  }
+
   /** Records a decision made without the whole answer. Returns a late answer that already came. */
   decide(
     answers: Groups<Answer> | undefined,
     allowed: boolean,
     spendings: readonly (Spending | undefined)[],
+    alternatives = NO_ALTERNATIVES,
   ): Groups<Answer> | undefined {
     this.isDecided = true
     this.answers = answers
     this.allowed = allowed
     this.spendings = spendings
+    this.alternatives = alternatives
     return this.#late
   }
 
@@ -88,3 +104,4 @@ export class PendingDecision implements TakeOptions, SentCall {
 }
 
 const NO_SPENDING: readonly (Spending | undefined)[] = []
+const NO_ALTERNATIVES: readonly AlternativeFallback[] = []

@@ -47,16 +47,30 @@ export class Reconciler {
 
   /** Handles a call that was decided by fallback, with the answers that the store did give. */
   onFallback(pending: PendingDecision, answers: Groups<Answer> | undefined): void {
-    const { plan, allowed, spendings } = pending
+    const { plan, allowed, spendings, alternatives } = pending
     if (answers !== undefined && !allowed) this.follow(this.giveBackAll(plan, answers, () => true))
+    this.deferUnsent(spendings, answers, 0)
+    for (const { group, allowed: isOpen, spendings: own } of alternatives) {
+      if (allowed && !isOpen && answers !== undefined) {
+        this.follow(this.giveBackAll(plan, answers, (g) => g === group, true))
+      }
+      this.deferUnsent(own, answers, group)
+    }
+  }
+
+  private deferUnsent(
+    spendings: readonly (Spending | undefined)[],
+    answers: Groups<Answer> | undefined,
+    group: number,
+  ): void {
     for (const [i, spending] of spendings.entries()) {
-      if (answerAt(answers, 0, i) === 'not-run') this.deferCharge(spending)
+      if (answerAt(answers, group, i) === 'not-run') this.deferCharge(spending)
     }
   }
 
   /** Handles each take whose fate was unknown until now. */
   reconcile(pending: PendingDecision, answers: Groups<Answer>): void {
-    const { plan, allowed, spendings } = pending
+    const { plan, allowed, spendings, alternatives } = pending
     const before = pending.answers
     pending.answers = answers
     const isDue = (group: number, at: number, take: PlannedTake) =>
@@ -66,9 +80,25 @@ export class Reconciler {
       return
     }
     this.giveBackPlaces(plan, answers, isDue)
+    this.reconcileGroup(spendings, answers, 0, isDue)
+    for (const { group, allowed: isOpen, spendings: own } of alternatives) {
+      if (isOpen) this.reconcileGroup(own, answers, group, isDue)
+      else {
+        const isRefused: IsDue = (g, at, take) => g === group && isDue(g, at, take)
+        this.follow(this.giveBackAll(plan, answers, isRefused, true))
+      }
+    }
+  }
+
+  private reconcileGroup(
+    spendings: readonly (Spending | undefined)[],
+    answers: Groups<Answer>,
+    group: number,
+    isDue: IsDue,
+  ): void {
     for (const [i, spending] of spendings.entries()) {
-      if (spending !== undefined && isDue(0, i, spending.take)) {
-        this.reconcileSpending(spending, answerAt(answers, 0, i))
+      if (spending !== undefined && isDue(group, i, spending.take)) {
+        this.reconcileSpending(spending, answerAt(answers, group, i))
       }
     }
   }
@@ -82,7 +112,7 @@ export class Reconciler {
     for (const [g, takes] of plan.groups.entries()) {
       for (const [i, take] of takes.entries()) {
         if (!isConcurrency(take.limit) || !isDue(g, i, take)) continue
-        const give = giveOf(take, answerAt(answers, g, i), g)
+        const give = giveOf(take, answerAt(answers, g, i), g === 0)
         if (give !== undefined) this.follow(this.give(give))
       }
     }
@@ -115,14 +145,22 @@ export class Reconciler {
 
   /**
    * Returns what was granted to a refused call. The mark of a reservation comes first, and if that
-   * is not confirmed nothing else is returned: whoever finds the mark has the units.
+   * is not confirmed nothing else is returned: whoever finds the mark has the units. `isOpen`: the
+   * first group passed, so that the others keep what they charge for refusals.
    */
-  private async giveBackAll(plan: Plan, answers: Groups<Answer>, isDue: IsDue): Promise<void> {
+  private async giveBackAll(
+    plan: Plan,
+    answers: Groups<Answer>,
+    isDue: IsDue,
+    isOpen = false,
+  ): Promise<void> {
     const { places } = this.#deps
     const gives: Give[] = []
     for (const [g, takes] of plan.groups.entries()) {
       for (const [i, take] of takes.entries()) {
-        const give = isDue(g, i, take) ? giveOf(take, answerAt(answers, g, i), g) : undefined
+        const give = isDue(g, i, take)
+          ? giveOf(take, answerAt(answers, g, i), isOpen || g === 0)
+          : undefined
         if (give === undefined) continue
         if (places.follows(take)) places.give(take.key, give.amount)
         else if (take.isMark !== true) gives.push(give)
@@ -154,9 +192,9 @@ export class Reconciler {
  * What a refused call was granted. A limit that charges refusals keeps it, but not in a shadow
  * group, which a refused call never opens.
  */
-function giveOf(take: PlannedTake, answer: Answer, group: number): Give | undefined {
+function giveOf(take: PlannedTake, answer: Answer, wasOpen: boolean): Give | undefined {
   const { key, limit } = take
   if (typeof answer === 'string' || answer.granted <= 0) return undefined
-  if (group === 0 && isChargedOnRefusal(take)) return undefined
+  if (wasOpen && isChargedOnRefusal(take)) return undefined
   return { key, limit, amount: answer.granted, at: answer.at, undone: true }
 }

@@ -34,13 +34,15 @@ import {
 import type { MixedCall } from './coordination/mixed-call.js'
 import type { GrantedPlaces } from './concurrency/in-flight-calls.js'
 import type { Places } from './concurrency/places.js'
-import { DenyCache } from './deny-cache.js'
+import { DenyCache, type KnownRefusal } from './deny-cache.js'
 import { isHedged, StaleStates, hedgeDelayMs } from './hedge.js'
 import { FallbackDecider, type FallbackDecision } from './fallback/fallback-decider.js'
 import { DeferredCharges } from './deferred-charges.js'
 import type { LimiterStats } from './limiter-types.js'
 import type { Scheduler } from './periodic.js'
+import { knownAlternatives } from './planned/alternatives.js'
 import { Reconciler } from './reconcile.js'
+import { combineSpread } from './shed/combine-spread.js'
 import { emptyAnswer, isEmpty, isMisuse, isWhole } from './store-answer.js'
 import {
   type Answer,
@@ -214,8 +216,8 @@ export class RemoteDecider {
   }
 
   /** How long a call may wait for the store, in milliseconds. */
-  deadlineOf(plan: Plan): number {
-    return ruleDeadline(plan) ?? this.#deadlineMs
+  deadlineOf(plan: Plan, options: DecideOptions = {}): number {
+    return deadlineFor(plan, options) ?? this.#deadlineMs
   }
 
   /** Decides a call by fallback, because the names of its counters are not known yet. */
@@ -287,14 +289,16 @@ export class RemoteDecider {
   ): Decision | Promise<Decision> {
     const cache = this.#denyCache
     const nowMs = cache === undefined && !role.learns ? 0 : this.#monotonicMs()
-    const denied = options.isReserve === true ? undefined : cache?.answer(plan, nowMs)
+    const { purpose } = options
+    const denied =
+      purpose === undefined ? cache?.refuse(plan, nowMs) : this.refusePlanned(plan, nowMs, purpose)
     if (denied !== undefined) {
       role.mixed?.putBack()
-      return denied
+      return this.composeDenied(denied, options)
     }
-    const fullMs = needs.deadline ? ruleDeadline(plan) : undefined
+    const fullMs = needs.deadline ? deadlineFor(plan, options) : undefined
     const deadlineMs = waitedMs > 0 ? remainingMs(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
-    const hedged = needs.hedge && options.isReserve !== true && isHedged(plan)
+    const hedged = needs.hedge && purpose !== 'reserve' && isHedged(plan)
     const generation = cache?.generation ?? 0
     const states = hedged || (role.learns && needsStates(plan))
     const pending = new PendingDecision(
@@ -314,6 +318,28 @@ export class RemoteDecider {
     )
   }
 
+  private refusePlanned(
+    plan: Plan,
+    nowMs: number,
+    purpose: DecideOptions['purpose'],
+  ): KnownRefusal | undefined {
+    const cache = this.#denyCache
+    if (cache === undefined || purpose === 'reserve') return undefined
+    return cache.refuse(plan, nowMs) ?? knownAlternatives(cache, plan, nowMs)
+  }
+
+  private composeDenied(
+    { plan, outcomes, staleMs }: KnownRefusal,
+    options: DecideOptions,
+  ): Decision {
+    const extras = { staleMs }
+    if (options.purpose !== undefined) {
+      return this.#compose(plan, outcomes, options, 'deny-cache', extras)
+    }
+    // A refusal has no receipt and holds no places.
+    return combineSpread(plan, outcomes, 'deny-cache', extras)
+  }
+
   /** Decides what this node can decide itself, and leaves the rest to the store. */
   private decideOnNode(
     plan: Plan,
@@ -321,7 +347,7 @@ export class RemoteDecider {
     options: DecideOptions,
     waitedMs: number,
   ): Decision | Promise<Decision> {
-    const ownMs = needs.deadline ? ruleDeadline(plan) : undefined
+    const ownMs = needs.deadline ? deadlineFor(plan, options) : undefined
     const start = this.#coordinator.begin(plan, remainingMs(ownMs ?? this.#deadlineMs, waitedMs))
     if (start === undefined) return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
     if (start === 'store') return this.decideByStore(plan, needs, options, waitedMs, LEARNING_ROLE)
@@ -449,8 +475,17 @@ export class RemoteDecider {
     if (!this.#deferredCharges.isStoreAnswering) this.#deferredCharges.isStoreAnswering = true
     const [outcomes = []] = answers
     if (!passes(outcomes)) this.#denyCache?.remember(plan.groups[0] ?? [], outcomes, pending)
+    if (plan.alternatives !== undefined) this.rememberAlternatives(pending, answers)
     if (pending.learns) this.#coordinator.learn(plan, answers, pending.sentMs)
     return this.compose(pending, answers, 'store')
+  }
+
+  /** Remembers the refusals of groups that are decided by themselves. */
+  private rememberAlternatives(pending: PendingDecision, answers: Groups<Answer>): void {
+    const { groups, alternatives = 0 } = pending.plan
+    for (let g = groups.length - alternatives; g < groups.length; g++) {
+      this.#denyCache?.remember(groups[g] ?? [], answers[g] ?? [], pending)
+    }
   }
 
   /**
@@ -466,8 +501,11 @@ export class RemoteDecider {
   /** Decides by fallback every take that the store did not answer. */
   private degrade(pending: PendingDecision, answers: Groups<Answer> | undefined): Decision {
     const { plan } = pending
-    const { allowed, outcomes, source, extras, spendings } = this.#fallback.take(plan, answers)
-    const early = pending.decide(answers, allowed, spendings)
+    const { allowed, outcomes, source, extras, spendings, alternatives } = this.#fallback.take(
+      plan,
+      answers,
+    )
+    const early = pending.decide(answers, allowed, spendings, alternatives)
     this.#deferredCharges.isStoreAnswering = false
     if (answers !== undefined) {
       this.#denyCache?.remember(plan.groups[0] ?? [], answers[0] ?? [], pending)
@@ -496,6 +534,14 @@ export class RemoteDecider {
   private onLateAnswer(pending: PendingDecision, answers: Groups<Answer>): void {
     if (pending.recordLate(answers)) this.#reconciler.reconcile(pending, answers)
   }
+}
+
+/** The deadline of a call, if it is not that of the store: the shortest one that is set. */
+function deadlineFor(plan: Plan, { deadlineMs }: DecideOptions): number | undefined {
+  const ruleMs = ruleDeadline(plan)
+  return ruleMs === undefined || deadlineMs === undefined
+    ? (ruleMs ?? deadlineMs)
+    : Math.min(ruleMs, deadlineMs)
 }
 
 /** The shortest deadline among the enforced rules that set one. */

@@ -66,6 +66,11 @@ export type Answer =
 export interface TakeOptions {
   /** How long the store may take, in milliseconds. @default the deadline of the store */
   readonly deadlineMs?: number | undefined
+  /**
+   * How long after the deadline the call is answered at the latest while this process is too busy
+   * to read what has arrived: whole milliseconds, up to 25. @default 25
+   */
+  readonly capMs?: number | undefined
   /** Whether every outcome carries the counter's state. @default false */
   readonly states?: boolean | undefined
   /**

@@ -64,6 +64,11 @@ export interface Plan {
   readonly groups: readonly (readonly PlannedTake[])[]
   /** For each further group, from 1 on: the id under which its shadow refusal is reported. */
   readonly shadows: readonly string[]
+  /**
+   * How many of the last groups are alternatives. Each of them is decided by itself, like the first
+   * group, which still opens it; whoever made the plan says what they mean together. @default 0
+   */
+  readonly alternatives?: number | undefined
 }
 
 export interface PlanOptions {

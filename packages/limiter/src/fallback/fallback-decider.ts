@@ -36,6 +36,14 @@ export interface Spending {
   readonly at: number
 }
 
+/** What became of a group that is decided by itself: see `Plan.alternatives`. */
+export interface AlternativeFallback {
+  readonly group: number
+  readonly allowed: boolean
+  /** In the order of the takes. */
+  readonly spendings: readonly (Spending | undefined)[]
+}
+
 export interface FallbackDecision {
   readonly allowed: boolean
   readonly outcomes: Groups<FallbackOutcome>
@@ -43,6 +51,7 @@ export interface FallbackDecision {
   readonly extras: DecisionExtras
   /** In the order of the enforced takes. */
   readonly spendings: readonly (Spending | undefined)[]
+  readonly alternatives: readonly AlternativeFallback[]
 }
 
 export interface FallbackOptions {
@@ -122,15 +131,43 @@ export class FallbackDecider {
     answers: Groups<Answer> | undefined,
     spends: boolean,
   ): FallbackDecision {
-    const takes = plan.groups[0] ?? []
+    const { groups, alternatives: alternativeCount = 0 } = plan
     const now = this.#time()
     const postures: Record<string, PostureName> = {}
+    const first = this.decideGroup(groups[0] ?? [], answers, 0, { spends, now, postures })
+    const { allowed, isSilent, isCertain } = first
+    const alternatives: DecidedGroup[] = []
+    const others = groups.slice(1).map((group, g) => {
+      if (g + 1 < groups.length - alternativeCount) return passSilent(group, answers, g + 1, now)
+      const isOpen = spends && allowed
+      const decided = this.decideGroup(group, answers, g + 1, { spends: isOpen, now, postures })
+      alternatives.push(decided)
+      return decided.outcomes
+    })
+    const reason = isCertain ? undefined : 'posture'
+    const isByPosture = isSilent || alternatives.some((each) => each.isSilent)
+    return {
+      allowed,
+      outcomes: [first.outcomes, ...others],
+      source: isByPosture ? 'posture' : 'store',
+      extras: isByPosture ? { postures, reason } : {},
+      spendings: first.spendings,
+      alternatives,
+    }
+  }
+
+  private decideGroup(
+    takes: readonly PlannedTake[],
+    answers: Groups<Answer> | undefined,
+    group: number,
+    { spends, now, postures }: GroupOptions,
+  ): DecidedGroup {
     const storeOutcomes: (FallbackOutcome | undefined)[] = []
     let isSilent = false
     let isRefused = false
     let isCertain = false
     for (const [i, take] of takes.entries()) {
-      const answer = answerAt(answers, 0, i)
+      const answer = answerAt(answers, group, i)
       const silent = typeof answer === 'string'
       const outcome = silent ? withoutCounter(take, now) : answer
       if (silent) postures[take.compiled.rule] = nameOf(take.compiled.posture)
@@ -143,15 +180,8 @@ export class FallbackDecider {
     }
     const local = this.decideFromShares(takes, storeOutcomes, spends && !isRefused, now)
     const allowed = !isRefused && local.allowed
-    const shadows = plan.groups.slice(1).map((group, g) => passSilent(group, answers, g + 1, now))
-    const reason = isCertain ? undefined : 'posture'
-    return {
-      allowed,
-      outcomes: [local.outcomes, ...shadows],
-      source: isSilent ? 'posture' : 'store',
-      extras: isSilent ? { postures, reason } : {},
-      spendings: allowed ? local.spendings : [],
-    }
+    const spendings = allowed ? local.spendings : []
+    return { group, allowed, outcomes: local.outcomes, spendings, isSilent, isCertain }
   }
 
   /** Decides the remaining takes from local counters, which are charged whole or not at all. */
@@ -225,6 +255,21 @@ export class FallbackDecider {
     const counted = this.#processLimits.get(share)
     return { key, limit: counted, amount, atLeast: undefined, gate, holder }
   }
+}
+
+interface GroupOptions {
+  readonly spends: boolean
+  readonly now: number
+  /** Receives the postures of the limits that the store did not answer. */
+  readonly postures: Record<string, PostureName>
+}
+
+interface DecidedGroup extends AlternativeFallback {
+  readonly outcomes: readonly FallbackOutcome[]
+  /** Whether the store did not answer a limit of the group. */
+  readonly isSilent: boolean
+  /** Whether a refusal does not depend on a posture. */
+  readonly isCertain: boolean
 }
 
 const NO_ANSWER: readonly FallbackOutcome[] = []

@@ -244,7 +244,7 @@ class RedisCounterStore implements RedisStore {
   private request(
     verb: 'take' | 'peek',
     groups: Groups<Take>,
-    { deadlineMs = this.#options.deadlineMs, states = false, onLate }: TakeOptions,
+    { deadlineMs = this.#options.deadlineMs, capMs, states = false, onLate }: TakeOptions,
   ): Promise<Groups<Answer>> {
     if (isEmpty(groups)) {
       return Promise.resolve(verb === 'take' && groups.length === 0 ? [[]] : emptyAnswer(groups))
@@ -261,7 +261,7 @@ class RedisCounterStore implements RedisStore {
         const options = { groups, states, deadlineMs, deadlineAtMs, onLate, resolve }
         const request = new ClusterTake(this.#clusterTake, options)
         request.start()
-        if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
+        if (!request.isAnswered) this.#deadlines.add(request, deadlineMs, capMs)
         return
       }
       const request = new TakeRequest({
@@ -272,7 +272,7 @@ class RedisCounterStore implements RedisStore {
         combineAnswers: this.#combineAnswers,
       })
       this.dispatch(router, request, groups)
-      if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
+      if (!request.isAnswered) this.#deadlines.add(request, deadlineMs, capMs)
     })
   }
 

@@ -47,7 +47,7 @@ export interface ReservationVerbsDeps extends SharedDeps {
   readonly requireKey: () => Promise<void>
 }
 
-const RESERVES: DecideOptions = { isReserve: true }
+const RESERVES: DecideOptions = { purpose: 'reserve' }
 const WITH_STATES: PeekOptions = { states: true }
 const WRITE_TEXT = Symbol('writes the handle')
 

@@ -14,21 +14,34 @@ export interface Expirable {
   expire(): void
 }
 
-/** How long after its deadline a call is answered at the latest, whatever may still be read. */
-const CAP_MS = 25
+/**
+ * How long after its deadline a call is answered at the latest, whatever may still be read; whole
+ * milliseconds. Also the most that a call may ask for.
+ */
+export const CAP_MS = 25
 /** A timer that fires this late shows that this process is overloaded. */
 const BUSY_MS = 10
 /** The capacity of a new queue; it doubles when the queue is full. */
 const PLACES = 256
+
+/** One number for a deadline and a cap, so that calls with both equal share a queue. */
+function queueName(deadlineMs: number, capMs: number): number {
+  return deadlineMs * (CAP_MS + 1) + capMs
+}
 
 /**
  * Calls with the same deadline, which therefore expire in order of arrival. A ring buffer, so
  * answered calls are released immediately instead of being retained until their deadline.
  */
 class DeadlineQueue {
+  readonly capMs: number
   #ring: (Expirable | undefined)[] = emptyRing(PLACES)
   #head = 0
   #size = 0
+
+  constructor(capMs: number) {
+    this.capMs = capMs
+  }
 
   push(call: Expirable): void {
     // Most calls are answered long before. Two are dropped for each new one, so none pile up.
@@ -70,6 +83,7 @@ export class Deadlines {
   readonly #nowMs: () => number
   /** The number of replies read so far. While it rises, more may be waiting in the socket. */
   readonly #replies: () => number
+  /** By `queueName`. */
   readonly #queues = new Map<number, DeadlineQueue>()
   readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
 
@@ -99,61 +113,63 @@ export class Deadlines {
     return this.#lateMs > BUSY_MS
   }
 
-  add(call: Expirable, deadlineMs: number): void {
-    const queue = this.#queues.get(deadlineMs) ?? this.open(deadlineMs)
+  /** `capMs`: how long after its deadline the call is answered at the latest. */
+  add(call: Expirable, deadlineMs: number, capMs = CAP_MS): void {
+    const name = queueName(deadlineMs, capMs)
+    const queue = this.#queues.get(name) ?? this.open(name, capMs)
     queue.push(call)
-    if (this.#armed.has(deadlineMs)) return
-    this.arm(deadlineMs, queue, deadlineMs)
+    if (this.#armed.has(name)) return
+    this.arm(name, queue, deadlineMs)
   }
 
   /** Expires everything that still waits and stops all timers. */
   close(): void {
-    for (const [deadlineMs, queue] of this.#queues) {
-      clearTimeout(this.#armed.get(deadlineMs))
+    for (const [name, queue] of this.#queues) {
+      clearTimeout(this.#armed.get(name))
       for (let call = queue.first(); call !== undefined; call = queue.first()) call.expire()
     }
     this.#armed.clear()
     this.#queues.clear()
   }
 
-  private open(deadlineMs: number): DeadlineQueue {
-    const queue = new DeadlineQueue()
-    this.#queues.set(deadlineMs, queue)
+  private open(name: number, capMs: number): DeadlineQueue {
+    const queue = new DeadlineQueue(capMs)
+    this.#queues.set(name, queue)
     return queue
   }
 
-  private arm(deadlineMs: number, queue: DeadlineQueue, inMs: number): void {
+  private arm(name: number, queue: DeadlineQueue, inMs: number): void {
     const waitMs = Math.max(1, Math.ceil(inMs))
     const dueMs = this.#nowMs() + waitMs
     const timer = setTimeout(() => {
       this.#lateMs = this.#nowMs() - dueMs
-      this.check(deadlineMs, queue)
+      this.check(name, queue)
     }, waitMs)
-    this.#armed.set(deadlineMs, timer)
+    this.#armed.set(name, timer)
   }
 
-  private check(deadlineMs: number, queue: DeadlineQueue): void {
+  private check(name: number, queue: DeadlineQueue): void {
     const first = queue.first()
     const nowMs = this.#nowMs()
     if (first === undefined) {
-      this.#armed.delete(deadlineMs)
-      this.#queues.delete(deadlineMs)
+      this.#armed.delete(name)
+      this.#queues.delete(name)
     } else if (first.deadlineAtMs > nowMs) {
-      this.arm(deadlineMs, queue, first.deadlineAtMs - nowMs)
-    } else this.readFirst(deadlineMs, queue, first.deadlineAtMs + CAP_MS)
+      this.arm(name, queue, first.deadlineAtMs - nowMs)
+    } else this.readFirst(name, queue, first.deadlineAtMs + queue.capMs)
   }
 
   /**
    * Reads the sockets once, whatever the time is: a reply that arrived while this process was
    * blocked was in time. Reads again as long as that brings replies, up to the cap.
    */
-  private readFirst(deadlineMs: number, queue: DeadlineQueue, capMs: number): void {
+  private readFirst(name: number, queue: DeadlineQueue, capAtMs: number): void {
     const before = this.#replies()
     const readFromMs = this.#nowMs()
     this.#afterRead(() => {
-      const goesOn = this.#replies() !== before && this.#nowMs() < capMs
-      if (goesOn) this.readFirst(deadlineMs, queue, capMs)
-      else this.expireAll(deadlineMs, queue, readFromMs)
+      const goesOn = this.#replies() !== before && this.#nowMs() < capAtMs
+      if (goesOn) this.readFirst(name, queue, capAtMs)
+      else this.expireAll(name, queue, readFromMs)
     })
   }
 
@@ -162,7 +178,7 @@ export class Deadlines {
    * passed since, in a long turn of the event loop; its reply may have arrived after the read of
    * that turn.
    */
-  private expireAll(deadlineMs: number, queue: DeadlineQueue, readFromMs: number): void {
+  private expireAll(name: number, queue: DeadlineQueue, readFromMs: number): void {
     for (
       let call = queue.first();
       call !== undefined && call.deadlineAtMs <= readFromMs;
@@ -170,6 +186,6 @@ export class Deadlines {
     ) {
       call.expire()
     }
-    this.check(deadlineMs, queue)
+    this.check(name, queue)
   }
 }

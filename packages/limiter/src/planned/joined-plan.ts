@@ -1,0 +1,249 @@
+/**
+ * Joins the plans of several calls into one, so that the store decides them in one trip, and takes
+ * its outcomes apart again.
+ *
+ * The first groups of all calls become one, charged whole or not at all. A counter that several
+ * calls take from is named once, with their amounts added up; each call then sees it as if they had
+ * come one after the other.
+ */
+import {
+  algorithmOf,
+  type MatchedRule,
+  type Outcome,
+  type Plan,
+  type PlannedTake,
+  withDebt,
+} from '@sluice/core'
+import type { Groups } from '../store.js'
+
+/** An outcome of the store, or of this node in its place. */
+export type KnownOutcome = Outcome & { readonly state?: unknown }
+
+/** What became of one of the joined calls: those of its limits of which something is known. */
+export interface JoinedAnswer {
+  readonly plan: Plan
+  readonly outcomes: Groups<KnownOutcome>
+}
+
+const NO_NAMES: readonly string[] = []
+/** Of a take whose counter no other call takes from. */
+const NOTHING_BEFORE = 0
+
+/** A plan of one call, and where its takes are in the joined plan, in order. */
+class JoinedCall {
+  readonly own: Plan
+  readonly isAlternative: boolean
+  /** The group of each take; that of an alternative is -1 for the first, and so on. */
+  readonly groups: number[] = []
+  readonly places: number[] = []
+  /** The units of each counter that calls before this one take. */
+  readonly before: number[] = []
+
+  constructor(own: Plan, isAlternative: boolean) {
+    this.own = own
+    this.isAlternative = isAlternative
+  }
+}
+
+export class JoinedPlan implements Plan {
+  readonly matched: MatchedRule[] = []
+  readonly #first: PlannedTake[] = []
+  readonly #shadowGroups: PlannedTake[][] = []
+  readonly #alternatives: PlannedTake[][] = []
+  readonly #calls: JoinedCall[] = []
+  #shadows: string[] | undefined
+  #groups: PlannedTake[][] | undefined
+
+  /** Adds a call. `isAlternative`: its first group is decided by itself. */
+  add(own: Plan, isAlternative: boolean): void {
+    const call = new JoinedCall(own, isAlternative)
+    this.#calls.push(call)
+    for (let i = 0; i < own.matched.length; i++) {
+      const match = own.matched[i]
+      if (match !== undefined) this.matched.push(match)
+    }
+    for (let g = 0; g < own.groups.length; g++) this.addGroup(call, g, own.groups[g] ?? [])
+  }
+
+  get groups(): Groups<PlannedTake> {
+    this.#groups ??= [this.#first, ...this.#shadowGroups, ...this.#alternatives]
+    return this.#groups
+  }
+
+  get shadows(): readonly string[] {
+    if (this.#alternatives.length === 0) return this.#shadows ?? NO_NAMES
+    return [
+      ...(this.#shadows ?? NO_NAMES),
+      ...this.#alternatives.map(([take]) => take?.compiled.rule ?? ''),
+    ]
+  }
+
+  get alternatives(): number | undefined {
+    return this.#alternatives.length === 0 ? undefined : this.#alternatives.length
+  }
+
+  /** The part of an answer to this plan, or to what is left of it, that is about one call. */
+  answerOf(index: number, plan: Plan, outcomes: Groups<KnownOutcome>): JoinedAnswer | undefined {
+    const call = this.#calls[index]
+    if (call === undefined) return undefined
+    return plan === this ? this.ownAnswer(call, outcomes) : this.knownAnswer(call, plan, outcomes)
+  }
+
+  private addGroup(call: JoinedCall, from: number, takes: readonly PlannedTake[]): void {
+    let group = 0
+    let into: PlannedTake[] | undefined =
+      from === 0 && !call.isAlternative ? this.#first : undefined
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      if (take === undefined || this.merge(call, take)) continue
+      if (into === undefined) {
+        into = []
+        group = from === 0 ? this.openAlternative(into) : this.openShadow(call.own, from, into)
+      }
+      call.groups.push(group)
+      call.places.push(into.length)
+      call.before.push(NOTHING_BEFORE)
+      into.push(take)
+    }
+  }
+
+  private openAlternative(takes: PlannedTake[]): number {
+    this.#alternatives.push(takes)
+    return -this.#alternatives.length
+  }
+
+  private openShadow({ shadows }: Plan, from: number, takes: PlannedTake[]): number {
+    this.#shadows ??= []
+    this.#shadows.push(shadows[from - 1] ?? '')
+    this.#shadowGroups.push(takes)
+    return this.#shadowGroups.length
+  }
+
+  /** Adds the amount of a take to one of the same counter; false if there is none. */
+  private merge(call: JoinedCall, take: PlannedTake): boolean {
+    if (mergeInto(call, take, this.#first, 0)) return true
+    for (let g = 0; g < this.#shadowGroups.length; g++) {
+      if (mergeInto(call, take, this.#shadowGroups[g] ?? [], g + 1)) return true
+    }
+    for (let g = 0; g < this.#alternatives.length; g++) {
+      if (mergeInto(call, take, this.#alternatives[g] ?? [], -g - 1)) return true
+    }
+    return false
+  }
+
+  private ownAnswer(call: JoinedCall, outcomes: Groups<KnownOutcome>): JoinedAnswer {
+    const { own, groups, places, before } = call
+    const answers: KnownOutcome[][] = []
+    let at = 0
+    for (let g = 0; g < own.groups.length; g++) {
+      const takes = own.groups[g] ?? []
+      const row: KnownOutcome[] = []
+      for (let i = 0; i < takes.length; i++, at++) {
+        const group = this.indexOf(groups[at] ?? 0)
+        const joined = this.groups[group]
+        const rows = outcomes[group]
+        // Of a group that this node refused without the store, only some outcomes are there.
+        if (joined === undefined || rows?.length !== joined.length) continue
+        const take = takes[i]
+        const all = joined[places[at] ?? 0]
+        const outcome = rows[places[at] ?? 0]
+        if (take === undefined || all === undefined || outcome === undefined) continue
+        row.push(all === take ? outcome : ownOutcome(take, all, before[at] ?? 0, outcome))
+      }
+      answers.push(row)
+    }
+    return { plan: own, outcomes: answers }
+  }
+
+  /** The answer of a refusal that lists only limits that refuse. */
+  private knownAnswer(
+    { own, groups, places }: JoinedCall,
+    plan: Plan,
+    outcomes: Groups<KnownOutcome>,
+  ): JoinedAnswer {
+    const listed = plan.groups[0] ?? []
+    const takes: PlannedTake[] = []
+    const answers: KnownOutcome[] = []
+    let at = 0
+    for (const group of own.groups) {
+      for (const take of group) {
+        const joined = this.groups[this.indexOf(groups[at] ?? 0)]?.[places[at] ?? 0]
+        at++
+        const place = joined === undefined ? -1 : listed.indexOf(joined)
+        const outcome = outcomes[0]?.[place]
+        if (outcome === undefined) continue
+        takes.push(take)
+        answers.push(outcome)
+      }
+    }
+    return {
+      plan: { matched: own.matched, groups: [takes], shadows: NO_NAMES },
+      outcomes: [answers],
+    }
+  }
+
+  /** The index of a group; alternatives are the last. */
+  private indexOf(group: number): number {
+    return group >= 0 ? group : this.#shadowGroups.length - group
+  }
+}
+
+function mergeInto(
+  call: JoinedCall,
+  take: PlannedTake,
+  group: PlannedTake[],
+  name: number,
+): boolean {
+  const { hi, lo } = take.key
+  for (let i = 0; i < group.length; i++) {
+    const other = group[i]
+    if (other === undefined || other.key.hi !== hi || other.key.lo !== lo) continue
+    call.groups.push(name)
+    call.places.push(i)
+    call.before.push(other.amount)
+    group[i] = sumOf(other, take)
+    return true
+  }
+  return false
+}
+
+/** One take of what both take. If one of them counts before it compares, the sum does. */
+function sumOf(a: PlannedTake, b: PlannedTake): PlannedTake {
+  const amount = a.amount + b.amount
+  const gate = amount === 0 && (a.gate === true || b.gate === true)
+  const overdraw = amount > 0 && (a.overdraw === true || b.overdraw === true)
+  // A gate may have a limit of its own; what is counted, is counted by the limit itself.
+  const { limit } = a.amount === 0 ? b : a
+  return { ...a, limit, amount, gate, overdraw }
+}
+
+/** The outcome of one of several calls that took from a counter together. */
+function ownOutcome(
+  take: PlannedTake,
+  all: PlannedTake,
+  before: number,
+  outcome: KnownOutcome,
+): KnownOutcome {
+  const { amount } = take
+  const isCharged = outcome.retryAfterMs === 0 && outcome.granted !== 0
+  if (isCharged) {
+    const after = Math.max(0, all.amount - before - amount)
+    return { ...outcome, granted: amount, remaining: outcome.remaining + after }
+  }
+  if (outcome.retryAfterMs === 0) return outcome
+  const left = leftBefore(all, outcome) - before
+  if (amount > left || left <= 0) return outcome
+  const remaining = all.overdraw === true ? left - amount : outcome.remaining
+  return { ...outcome, granted: 0, remaining, retryAfterMs: 0 }
+}
+
+/**
+ * The units that a limit had left before a take that it refused; below 0 if it owed some. Exact if
+ * the state is known, as it is where a store refused.
+ */
+export function leftBefore({ limit, overdraw }: PlannedTake, outcome: KnownOutcome): number {
+  const { state, granted, remaining, at } = outcome
+  if (overdraw !== true || state === undefined) return remaining
+  const left = algorithmOf(limit).peek(state, withDebt(limit), 0, at).remaining
+  return left - limit.debt + granted
+}

@@ -225,15 +225,17 @@ function ownOutcome(
   outcome: KnownOutcome,
 ): KnownOutcome {
   const { amount } = take
-  const isCharged = outcome.retryAfterMs === 0 && outcome.granted !== 0
-  if (isCharged) {
+  // A gate may have a larger limit than what counts; its figures are those of its own limit.
+  const margin = take.limit.capacity - all.limit.capacity
+  const present = outcome.remaining + margin
+  if (outcome.retryAfterMs === 0) {
+    if (outcome.granted === 0) return { ...outcome, remaining: present }
     const after = Math.max(0, all.amount - before - amount)
-    return { ...outcome, granted: amount, remaining: outcome.remaining + after }
+    return { ...outcome, granted: amount, remaining: present + after }
   }
-  if (outcome.retryAfterMs === 0) return outcome
-  const left = leftBefore(all, outcome) - before
-  if (amount > left || left <= 0) return outcome
-  const remaining = all.overdraw === true ? left - amount : outcome.remaining
+  const left = leftBefore(all, outcome) - before + margin
+  if (amount > left || left <= 0) return { ...outcome, remaining: present }
+  const remaining = all.overdraw === true ? left - amount : present
   return { ...outcome, granted: 0, remaining, retryAfterMs: 0 }
 }
 

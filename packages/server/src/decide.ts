@@ -1,9 +1,22 @@
 /** Decides calls for every entry point, counts each decision and logs each refusal once. */
 import type { Call, Decision } from '@sluice/core'
 import type { CheckOptions, Limiter, Reservation, ReserveOptions } from '@sluice/limiter'
+import { decidePlanned, type PlannedCalls, type PlannedOptions } from '@sluice/limiter/internal'
 import type { RequestTrace } from './observability/tracing/telemetry.js'
 
-export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
+export type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin' | 'envoy'
+
+/** Calls that are decided together, and reported one by one. */
+export interface ReportedCalls extends PlannedCalls {
+  /** Visits each call that was decided, with its own decision. */
+  eachDecision(visit: (decision: Decision, call: Call) => void): void
+}
+
+/** Returns the decision of all calls together. A promise only if a remote store decides. */
+export type DecidePlanned = (
+  calls: ReportedCalls,
+  options: PlannedOptions,
+) => Decision | Promise<Decision>
 
 export interface Decider {
   readonly limiter: Limiter
@@ -14,6 +27,8 @@ export interface Decider {
     options?: CheckOptions,
     traced?: RequestTrace,
   ): Decision | Promise<Decision>
+  /** Decides the calls that this entry point plans itself; their latency counts once. */
+  planned(entryPoint: EntryPoint): DecidePlanned
   /** Decides a call whose costs are estimates; `settle` of the reservation ends it. */
   reserve(
     call: Call,
@@ -96,8 +111,31 @@ export function createDecider(deps: DeciderDeps): Decider {
     if (!isTimed) untimed++
     return report(decided, call, entryPoint)
   }
+  const planned = (entryPoint: EntryPoint): DecidePlanned => {
+    const reportOne = (decision: Decision, call: Call) => void report(decision, call, entryPoint)
+    const reportAll = (decision: Decision, calls: ReportedCalls): Decision => {
+      calls.eachDecision(reportOne)
+      return decision
+    }
+    const decideLater = async (decided: Promise<Decision>, calls: ReportedCalls) => {
+      const beganMs = nowMs()
+      const decision = await decided
+      times.observe((nowMs() - beganMs) / 1000)
+      return reportAll(decision, calls)
+    }
+    return (calls, options) => {
+      const isTimed = untimed === TIMED_EVERY - 1
+      const beganMs = isTimed ? nowMs() : 0
+      const decided = decidePlanned(limiter, calls, options)
+      if (decided instanceof Promise) return decideLater(decided, calls)
+      untimed = isTimed ? 0 : untimed + 1
+      if (isTimed) times.observe((nowMs() - beganMs) / 1000, TIMED_EVERY)
+      return reportAll(decided, calls)
+    }
+  }
   return {
     limiter,
+    planned,
     check: (call, entryPoint, options, traced) =>
       traced === undefined
         ? check(call, entryPoint, options)

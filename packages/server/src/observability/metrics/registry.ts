@@ -36,6 +36,8 @@ export type MergeMethod = 'sum' | 'max' | 'min' | 'furthest'
 export interface Registry {
   /** A counter that is incremented through the returned object. Workers are summed. */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter
+  /** The same under a name of another program, whose counters have no `_total`. */
+  foreignCounter(name: string, help: string, labelNames?: readonly string[]): Counter
   /** A histogram with these upper bounds, in ascending order. Workers are summed. */
   histogram(name: string, help: string, bounds: readonly number[]): ReadableHistogram
   /** A histogram for each list of label values. */
@@ -93,6 +95,8 @@ export function createRegistry(): Registry {
       requireTotal(name)
       return register(new RegisteredCounter({ name, help, labelNames }))
     },
+    foreignCounter: (name, help, labelNames = []) =>
+      register(new RegisteredCounter({ name, help, labelNames })),
     histogram: (name, help, bounds) =>
       register(new RegisteredHistogram({ name, help, labelNames: [] }, bounds)).labels(),
     labelledHistogram: (name, help, bounds, labelNames) =>

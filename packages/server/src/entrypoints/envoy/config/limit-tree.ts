@@ -110,6 +110,17 @@ export class LimitTree {
     return new Selection(limit, namesOf(entries), node.metricPath)
   }
 
+  /** Whether the configuration names a descriptor, to its last entry, without a limit. */
+  isExempt(entries: readonly DescriptorEntry[]): boolean {
+    let node = this.#root
+    for (const entry of entries) {
+      const next = findChild(node, entry)
+      if (next === undefined) return false
+      node = next
+    }
+    return node.limit === undefined && node.children === undefined
+  }
+
   /** Walks the path once more, for what depends on how each level was matched. */
   private selectDynamic(
     node: TreeNode,

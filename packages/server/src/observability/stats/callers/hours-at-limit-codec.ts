@@ -29,8 +29,9 @@ interface StoredCaller {
 const FORMAT = 1
 /** Eight times the length of a full table. */
 const TEXT_LENGTH_MAX = 8 * 1024 * 1024
-const ID = /^[a-z0-9-]{1,64}$/
-const ATTRIBUTE = /^[a-z][a-z0-9_.-]{0,63}$/
+/** Also the paths of Envoy's limits, and their keys. */
+const ID = /^[\x21-\x7e]{1,256}$/
+const ATTRIBUTE = /^[\x21-\x7e]{1,72}$/
 const HASH = /^[0-9a-f]{16}$/
 /** Hash, hours, time and plan; attribute values follow. */
 const FIELDS_MIN = 4

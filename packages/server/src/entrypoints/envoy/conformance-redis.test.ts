@@ -1,0 +1,74 @@
+/** The conformance suite of the service on a real Redis, and two services that share one. */
+import { redisStore } from '@sluice/limiter/redis'
+import { manualClock } from '@sluice/limiter/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
+import { descriptorOf, envoyConformance } from './conformance.test-helper.js'
+import { openService } from './rate-limit-service.test-helper.js'
+
+let server: RedisServer
+let prefixes = 0
+
+beforeAll(async () => {
+  server = await startRedis()
+})
+
+afterAll(async () => {
+  await server.stop()
+})
+
+/** The time is the test's, in Redis too; no refusal is remembered, as it does not say all. */
+function storeWith(clock: ReturnType<typeof manualClock>, prefix = `envoy${prefixes++}`) {
+  return redisStore({ url: server.url, prefix, clock, denyCacheMs: 0, deadlineMs: 5000 })
+}
+
+envoyConformance(async ({ config, isQuota, isShadow, requireMatch }, counting) => {
+  const domains = new Map(config.map(({ domain }) => [domain, { counting, requireMatch }] as const))
+  const clock = manualClock()
+  const store = storeWith(clock)
+  await store.ready
+  const patience = { deadlineMs: 5000, storeDeadlineMs: 5000 }
+  const options = { config, domains, isQuota, isShadow, clock, store, ...patience }
+  const { service, close } = await openService(options)
+  return {
+    shouldRateLimit: (request) => service.shouldRateLimit(request, { timeoutMs: undefined }),
+    advance: (ms) => clock.advance(ms),
+    close,
+  }
+})
+
+describe('two services on one Redis', () => {
+  const config = [
+    {
+      domain: 'shop',
+      descriptors: Array.from({ length: 10 }, (_, i) => ({
+        key: `key${i}`,
+        rate_limit: { unit: 'hour', requests_per_unit: 100 + 10 * i },
+      })),
+    },
+  ]
+  const descriptors = Array.from({ length: 10 }, (_, i) => descriptorOf(`key${i}=x`))
+
+  test('with ten descriptors a request, are exact to the unit', async () => {
+    const clock = manualClock()
+    const prefix = `envoy${prefixes++}`
+    const open = async () => {
+      const store = storeWith(clock, prefix)
+      await store.ready
+      return openService({ config, clock, store, deadlineMs: 5000, storeDeadlineMs: 5000 })
+    }
+    const services = await Promise.all([open(), open()])
+    const request = { domain: 'shop', descriptors, hitsAddend: 0 }
+    const asked = Array.from({ length: 300 }, (_, i) =>
+      services[i % 2]?.service.shouldRateLimit(request, { timeoutMs: undefined }),
+    )
+    const answers = await Promise.all(asked)
+    expect(answers.filter((answer) => answer?.overallCode === 'ok')).toHaveLength(100)
+    // What was refused by the smallest limit charged none of the others.
+    const last = await services[0].service.shouldRateLimit(request, { timeoutMs: undefined })
+    expect(last.statuses.map(({ limitRemaining }) => limitRemaining)).toEqual(
+      Array.from({ length: 10 }, (_, i) => 10 * i),
+    )
+    await Promise.all(services.map(({ close }) => close()))
+  })
+})

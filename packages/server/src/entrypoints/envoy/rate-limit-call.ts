@@ -1,0 +1,210 @@
+/**
+ * One request as the limiter decides it: the calls of its descriptors in one plan, and the answers
+ * for each of them.
+ */
+import {
+  type Call,
+  type Decision,
+  type DecisionExtras,
+  isBlock,
+  passes,
+  type Plan,
+  type PostureName,
+  type Source,
+  UNMATCHED,
+} from '@sluice/core'
+import type { Groups } from '@sluice/limiter'
+import {
+  type CallPlanner,
+  combineSpread,
+  type JoinedAnswer,
+  JoinedPlan,
+  type KnownOutcome,
+} from '@sluice/limiter/internal'
+import type { ReportedCalls } from '../../decide.js'
+import { type MaskSecrets, UnmatchedCall } from './reported-call.js'
+import { OVER_STATUS, type RequestDescriptor } from './request-descriptor.js'
+
+const NO_SHADOWS: readonly string[] = []
+const NO_ROW: readonly never[] = []
+/** Of a request that takes from no counter. */
+const NOTHING: Plan = { matched: [], groups: [[]], shadows: NO_SHADOWS }
+
+/** A descriptor that is refused because it matches no limit, as metrics count it. */
+const UNMATCHED_REFUSED: Decision = {
+  ...UNMATCHED,
+  allowed: false,
+  retryAfterMs: null,
+  eachRule: (visit) => visit('', 'refused'),
+}
+
+/** What all requests of a domain share. */
+export interface RateLimitCallDeps {
+  readonly domain: string
+  /** Whether a descriptor that matches no limit is refused. */
+  readonly requireMatch: boolean
+  readonly mask: MaskSecrets
+}
+
+export abstract class RateLimitCall implements ReportedCalls {
+  readonly descriptors: readonly RequestDescriptor[]
+  protected readonly deps: RateLimitCallDeps
+  /** Whether a descriptor is refused before any counter is read. */
+  isBarred = false
+  /** The decision of what the answer shows: it is allowed if the request is. */
+  decision: Decision = UNMATCHED
+  #planned: RequestDescriptor[] = []
+  #plan: Plan = NOTHING
+  #joined: JoinedPlan | undefined
+
+  constructor(deps: RateLimitCallDeps, descriptors: readonly RequestDescriptor[]) {
+    this.deps = deps
+    this.descriptors = descriptors
+  }
+
+  plan(planner: CallPlanner): Plan {
+    const { descriptors } = this
+    this.isBarred = false
+    for (let i = 0; i < descriptors.length; i++) {
+      const each = descriptors[i]
+      if (each === undefined) continue
+      each.plan = this.planOne(each, planner)
+      if (each.kind === 'unmatched') this.judgeUnmatched(each)
+      if (each.status === OVER_STATUS) this.isBarred = true
+    }
+    this.#planned = []
+    for (let i = 0; i < descriptors.length; i++) {
+      const each = descriptors[i]
+      if (each?.plan === undefined) continue
+      // What counts first is counted whatever else is refused.
+      const countsFirst = each.isMetered || each.limit?.countsFirst === true
+      if (!this.isBarred || countsFirst) this.#planned.push(each)
+    }
+    this.#plan = this.join(this.#planned)
+    return this.#plan
+  }
+
+  compose(
+    plan: Plan,
+    outcomes: Groups<KnownOutcome>,
+    source: Source,
+    extras: DecisionExtras | undefined,
+  ): Decision {
+    const planned = this.#planned
+    const isWhole = plan === this.#plan
+    const isOpen = passes(outcomes[0] ?? NO_ROW)
+    for (let i = 0; i < planned.length; i++) {
+      const each = planned[i]
+      if (each === undefined) continue
+      const answer = this.#joined?.answerOf(i, plan, outcomes) ?? { plan, outcomes }
+      const judged = isOpen || !isWhole ? answer : withoutShadows(answer)
+      each.decision = decisionOf(judged, source, extras)
+      this.settle(each, answer)
+    }
+    this.decision = this.shownDecision(plan, outcomes, source, extras)
+    return this.decision
+  }
+
+  eachDecision(visit: (decision: Decision, call: Call) => void): void {
+    for (let i = 0; i < this.descriptors.length; i++) {
+      const each = this.descriptors[i]
+      if (each?.decision !== undefined && each.call !== undefined) visit(each.decision, each.call)
+    }
+  }
+
+  /** Makes the plan of one descriptor, which is called again if keys become known only later. */
+  protected abstract planOne(descriptor: RequestDescriptor, planner: CallPlanner): Plan | undefined
+
+  /** Makes the status of a descriptor of what is known of its limits. */
+  protected abstract settle(descriptor: RequestDescriptor, answer: JoinedAnswer): void
+
+  private judgeUnmatched(each: RequestDescriptor): void {
+    const { domain, mask, requireMatch } = this.deps
+    each.call ??= new UnmatchedCall(domain, each.descriptor.entries, each.hits, mask)
+    each.decision ??= UNMATCHED
+    if (!requireMatch) return
+    each.decision = UNMATCHED_REFUSED
+    each.status = OVER_STATUS
+  }
+
+  private join(planned: readonly RequestDescriptor[]): Plan {
+    const first = planned[0]
+    if (first?.plan === undefined) return NOTHING
+    this.#joined = undefined
+    if (planned.length === 1) return first.plan
+    const joined = new JoinedPlan()
+    for (let i = 0; i < planned.length; i++) {
+      const each = planned[i]
+      if (each?.plan !== undefined) joined.add(each.plan, each.isAlternative)
+    }
+    this.#joined = joined
+    return joined
+  }
+
+  /** Of alternatives it shows those that have room, or if none has, all of them. */
+  private shownDecision(
+    plan: Plan,
+    outcomes: Groups<KnownOutcome>,
+    source: Source,
+    extras: DecisionExtras | undefined,
+  ): Decision {
+    const { matched, groups, alternatives } = plan
+    const only = this.#joined === undefined ? this.#planned[0]?.decision : undefined
+    if (only !== undefined) return only
+    if (alternatives === undefined) return combineSpread(plan, outcomes, source, extras)
+    const takes = [...(groups[0] ?? NO_ROW)]
+    const shown = [...(outcomes[0] ?? NO_ROW)]
+    const rows = groups.slice(groups.length - alternatives).map((group, i) => ({
+      group,
+      row: outcomes[groups.length - alternatives + i] ?? NO_ROW,
+    }))
+    const isOver = rows.every(({ row }) => !passes(row))
+    for (const { group, row } of rows) {
+      if (!isOver && !passes(row)) continue
+      takes.push(...group)
+      shown.push(...row)
+    }
+    return combineSpread({ matched, groups: [takes], shadows: NO_SHADOWS }, [shown], source, extras)
+  }
+}
+
+/** The decision of one of the calls, with those postures only that are of its rules. */
+function decisionOf(
+  { plan, outcomes }: JoinedAnswer,
+  source: Source,
+  extras: DecisionExtras | undefined,
+): Decision {
+  const all = extras?.postures
+  if (all === undefined) return combineSpread(plan, outcomes, source, extras)
+  let postures: Record<string, PostureName> | undefined
+  for (const { rule } of plan.matched) {
+    const posture = Object.hasOwn(all, rule.id) ? all[rule.id] : undefined
+    if (posture === undefined) continue
+    postures ??= {}
+    postures[rule.id] = posture
+  }
+  if (postures !== undefined) return combineSpread(plan, outcomes, source, { ...extras, postures })
+  return combineSpread(plan, outcomes, source === 'posture' ? 'store' : source)
+}
+
+/** Rules in shadow judge no call that is refused, be it by another call of the request. */
+function withoutShadows({ plan, outcomes }: JoinedAnswer): JoinedAnswer {
+  if (plan.shadows.length === 0) return { plan, outcomes }
+  return { plan, outcomes: outcomes.map((row, g) => (g === 0 ? row : NO_ROW)) }
+}
+
+/** The outcome that a status shows: that of the binding limit, or of a limit in shadow. */
+export function shownOutcome(
+  { plan, outcomes }: JoinedAnswer,
+  decision: Decision | undefined,
+): { readonly take: Plan['groups'][number][number]; readonly outcome: KnownOutcome } | undefined {
+  const takes = plan.groups[0] ?? NO_ROW
+  for (let i = 0; i < takes.length; i++) {
+    const take = takes[i]
+    const outcome = outcomes[0]?.[i]
+    if (take === undefined || outcome === undefined || isBlock(take.limit)) continue
+    const { rule, limit } = take.compiled
+    if (rule === decision?.rule && limit.name === decision.limitName) return { take, outcome }
+  }
+  return undefined
+}

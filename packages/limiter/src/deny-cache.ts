@@ -18,6 +18,7 @@ import {
   isChargedOnRefusal,
   isConcurrency,
   type CounterKey,
+  type DecisionExtras,
   type Limit,
   type Outcome,
   type Plan,
@@ -49,12 +50,28 @@ const UNUSED = 16
 
 const NO_SHADOWS: readonly string[] = []
 
-/** The limits that are known to refuse a call, as a plan of their own, and what they say. */
-export interface KnownRefusal {
-  readonly plan: Plan
+/**
+ * The limits that are known to refuse a call, as a plan of their own, what they say, and how old
+ * the oldest of their states is. One object, because refusals come in floods.
+ */
+export class KnownRefusal implements Plan, DecisionExtras {
+  readonly matched: Plan['matched']
+  readonly groups: Plan['groups']
+  readonly shadows = NO_SHADOWS
   readonly outcomes: Groups<Outcome>
-  /** The age of the oldest state that refuses, in milliseconds. */
   readonly staleMs: number
+
+  constructor(
+    matched: Plan['matched'],
+    takes: readonly PlannedTake[],
+    outcomes: readonly Outcome[],
+    staleMs: number,
+  ) {
+    this.matched = matched
+    this.groups = [takes]
+    this.outcomes = [outcomes]
+    this.staleMs = staleMs
+  }
 }
 
 /** When a call was sent: by the clock, and by the count of invalidations so far. */
@@ -123,9 +140,7 @@ export class DenyCache {
       }
     }
     if (refusing === undefined) return undefined
-    const { matched } = plan
-    const refused = { matched, groups: [refusing], shadows: NO_SHADOWS }
-    return { plan: refused, outcomes: [outcomes], staleMs: Math.round(staleMs) }
+    return new KnownRefusal(plan.matched, refusing, outcomes, Math.round(staleMs))
   }
 
   /** Remembers the limits that refused a call. */

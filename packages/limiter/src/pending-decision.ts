@@ -9,8 +9,8 @@ import type { Answer, Groups, TakeOptions } from './store.js'
 export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
   /**
-   * What the plan is for, unless it is for one ordinary call. A reserve: only the store can say what
-   * it took, and if it was made before. Calls that compose their decision themselves.
+   * What the plan is for, unless it is for one ordinary call. A reserve: only the store can say
+   * what it took, and if it was made before. Calls that compose their decision themselves.
    */
   readonly purpose?: 'reserve' | PlannedCalls | undefined
   readonly inFlight?: boolean | undefined

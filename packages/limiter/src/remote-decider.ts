@@ -328,16 +328,11 @@ export class RemoteDecider {
     return cache.refuse(plan, nowMs) ?? knownAlternatives(cache, plan, nowMs)
   }
 
-  private composeDenied(
-    { plan, outcomes, staleMs }: KnownRefusal,
-    options: DecideOptions,
-  ): Decision {
-    const extras = { staleMs }
-    if (options.purpose !== undefined) {
-      return this.#compose(plan, outcomes, options, 'deny-cache', extras)
-    }
+  private composeDenied(denied: KnownRefusal, options: DecideOptions): Decision {
     // A refusal has no receipt and holds no places.
-    return combineSpread(plan, outcomes, 'deny-cache', extras)
+    return options.purpose === undefined
+      ? combineSpread(denied, denied.outcomes, 'deny-cache', denied)
+      : this.#compose(denied, denied.outcomes, options, 'deny-cache', { staleMs: denied.staleMs })
   }
 
   /** Decides what this node can decide itself, and leaves the rest to the store. */

@@ -13,10 +13,7 @@ export interface ReportedCalls extends PlannedCalls {
 }
 
 /** Returns the decision of all calls together. A promise only if a remote store decides. */
-export type DecidePlanned = (
-  calls: ReportedCalls,
-  options: PlannedOptions,
-) => Decision | Promise<Decision>
+type DecidePlanned = (calls: ReportedCalls, options: PlannedOptions) => Decision | Promise<Decision>
 
 export interface Decider {
   readonly limiter: Limiter
@@ -111,31 +108,10 @@ export function createDecider(deps: DeciderDeps): Decider {
     if (!isTimed) untimed++
     return report(decided, call, entryPoint)
   }
-  const planned = (entryPoint: EntryPoint): DecidePlanned => {
-    const reportOne = (decision: Decision, call: Call) => void report(decision, call, entryPoint)
-    const reportAll = (decision: Decision, calls: ReportedCalls): Decision => {
-      calls.eachDecision(reportOne)
-      return decision
-    }
-    const decideLater = async (decided: Promise<Decision>, calls: ReportedCalls) => {
-      const beganMs = nowMs()
-      const decision = await decided
-      times.observe((nowMs() - beganMs) / 1000)
-      return reportAll(decision, calls)
-    }
-    return (calls, options) => {
-      const isTimed = untimed === TIMED_EVERY - 1
-      const beganMs = isTimed ? nowMs() : 0
-      const decided = decidePlanned(limiter, calls, options)
-      if (decided instanceof Promise) return decideLater(decided, calls)
-      untimed = isTimed ? 0 : untimed + 1
-      if (isTimed) times.observe((nowMs() - beganMs) / 1000, TIMED_EVERY)
-      return reportAll(decided, calls)
-    }
-  }
   return {
     limiter,
-    planned,
+    planned: (entryPoint) =>
+      decideTogether(deps, (decision, call) => void report(decision, call, entryPoint)),
     check: (call, entryPoint, options, traced) =>
       traced === undefined
         ? check(call, entryPoint, options)
@@ -153,4 +129,31 @@ function giveBack({ release, cancel }: Decision & Partial<Pick<Reservation, 'can
   cancel?.().catch(() => {
     // The store does not answer: the reserve stays charged.
   })
+}
+
+/** Decides planned calls; `report` receives each of them. */
+function decideTogether(
+  { limiter, times, nowMs }: DeciderDeps,
+  report: (decision: Decision, call: Call) => void,
+): DecidePlanned {
+  let untimed = 0
+  const reportAll = (decision: Decision, calls: ReportedCalls): Decision => {
+    calls.eachDecision(report)
+    return decision
+  }
+  const decideLater = async (decided: Promise<Decision>, calls: ReportedCalls) => {
+    const beganMs = nowMs()
+    const decision = await decided
+    times.observe((nowMs() - beganMs) / 1000)
+    return reportAll(decision, calls)
+  }
+  return (calls, options) => {
+    const isTimed = untimed === TIMED_EVERY - 1
+    const beganMs = isTimed ? nowMs() : 0
+    const decided = decidePlanned(limiter, calls, options)
+    if (decided instanceof Promise) return decideLater(decided, calls)
+    untimed = isTimed ? 0 : untimed + 1
+    if (isTimed) times.observe((nowMs() - beganMs) / 1000, TIMED_EVERY)
+    return reportAll(decided, calls)
+  }
 }

@@ -1,8 +1,6 @@
 /** Refuses calls of which every alternative is known to refuse, without a trip to the store. */
 import { isChargedOnRefusal, type Outcome, type Plan, type PlannedTake } from '@sluice/core'
-import type { DenyCache, KnownRefusal } from '../deny-cache.js'
-
-const NO_SHADOWS: readonly string[] = []
+import { type DenyCache, KnownRefusal } from '../deny-cache.js'
 
 /**
  * The refusal of a plan with alternatives, all of which are known to refuse. Undefined if the store
@@ -21,9 +19,9 @@ export function knownAlternatives(
   for (let g = groups.length - alternatives; g < groups.length; g++) {
     const refusal = cache.refuse(plan, nowMs, g)
     if (refusal === undefined) return undefined
-    takes.push(...(refusal.plan.groups[0] ?? []))
+    takes.push(...(refusal.groups[0] ?? []))
     outcomes.push(...(refusal.outcomes[0] ?? []))
     staleMs = Math.max(staleMs, refusal.staleMs)
   }
-  return { plan: { matched, groups: [takes], shadows: NO_SHADOWS }, outcomes: [outcomes], staleMs }
+  return new KnownRefusal(matched, takes, outcomes, staleMs)
 }

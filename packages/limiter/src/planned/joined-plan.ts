@@ -8,6 +8,7 @@
  */
 import {
   algorithmOf,
+  type CounterKey,
   type MatchedRule,
   type Outcome,
   type Plan,
@@ -28,6 +29,8 @@ export interface JoinedAnswer {
 const NO_NAMES: readonly string[] = []
 /** Of a take whose counter no other call takes from. */
 const NOTHING_BEFORE = 0
+/** With more counters than this a map finds one faster than a search. */
+const SEARCHED_MAX = 32
 
 /** A plan of one call, and where its takes are in the joined plan, in order. */
 class JoinedCall {
@@ -45,12 +48,30 @@ class JoinedCall {
   }
 }
 
+/** The place of a counter in the joined plan. */
+class CounterPlace {
+  readonly hi: number
+  readonly lo: number
+  readonly group: number
+  readonly place: number
+
+  constructor({ hi, lo }: CounterKey, group: number, place: number) {
+    this.hi = hi
+    this.lo = lo
+    this.group = group
+    this.place = place
+  }
+}
+
 export class JoinedPlan implements Plan {
   readonly matched: MatchedRule[] = []
   readonly #first: PlannedTake[] = []
   readonly #shadowGroups: PlannedTake[][] = []
   readonly #alternatives: PlannedTake[][] = []
   readonly #calls: JoinedCall[] = []
+  readonly #places: CounterPlace[] = []
+  /** Only where there are many counters. */
+  #byKey: Map<string, CounterPlace> | undefined
   #shadows: string[] | undefined
   #groups: PlannedTake[][] | undefined
 
@@ -103,6 +124,7 @@ export class JoinedPlan implements Plan {
       call.groups.push(group)
       call.places.push(into.length)
       call.before.push(NOTHING_BEFORE)
+      this.remember(take.key, group, into.length)
       into.push(take)
     }
   }
@@ -121,14 +143,41 @@ export class JoinedPlan implements Plan {
 
   /** Adds the amount of a take to one of the same counter; false if there is none. */
   private merge(call: JoinedCall, take: PlannedTake): boolean {
-    if (mergeInto(call, take, this.#first, 0)) return true
-    for (let g = 0; g < this.#shadowGroups.length; g++) {
-      if (mergeInto(call, take, this.#shadowGroups[g] ?? [], g + 1)) return true
+    const known = this.find(take.key)
+    if (known === undefined) return false
+    const { group, place } = known
+    const takes = this.groupOf(group)
+    const other = takes[place]
+    if (other === undefined) return false
+    call.groups.push(group)
+    call.places.push(place)
+    call.before.push(other.amount)
+    takes[place] = sumOf(other, take)
+    return true
+  }
+
+  /** Where a counter is taken from; looks at each take as long as there are few. */
+  private find({ hi, lo }: CounterKey): CounterPlace | undefined {
+    if (this.#byKey !== undefined) return this.#byKey.get(`${hi}.${lo}`)
+    for (let i = 0; i < this.#places.length; i++) {
+      const place = this.#places[i]
+      if (place !== undefined && place.hi === hi && place.lo === lo) return place
     }
-    for (let g = 0; g < this.#alternatives.length; g++) {
-      if (mergeInto(call, take, this.#alternatives[g] ?? [], -g - 1)) return true
-    }
-    return false
+    return undefined
+  }
+
+  private remember(key: CounterKey, group: number, place: number): void {
+    const counter = new CounterPlace(key, group, place)
+    this.#places.push(counter)
+    if (this.#places.length <= SEARCHED_MAX) return
+    if (this.#byKey !== undefined) this.#byKey.set(`${key.hi}.${key.lo}`, counter)
+    else this.#byKey = new Map(this.#places.map((each) => [`${each.hi}.${each.lo}`, each]))
+  }
+
+  private groupOf(group: number): PlannedTake[] {
+    if (group === 0) return this.#first
+    const takes = group > 0 ? this.#shadowGroups[group - 1] : this.#alternatives[-group - 1]
+    return takes ?? []
   }
 
   private ownAnswer(call: JoinedCall, outcomes: Groups<KnownOutcome>): JoinedAnswer {
@@ -186,25 +235,6 @@ export class JoinedPlan implements Plan {
   private indexOf(group: number): number {
     return group >= 0 ? group : this.#shadowGroups.length - group
   }
-}
-
-function mergeInto(
-  call: JoinedCall,
-  take: PlannedTake,
-  group: PlannedTake[],
-  name: number,
-): boolean {
-  const { hi, lo } = take.key
-  for (let i = 0; i < group.length; i++) {
-    const other = group[i]
-    if (other === undefined || other.key.hi !== hi || other.key.lo !== lo) continue
-    call.groups.push(name)
-    call.places.push(i)
-    call.before.push(other.amount)
-    group[i] = sumOf(other, take)
-    return true
-  }
-  return false
 }
 
 /** One take of what both take. If one of them counts before it compares, the sum does. */

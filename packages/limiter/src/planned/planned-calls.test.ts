@@ -188,6 +188,50 @@ describe('decidePlanned', () => {
     ])
   })
 
+  test('limits that nodes count decide first, and what they granted is put back', async () => {
+    const rules = [
+      { ...RULES[0], coordination: 'node' },
+      { ...RULES[1], coordination: 'leased' },
+    ]
+    const { limiter, store } = await scripted(rules)
+    for (const expected of [
+      [
+        [true, 1],
+        [true, 4],
+      ],
+      [
+        [true, 0],
+        [true, 3],
+      ],
+    ]) {
+      const calls = new JoinedCalls([user('u1'), key('k1')])
+      await decide(limiter, calls)
+      expect(calls.decisions.map(briefly)).toEqual(expected)
+    }
+    const before = store.requests.length
+    const calls = new JoinedCalls([user('u1'), key('k1')])
+    expect(await decide(limiter, calls)).toMatchObject({ allowed: false, rule: 'per-user' })
+    expect(calls.decisions.map(({ allowed, rule }) => [allowed, rule])).toEqual([
+      [false, 'per-user'],
+      [true, null],
+    ])
+    expect(store.requests).toHaveLength(before)
+    const last = new JoinedCalls([user('u2'), key('k1', 9)])
+    expect(await decide(limiter, last)).toMatchObject({ allowed: false, rule: 'per-key' })
+    // The unit of the second user was put back: both of its limit are left.
+    expect(await limiter.check(user('u2'))).toMatchObject({ allowed: true, remaining: 1 })
+  })
+
+  test('many calls with many counters are joined as few are', async () => {
+    const limiter = inMemory()
+    const names = Array.from({ length: 100 }, (_, i) => key(`k${i % 60}`))
+    const calls = new JoinedCalls(names)
+    await decide(limiter, calls)
+    expect(calls.decisions.map(({ remaining }) => remaining)).toEqual(
+      names.map((_, i) => (i < 60 ? 4 : 3)),
+    )
+  })
+
   test('a store that does not answer: each rule decides by its posture', async () => {
     const rules = [
       { ...RULES[0], posture: 'open' },

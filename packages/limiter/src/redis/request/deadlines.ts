@@ -18,7 +18,7 @@ export interface Expirable {
  * How long after its deadline a call is answered at the latest, whatever may still be read; whole
  * milliseconds. Also the most that a call may ask for.
  */
-export const CAP_MS = 25
+const CAP_MS = 25
 /** A timer that fires this late shows that this process is overloaded. */
 const BUSY_MS = 10
 /** The capacity of a new queue; it doubles when the queue is full. */

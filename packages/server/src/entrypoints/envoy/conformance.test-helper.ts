@@ -47,7 +47,7 @@ export interface ServiceUnderTest {
 
 const FILE = new URL('../../../../../conformance/envoy/service.json', import.meta.url)
 
-export const conformanceCases: readonly ConformanceCase[] = JSON.parse(readFileSync(FILE, 'utf8'))
+const conformanceCases: readonly ConformanceCase[] = JSON.parse(readFileSync(FILE, 'utf8'))
 
 export function envoyConformance(
   open: (each: ConformanceCase, counting: Counting) => Promise<ServiceUnderTest>,
@@ -99,7 +99,7 @@ export function statusText({
   return words.join(' ')
 }
 
-export function requestOf({
+function requestOf({
   domain,
   descriptors,
   hits = 0,

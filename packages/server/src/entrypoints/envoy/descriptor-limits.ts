@@ -148,8 +148,8 @@ export class DomainLimits {
     const compiled = this.#compiler.compile(rule, policyName(name))
     const [limit] = compiled.limits
     if (limit === undefined) throw new RangeError(`${path}: no limit`)
-    // envoyproxy/ratelimit refuses what has been counted above the limit, and nothing at it. A limit
-    // of 0 counts nothing, and refuses everything.
+    // envoyproxy/ratelimit refuses what has been counted above the limit, and nothing at it. A
+    // limit of 0 counts nothing, and refuses everything.
     const isOpenAtLimit = isReference && spec.max > 0
     const gate = isOpenAtLimit ? defineLimit({ ...spec, max: spec.max + 1, debt: 0 }) : undefined
     return new DescriptorLimit(compiled, limit, current, isReference, gate)

@@ -10,7 +10,7 @@ const ID_LENGTH_MAX = 200
 const ATTRIBUTE_LENGTH_MAX = 64
 /** As many attributes as a rule counts by; what exceeds them is shown as one. */
 const ATTRIBUTES_MAX = 8
-export const OTHER_ATTRIBUTES = 'others'
+const OTHER_ATTRIBUTES = 'others'
 
 /** Only makes long names differ: no counter is named with it. */
 const NAME_KEY = sipKey(new Uint8Array(16))

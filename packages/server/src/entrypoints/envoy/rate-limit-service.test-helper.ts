@@ -1,7 +1,6 @@
 /** Opens the rate limit service as tests need it: with a clock of their own, over any store. */
-import { createLimiter, type Limiter, type Store } from '@sluice/limiter'
+import { createLimiter, type Limiter, memoryStore, type Store } from '@sluice/limiter'
 import { type ManualClock, manualClock } from '@sluice/limiter/testing'
-import { memoryStore } from '@sluice/limiter'
 import type { Call, Decision } from '@sluice/core'
 import { createDecider } from '../../decide.js'
 import { createSecretMasker } from '../../identity/masked-value.js'
@@ -31,15 +30,15 @@ export interface OpenService {
   readonly registry: Registry
   readonly errors: unknown[]
   readonly inexact: string[]
-  useConfig(config: readonly object[]): Promise<void>
-  close(): Promise<void>
+  readonly useConfig: (config: readonly object[]) => Promise<void>
+  readonly close: () => Promise<void>
 }
 
 const SECRET = Uint8Array.from({ length: 16 }, (_, i) => i)
 const REFUSALS = { postureStatus: 429, shedStatus: 429, jitter: false } as const
 const NO_RULES: readonly object[] = []
 
-export async function configOf(domains: readonly object[]): Promise<EnvoyConfig> {
+async function configOf(domains: readonly object[]): Promise<EnvoyConfig> {
   const files = domains.map((each, i) => ({ file: `${i}.yaml`, text: JSON.stringify(each) }))
   const { domains: read, errors } = await parseConfigFiles(files, { mergeDomains: false })
   if (read === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))

@@ -22,6 +22,12 @@ const METHOD = 'ShouldRateLimit'
 /** From 50 us, to the second that nobody waits for. */
 const SECONDS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1]
 
+/** How often a source has loaded a configuration since the start. */
+export interface ConfigLoads {
+  loads(): number
+  failures(): number
+}
+
 interface LimitSeries {
   readonly path: string
   readonly total: Series
@@ -42,6 +48,7 @@ interface LimitCounters {
 export class ReferenceMetrics {
   readonly requests: Series
   readonly seconds: ReadableHistogram
+  readonly #registry: Registry
   readonly #counters: LimitCounters
   readonly #errors: Counter
   readonly #series = new Map<string, LimitSeries>()
@@ -52,6 +59,7 @@ export class ReferenceMetrics {
   #folded = 0
 
   constructor(registry: Registry, nearLimitRatio = NEAR_LIMIT_RATIO) {
+    this.#registry = registry
     this.#nearLimitRatio = Math.fround(nearLimitRatio)
     const counter = (name: string, help: string) =>
       registry.foreignCounter(`ratelimit_service_rate_limit_${name}`, help, LABELS)
@@ -82,6 +90,19 @@ export class ReferenceMetrics {
       'sluice_envoy_folded_hits_total',
       'Hits counted under the path of their limit, because too many values had paths of their own.',
       () => this.#folded,
+    )
+  }
+
+  /** Counts configurations that were loaded, and those that had errors. */
+  followLoads(source: ConfigLoads): void {
+    const total = (result: string, help: string, read: () => number) => {
+      const name = `ratelimit_service_config_load_${result}`
+      // All workers read the same directory.
+      this.#registry.total(name, help, read, { isForeign: true, merge: 'max' })
+    }
+    total('success', 'Configurations that became active.', () => source.loads())
+    total('error', 'Configurations that were not activated because of errors.', () =>
+      source.failures(),
     )
   }
 

@@ -13,14 +13,16 @@ export interface DomainOptions {
   readonly counting?: Counting | undefined
   /** Whether a descriptor that matches no limit is refused. @default false */
   readonly requireMatch?: boolean | undefined
-  /** Of all limits of the domain; `reference` counts by fixed windows only. @default fixed-window */
+  /**
+   * Of all limits of the domain; `reference` counts by fixed windows only. @default fixed-window
+   */
   readonly algorithm?: AlgorithmName | undefined
   /** What its limits do when the store does not answer. @default { local: 1 } */
   readonly posture?: Posture | undefined
 }
 
 /** The headers that Envoy adds to responses. */
-export type ResponseHeaders =
+type ResponseHeaders =
   | {
       readonly kind: 'sluice'
       /** The fields of the IETF draft. */
@@ -38,7 +40,7 @@ export type ResponseHeaders =
   /** None but those of a refusal. */
   | { readonly kind: 'none' }
 
-export interface RefusalSettings {
+interface RefusalSettings {
   readonly postureStatus: 429 | 503
   readonly shedStatus: 429 | 503
   readonly jitter: boolean
@@ -47,7 +49,10 @@ export interface RefusalSettings {
 export interface RateLimitServiceOptions {
   /** By domain; a domain that is not listed has the defaults. */
   readonly domains: ReadonlyMap<string, DomainOptions>
-  /** How long a request waits for the store if its client does not say how long it waits. */
+  /**
+   * How long a request waits for the store if its client does not say how long it waits: 15 ms fit
+   * Envoy, which gives up after 20 ms unless it is told otherwise.
+   */
   readonly deadlineMs: number
   /** The deadline of the store: no request waits longer, however patient its client is. */
   readonly storeDeadlineMs: number
@@ -63,8 +68,6 @@ export interface RateLimitServiceOptions {
   readonly sendsMetadata?: boolean | undefined
 }
 
-/** Envoy gives up after 20 ms unless it is told otherwise. */
-export const DEADLINE_MS_DEFAULT = 15
 /** What a client that says how long it waits needs for the way back. */
 const WAY_BACK_MS = 5
 /** How long after its deadline a request is answered at the latest. */

@@ -52,7 +52,12 @@ export interface Registry {
     name: string,
     help: string,
     read: () => MetricValues,
-    options?: { readonly labelNames?: readonly string[]; readonly merge?: MergeMethod },
+    options?: {
+      readonly labelNames?: readonly string[]
+      readonly merge?: MergeMethod
+      /** Whether the name is of another program, whose counters have no `_total`. */
+      readonly isForeign?: boolean
+    },
   ): void
   /** A value that goes up and down, read at each scrape. */
   gauge(
@@ -101,8 +106,8 @@ export function createRegistry(): Registry {
       register(new RegisteredHistogram({ name, help, labelNames: [] }, bounds)).labels(),
     labelledHistogram: (name, help, bounds, labelNames) =>
       register(new RegisteredHistogram({ name, help, labelNames }, bounds)),
-    total(name, help, read, { labelNames = [], merge = 'sum' } = {}) {
-      requireTotal(name)
+    total(name, help, read, { labelNames = [], merge = 'sum', isForeign = false } = {}) {
+      if (!isForeign) requireTotal(name)
       const metric = { name, help, labelNames, merge }
       register({ ...metric, type: 'counter', lines: () => linesOf(metric, read) })
     },

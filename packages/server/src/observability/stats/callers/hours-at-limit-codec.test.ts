@@ -40,6 +40,17 @@ test('hours are restored relative to the current hour', () => {
   expect(after.snapshotOf(1)?.hours).toBe(0b1101)
 })
 
+test('hours of the limits of Envoy are restored: their paths and keys are ids and attributes', () => {
+  const { tracker, see, now } = openTracker()
+  const limit = { rule: 'shop.PATH_/v1/*.api_key', by: ['PATH', 'api_key_2', ':path'] }
+  see(1, { ...REFUSED, ...limit, attributes: { PATH: '/v1/x', ':path': '/' } })
+  const after = restored(tracker.save(CLEAR), now())
+  expect(after.snapshotOf(1, limit.rule)).toMatchObject({
+    caller: { PATH: '/v1/x', ':path': '/' },
+    hours: 1,
+  })
+})
+
 test('saving, restoring and saving again gives the same text', () => {
   const seen = fc.record({ caller: fc.nat(50), rule: fc.constantFrom('a', 'b'), hour: fc.nat(30) })
   fc.assert(

@@ -458,15 +458,7 @@ export function combine(
   const judged = judgedIds(plan, outcomes)
   const refused = shadowRefusalsOf(plan, outcomes, judged)
   const folded = foldBlocks(enforced, enforcedOutcomes)
-  return new CombinedDecision(
-    plan,
-    folded.takes,
-    folded.outcomes,
-    judged,
-    refused,
-    source,
-    extras,
-  )
+  return new CombinedDecision(plan, folded.takes, folded.outcomes, judged, refused, source, extras)
 }
 
 /** Whether a call only passed through gates: all of its takes are of one kind. */

@@ -20,6 +20,17 @@ const KILL_EVERY_MS = 5000
 /** Longer than a busy machine lets a node wait for its turn. */
 const LEASE_MS = 10_000
 
+/**
+ * The callers of each process, together more than there are places, also with one process less. Short
+ * calls, so that a place is begun and ended as often as possible.
+ */
+const SHORT_CALLS = { callers: 4, callMs: 2, retryMs: 10 }
+/**
+ * A call that takes from two slots is refused by one that has taken from the other and may yet be
+ * refused itself. With longer calls and more callers all places are in use nevertheless.
+ */
+const LONG_CALLS = { callers: 8, callMs: 10, retryMs: 5 }
+
 const attributes = { user: 'u1', tenant: 't1' }
 const limits = [{ algorithm: 'concurrency', max: MAX }]
 /** A silent store would refuse: this is about what the store admits. */
@@ -29,6 +40,7 @@ interface Place {
   readonly url: string
   readonly rules: readonly { readonly id: string }[]
   readonly calls: number
+  readonly load: Pick<InFlightTask, 'callers' | 'callMs' | 'retryMs'>
   readonly servers: readonly RedisServer[]
   stop(): Promise<void>
 }
@@ -43,6 +55,7 @@ const places = [
         url: server.url,
         rules,
         calls: CALLS,
+        load: SHORT_CALLS,
         servers: [server],
         stop: () => server.stop(),
       }
@@ -56,6 +69,7 @@ const places = [
         url: cluster.url,
         rules: [rule('per-user', 'user'), rule('per-tenant', 'tenant')],
         calls: CALLS / 5,
+        load: LONG_CALLS,
         servers: await cluster.primaries(),
         stop: () => cluster.stop(),
       }
@@ -73,6 +87,14 @@ async function taken(limiter: Limiter, rules: Place['rules']) {
     places: holders.reduce((sum, holder) => sum + holder.places, 0),
     expiresAtMs: Math.max(0, ...holders.map((holder) => holder.expiresAtMs)),
   }
+}
+
+function figuresOf(
+  { ended, most }: InFlightObserver,
+  { kills, beganMs }: { readonly kills: number; readonly beganMs: number },
+): string {
+  const seconds = Math.round((performance.now() - beganMs) / 1000)
+  return `${ended} calls in ${seconds} s, ${kills} kills, at most ${most} in flight`
 }
 
 describe.each(places)('$name', (kind) => {
@@ -98,11 +120,12 @@ describe.each(places)('$name', (kind) => {
   })
 
   test(`${NODES} processes, of which one is killed every ${KILL_EVERY_MS} ms, never have more than ${MAX} calls in flight`, async () => {
-    const { url, rules, calls } = place
-    const task: InFlightTask = { url, rules, attributes, callers: 8, callMs: 10 }
+    const { url, rules, calls, load } = place
+    const task: InFlightTask = { url, rules, attributes, ...load }
     const start = () => InFlightNode.start(task, observer)
     nodes.push(...(await Promise.all(Array.from({ length: NODES }, start))))
     let kills = 0
+    const beganMs = performance.now()
     while (observer.ended < calls || kills === 0) {
       await sleep(KILL_EVERY_MS)
       const [victim] = nodes.splice(kills % NODES, 1)
@@ -110,6 +133,7 @@ describe.each(places)('$name', (kind) => {
       kills += 1
       nodes.push(await start())
     }
+    if (isLong) console.log(figuresOf(observer, { kills, beganMs }))
     expect(observer.most).toBeLessThanOrEqual(MAX)
     // Nearly all of them were in use at times, or nothing would be shown.
     expect(observer.most).toBeGreaterThanOrEqual(MAX - 2)
@@ -151,7 +175,14 @@ describe.each(places)('$name', (kind) => {
 
   test('the places of a killed process are free after the lease', async () => {
     const { url, rules } = place
-    const task: InFlightTask = { url, rules, attributes, callers: MAX, callMs: 3_600_000 }
+    const task: InFlightTask = {
+      url,
+      rules,
+      attributes,
+      callers: MAX,
+      callMs: 3_600_000,
+      retryMs: 10,
+    }
     const holding = await InFlightNode.start(task, observer)
     nodes.push(holding)
     while (observer.inFlight < MAX) await sleep(20)

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 
-const { url, rules, observer, callers, attributes, callMs } = JSON.parse(process.argv[2])
+const { url, rules, observer, callers, attributes, callMs, retryMs } = JSON.parse(process.argv[2])
 const store = redisStore({ url, deadlineMs: 10_000 })
 const limiter = createLimiter({ rules, store })
 await store.ready
@@ -35,7 +35,7 @@ async function callOnAndOn() {
   while (!isStopped) {
     const decision = await limiter.check({ attributes }, { inFlight: true })
     if (!decision.allowed) {
-      await sleep(1 + 4 * Math.random())
+      await sleep(retryMs * (0.2 + 0.8 * Math.random()))
       continue
     }
     if (decision.source !== 'store') throw new Error(`decided by ${decision.source}`)

@@ -15,6 +15,11 @@ export interface InFlightTask {
   readonly callers: number
   /** The longest call. */
   readonly callMs: number
+  /**
+   * The longest wait of a refused caller. Those that ask again at once keep the processors busy with
+   * refusals.
+   */
+  readonly retryMs: number
 }
 
 /** Counts calls from outside: knows no limits, and sees each end before its place is free. */

@@ -68,11 +68,11 @@ describe('priorities', () => {
     ],
     [
       { rules: [fleet({ headroom: { critical: '0%' } })] },
-      'rule "fleet": headroom.critical: number "0%" is out of range. Accepted: a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%',
+      'rule "fleet": headroom.critical: number "0%" is out of range. Accepted: a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%, or as a number 0.2',
     ],
     [
       { rules: [fleet({ headroom: { critical: 0.00001 } })] },
-      'rule "fleet": headroom.critical: number 0.00001 is out of range. Accepted: a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%',
+      'rule "fleet": headroom.critical: number 0.00001 is out of range. Accepted: a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%, or as a number 0.2',
     ],
     [
       { priorities: undefined, shed: { loop: '50ms' } },
@@ -89,7 +89,7 @@ describe('priorities', () => {
     ],
     [
       { shed: { loop: '50ms', most: '100%' } },
-      'shed.most: number "100%" is out of range. Accepted: a percentage above 0%, up to 99%, in steps of 0.01%, such as 90%',
+      'shed.most: number "100%" is out of range. Accepted: a percentage above 0%, up to 99%, in steps of 0.01%, such as 90%, or as a number 0.9',
     ],
     [
       { rules: [fleet({ protects: 'callers' })] },
@@ -97,6 +97,34 @@ describe('priorities', () => {
     ],
   ])('%j is refused with an exact message', (set, message) => {
     expect(messagesOf(set)).toEqual([message])
+  })
+
+  test('a priority that does not exist is reported beside every other problem of the rules', () => {
+    const unknown =
+      'unknown priority "critcal"; did you mean "critical"? Accepted: critical, writes'
+    const block = { max: 100, window: '1m', block: '15m' }
+    const rules = [
+      fleet({ headroom: { critcal: '60%', writes: '31%' } }),
+      fleet({ id: 'blocks', headroom: { critcal: 0.2 }, limits: [block] }),
+      fleet({ id: 'none', headroom: { critcal: 20 } }),
+      fleet({ id: 'last', headroom: { reads: '5%' } }),
+    ]
+    expect(messagesOf({ rules })).toEqual([
+      'rule "fleet": headroom: found 91% reserved in all. Accepted: up to 90% in all',
+      'rule "blocks": limits[0]: found block beside headroom. Accepted: either of them, because a block holds for all priorities',
+      'rule "none": headroom.critcal: number 20 is out of range. Accepted: a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%, or as a number 0.2',
+      `rule "fleet": headroom.critcal: ${unknown}`,
+      `rule "blocks": headroom.critcal: ${unknown}`,
+      `rule "none": headroom.critcal: ${unknown}`,
+      'rule "last": headroom.reads: found "reads", the last priority, from which nobody takes. Accepted: critical, writes',
+    ])
+  })
+
+  test('priorities that are invalid themselves make none of a rule unknown', () => {
+    const rules = [fleet({ headroom: { critical: '20%' } })]
+    expect(messagesOf({ priorities: ['Critical'], rules })).toEqual([
+      'priorities[0]: bad priority "Critical"; did you mean "critical"? Accepted: 1 to 32 of a-z, 0-9 and "-", such as critical',
+    ])
   })
 
   test('shares are read without rounding, as percentages and as numbers', () => {

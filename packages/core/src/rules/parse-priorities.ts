@@ -39,14 +39,16 @@ const ACCEPTED_PRIORITIES = 'one or more names, the most important first'
 const NO_PRIORITIES = 'priorities: a list of names, beside rules'
 /** What all priorities together may reserve: a tenth stays for everybody. */
 const RESERVED_MAX = 9000
-const ACCEPTED_SHARE = 'a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%'
+const ACCEPTED_SHARE =
+  'a percentage above 0%, up to 90%, in steps of 0.01%, such as 20%, or as a number 0.2'
 const LOOP_MS_MIN = 10
 const LOOP_MS_MAX = 10_000
 const ACCEPTED_LOOP = 'a duration from 10ms to 10s'
 /** Some calls always pass, so that it is seen when the others may again. */
 const MOST_MAX = 9900
 const MOST = 9000
-const ACCEPTED_MOST = 'a percentage above 0%, up to 99%, in steps of 0.01%, such as 90%'
+const ACCEPTED_MOST =
+  'a percentage above 0%, up to 99%, in steps of 0.01%, such as 90%, or as a number 0.9'
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
 const PERCENTAGE = /^(\d{1,3}(?:\.\d{1,2})?) ?%$/
 
@@ -124,7 +126,10 @@ function isEveryCall({ method, path, where }: Match): boolean {
   return method.length === 0 && path === undefined && where.size === 0
 }
 
-/** Reads the shares that a rule reserves. Whether the priorities exist is known of the set only. */
+/**
+ * Reads the shares that a rule reserves. Whether the priorities exist is known of the set only: their
+ * names are returned even if a share is invalid.
+ */
 export function readHeadroom(located: Located): Headroom | undefined {
   const map = readAnyMap(located, 'a map of priorities to shares, such as { critical: 20% }')
   if (map === undefined) return undefined
@@ -134,15 +139,16 @@ export function readHeadroom(located: Located): Headroom | undefined {
   let sum = 0
   for (const entry of entries.values()) {
     const share = readShare(locateEntry(map, entry), RESERVED_MAX, ACCEPTED_SHARE)
-    if (share === undefined) continue
-    headroom.set(entry.key, share)
-    sum += share
+    headroom.set(entry.key, share ?? 0)
+    sum += share ?? 0
   }
-  if (sum <= RESERVED_MAX) return headroom
-  return reportAt(located, 'bad-headroom', {
-    found: `${sum / 100}% reserved in all`,
-    accepted: `up to ${RESERVED_MAX / 100}% in all`,
-  })
+  if (sum > RESERVED_MAX) {
+    reportAt(located, 'bad-headroom', {
+      found: `${sum / 100}% reserved in all`,
+      accepted: `up to ${RESERVED_MAX / 100}% in all`,
+    })
+  }
+  return headroom
 }
 
 /** `priorities` are those of the set; empty if there are none, or if they are invalid. */

@@ -194,7 +194,9 @@ function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
   if (map === undefined) return reportAt(root, 'wrong-type', { accepted })
   const strictPaths = readOptional(map, 'strictPaths', readBoolean) ?? false
   const routes = readOptional(map, 'routes', (field) => readRoutes(field, strictPaths)) ?? []
+  const before = diagnostics.errorCount()
   const priorities = readOptional(map, 'priorities', readPriorities)
+  const areValid = priorities !== undefined && diagnostics.errorCount() === before
   const classify = readOptional(map, 'classify', (field) => readClassify(field, priorities ?? []))
   const lines = fieldOf(map, 'classify')
   if (lines !== undefined && diagnostics.compare && diagnostics.errorCount() === 0) {
@@ -206,6 +208,10 @@ function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
       accepted: 'a list of rules; [] for none',
       read: (field) => readRuleList(field, diagnostics),
     }) ?? []
+  // Without other problems they are checked with those rules too that were parsed before.
+  if (areValid && diagnostics.errorCount() > 0) {
+    checkPriorities({ rules: rulesOf(rules), located: rules }, priorities, diagnostics.report)
+  }
   return finishSet({ routes, strictPaths, priorities, classify, shed, rules }, diagnostics)
 }
 

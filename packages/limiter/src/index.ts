@@ -57,6 +57,7 @@ export type {
   Settlement,
   SettlementReason,
 } from './reservation/reservation-types.js'
+export type { ReservationFate, ReservationStats } from './reservation/reservation-stats.js'
 export type { Load, ShedCounts, SheddingStats } from './shed/load-shedding.js'
 export { RulesError, type RulesInput } from './rule-set.js'
 export type {

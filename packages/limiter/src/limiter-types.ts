@@ -22,6 +22,7 @@ import type {
 } from './reservation/reservation-types.js'
 import type { Scheduler } from './periodic.js'
 import type { RulesInput } from './rule-set.js'
+import type { ReservationStats } from './reservation/reservation-stats.js'
 import type { Load, SheddingStats } from './shed/load-shedding.js'
 import type { Store } from './store.js'
 
@@ -232,6 +233,8 @@ export interface Limiter {
   readonly inFlight: ReadonlyMap<string, InFlightStats>
   /** What `shed` of the rules does; undefined without `load`. */
   readonly shedding: SheddingStats | undefined
+  /** What became of the reservations that this process made, extended or ended. */
+  readonly reservations: ReservationStats
   /**
    * Returns leases and places, reports local usage and closes the store. Every later call fails.
    */

@@ -93,6 +93,7 @@ import type {
   ReserveOptions,
   Settlement,
 } from './reservation/reservation-types.js'
+import type { ReservationStats } from './reservation/reservation-stats.js'
 import { isReservePlan } from './reservation/reserve-plan.js'
 import { ReservationVerbs, type Settled } from './reservation/reservation-verbs.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
@@ -216,6 +217,10 @@ class StoreLimiter implements Limiter, PlannedDecider {
 
   get shedding(): SheddingStats | undefined {
     return this.#shedding?.stats
+  }
+
+  get reservations(): ReservationStats {
+    return this.#reservations.stats
   }
 
   ready(): Promise<void> {

@@ -24,6 +24,7 @@ import type {
 import type { LimiterStats } from './limiter-types.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
+import type { ReservationStats } from './reservation/reservation-stats.js'
 import type { SheddingStats } from './shed/load-shedding.js'
 import type { ResetOptions } from './refund.js'
 import type {
@@ -254,6 +255,10 @@ class TracedLimiter implements Limiter {
 
   get shedding(): SheddingStats | undefined {
     return this.#limiter.shedding
+  }
+
+  get reservations(): ReservationStats {
+    return this.#limiter.reservations
   }
 
   get stats(): LimiterStats | undefined {

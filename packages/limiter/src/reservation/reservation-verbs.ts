@@ -17,6 +17,7 @@ import type { Groups, PeekOptions, Store } from '../store.js'
 import type { ReservePlan } from './reserve-plan.js'
 import { readExtendRequest, readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
+import type { ReservationFate, ReservationStats } from './reservation-stats.js'
 import type {
   ActualCosts,
   ExtendOptions,
@@ -93,7 +94,9 @@ export class ReservationVerbs {
         ? this.#reservations.withoutCounters(planned, request)
         : this.#reservations.planReserve(planned, request)
     })
-    return this.reservationOf(decision)
+    const held = this.#reservations.heldBy(decision)
+    if (held !== undefined) this.#reservations.counts.count(held.isRepeated ? 'repeated' : 'made')
+    return this.reservationOf(decision, held)
   }
 
   async extend(
@@ -128,6 +131,10 @@ export class ReservationVerbs {
     })
   }
 
+  get stats(): ReservationStats {
+    return this.#reservations.counts
+  }
+
   close(): void {
     this.#reservations.close()
   }
@@ -138,7 +145,10 @@ export class ReservationVerbs {
     options: ExtendOptions = {},
   ): Promise<Reservation> {
     const request = readExtendRequest(attributes, options)
-    return this.reservationOf(await this.decide(() => this.#reservations.planExtend(held, request)))
+    const decision = await this.decide(() => this.#reservations.planExtend(held, request))
+    const extended = this.#reservations.heldBy(decision)
+    this.#reservations.counts.count(fateOfExtension(extended))
+    return this.reservationOf(decision, extended)
   }
 
   /** Decides a plan that reserves, once the names of its counters are known. */
@@ -193,8 +203,7 @@ export class ReservationVerbs {
   }
 
   /** The decision as a reservation, with the verbs that end it. */
-  private reservationOf(decision: Decision): Reservation {
-    const held = this.#reservations.heldBy(decision)
+  private reservationOf(decision: Decision, held: HeldReservation | undefined): Reservation {
     // Decisions that need no counter are shared, and not changed.
     const own = Object.isFrozen(decision) ? { ...decision } : decision
     const ended = async () => REFUSED
@@ -237,4 +246,10 @@ export class ReservationVerbs {
       return Promise.reject(error)
     }
   }
+}
+
+/** Undefined: the extension was refused. */
+function fateOfExtension(extended: HeldReservation | undefined): ReservationFate {
+  if (extended === undefined) return 'extension-refused'
+  return extended.isRepeated ? 'repeated' : 'extended'
 }

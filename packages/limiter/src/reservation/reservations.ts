@@ -36,6 +36,7 @@ import { combineSpread } from '../shed/combine-spread.js'
 import type { Answer, Groups, PeekOptions, PeekOutcome } from '../store.js'
 import { type MadeMark, readMark, settledTake, unextendedTake } from './once-counters.js'
 import { OpenReservations } from './open-reservations.js'
+import { ReservationCounts } from './reservation-stats.js'
 import {
   planExtend,
   type PlannedReserve,
@@ -88,6 +89,8 @@ export interface HeldReservation {
   readonly snapshot: Snapshot
   /** Whether this node ends something with it: places that it holds. */
   readonly hasPlaces: boolean
+  /** Whether it was made before, under the same idempotency key. */
+  readonly isRepeated: boolean
   text: string | undefined
 }
 
@@ -96,12 +99,14 @@ interface NewReserve {
   readonly reserved: Reserved
   readonly release: (() => void) | undefined
   readonly isByPosture: boolean
+  readonly isRepeated: boolean
 }
 
 const NOTHING_RESERVED: NewReserve = {
   reserved: { entries: [], limits: [] },
   release: undefined,
   isByPosture: false,
+  isRepeated: false,
 }
 
 const HELD = Symbol('held reservation')
@@ -118,6 +123,7 @@ interface Holder {
 const ANNOUNCED_SHARE = 0.5
 
 export class Reservations {
+  readonly counts = new ReservationCounts()
   readonly #deps: ReservationsDeps
   readonly #open: OpenReservations
   readonly #ids = new RandomHashes()
@@ -147,7 +153,7 @@ export class Reservations {
     const snapshot = this.#deps.snapshot()
     const handle = readHandle(text, this.key(snapshot.secret))
     const limits = handle.entries.map((entry) => findLimit(snapshot, entry))
-    return { handle, limits, snapshot, hasPlaces: false, text }
+    return { handle, limits, snapshot, hasPlaces: false, isRepeated: false, text }
   }
 
   planReserve(plan: Plan, request: ReserveRequest): ReservePlan {
@@ -213,13 +219,13 @@ export class Reservations {
     const plan = new SettlementPlan(handle.entries, limits, snapshot, actual)
     if (handle.isByPosture) {
       this.#open.end(handle)
-      return Promise.resolve(unchanged(handle, 'posture'))
+      return Promise.resolve(this.counted(unchanged(handle, 'posture')))
     }
     if (this.#deps.time() > handle.expiresAt) {
-      return Promise.resolve(unchanged(handle, 'expired'))
+      return Promise.resolve(this.counted(unchanged(handle, 'expired')))
     }
     this.#open.release(handle)
-    return this.apply(handle, plan, [settledTake(handle)])
+    return this.apply(handle, plan, { isExpired: false })
   }
 
   close(): void {
@@ -240,7 +246,7 @@ export class Reservations {
       : reservedOf(plan, outcomes, this.#deps.isStoreHere)
     // Nothing of a reservation by posture is settled.
     const release = this.#deps.holdPlaces(plan, outcomes, { isSettled: !isByPosture })
-    const made = { reserved, release, isByPosture }
+    const made = { reserved, release, isByPosture, isRepeated: false }
     return this.hold(decision, plan.reserve, made, this.#deps.time())
   }
 
@@ -260,7 +266,8 @@ export class Reservations {
       takes.map(({ amount, holder = start }) => ({ ...GRANTED, granted: amount, at: holder })),
     ]
     const decision = combineSpread(plan, [admitted, ...others], source, extras)
-    const made = { ...NOTHING_RESERVED, reserved: reservedOf(plan, taken, this.#deps.isStoreHere) }
+    const reserved = reservedOf(plan, taken, this.#deps.isStoreHere)
+    const made = { ...NOTHING_RESERVED, reserved, isRepeated: true }
     return this.hold(decision, plan.reserve, made, start)
   }
 
@@ -268,7 +275,7 @@ export class Reservations {
   private hold<Decided extends Decision>(
     decision: Decided,
     { id, partition, ttlMs, before }: PlannedReserve,
-    { reserved, release, isByPosture }: NewReserve,
+    { reserved, release, isByPosture, isRepeated }: NewReserve,
     now: number,
   ): Decided {
     const snapshot = this.#deps.snapshot()
@@ -291,7 +298,8 @@ export class Reservations {
       : reserved.limits
     const keep = snapshot.needs.places ? () => this.keepPlaces(handle, limits) : undefined
     const hasPlaces = this.#open.add(handle, { isRefunded, release, keep })
-    const held: HeldReservation = { handle, limits, snapshot, hasPlaces, text: undefined }
+    const text = undefined
+    const held: HeldReservation = { handle, limits, snapshot, hasPlaces, isRepeated, text }
     return Object.assign(decision, { [HELD]: held })
   }
 
@@ -325,22 +333,24 @@ export class Reservations {
     return this.#deps.snapshot().byId.get(rule)?.rule.onExpiry === 'refund'
   }
 
-  /** `marks` are taken first, and refused if it has ended. */
+  /** Changes the counters, unless the reservation has ended before. */
   private async apply(
     handle: ReservationHandle,
     plan: SettlementPlan,
-    marks: readonly Take[],
+    { isExpired }: { readonly isExpired: boolean },
   ): Promise<Settlement> {
     const { takes } = plan
+    // They are refused if it has ended, or was extended.
+    const marks = isExpired ? [settledTake(handle), unextendedTake(handle)] : [settledTake(handle)]
     if (handle.entries.length === 0) {
       this.#open.end(handle)
-      return plan.report([], NOTHING_OWED)
+      return this.counted(plan.report([], NOTHING_OWED), isExpired)
     }
     const answers = await this.#deps.take(plan.groupsAfter(marks))
     const marked = answers[0] ?? []
     if (typeof (marked[0] ?? 'unknown') === 'string') throw unanswered()
     this.#open.end(handle)
-    if (marked.some(isRefused)) return unchanged(handle, 'already-settled')
+    if (marked.some(isRefused)) return this.counted(unchanged(handle, 'already-settled'), isExpired)
     const changes: (Answer | undefined)[] = []
     let isComplete = true
     for (let i = 0; i < takes.length; i++) {
@@ -349,10 +359,18 @@ export class Reservations {
       if (typeof answer === 'string' || isOver(answer)) isComplete = false
       this.announce(takes[i], answer)
     }
-    if (isComplete) return plan.report(changes, NOTHING_OWED)
+    if (isComplete) return this.counted(plan.report(changes, NOTHING_OWED), isExpired)
     await this.repeatUnsent(takes, changes)
     const owed = await this.owedBy(takes.filter((_, i) => isOver(changes[i])))
-    return plan.report(changes, (take) => owed.get(take) ?? 0)
+    return this.counted(
+      plan.report(changes, (take) => owed.get(take) ?? 0),
+      isExpired,
+    )
+  }
+
+  private counted(settlement: Settlement, isExpired = false): Settlement {
+    this.counts.countSettlement(settlement, isExpired)
+    return settlement
   }
 
   /** Lets nodes that remember a refusal of a counter know that units came back. */
@@ -388,10 +406,10 @@ export class Reservations {
   private refundExpired(handle: ReservationHandle): void {
     const snapshot = this.#deps.snapshot()
     const entries = handle.entries.filter((entry) => this.isRefundedEntry(entry))
+    if (entries.length === 0) return
     const limits = entries.map((entry) => findLimit(snapshot, entry))
     const plan = new SettlementPlan(entries, limits, snapshot, undefined)
-    const marks = [settledTake(handle), unextendedTake(handle)]
-    this.apply({ ...handle, entries }, plan, marks).catch(() => {
+    this.apply({ ...handle, entries }, plan, { isExpired: true }).catch(() => {
       // The store does not answer: the reserve stays charged.
     })
   }

@@ -8,6 +8,7 @@ import type { Log } from '../log/logger.js'
 import type { RefusalLog } from '../log/refusal-log.js'
 import { registerCoordinationMetrics } from './coordination-metrics.js'
 import type { Registry } from './registry.js'
+import { registerReservationMetrics } from './reservation-metrics.js'
 import type { RuleFollower } from '../../rules/sync/rule-follower.js'
 
 export interface ServerMetricsDeps {
@@ -30,6 +31,7 @@ export function registerServerMetrics(registry: Registry, deps: ServerMetricsDep
     stats: () => decider.limiter.stats?.coordination,
     catalog: ruleFollower.catalog,
   })
+  registerReservationMetrics(registry, () => decider.limiter.reservations)
   registry.gauge('sluice_rules_version', 'Version of the active rules.', 'max', () =>
     ruleFollower.version(),
   )

@@ -4,41 +4,6 @@
 -- The reply: 1, the time, then the results of each op.
 local reply, size = { 1, now }, 2
 
-local OVERDRAW = -2
-
--- Whether units that were taken at `at` still count, so that they can be given back.
-local function isCounted(limit, at)
-  if limit.format == 4 then return at - at % limit.windowUs == now - now % limit.windowUs end
-  if limit.format > 2 then return false end
-  local ticks = limit.capacity * limit.q / limit.p
-  return now - at < (ticks + -ticks % 1) * limit.tickUs
-end
-
--- Returns the results of the algorithm's `admit` for a take; nothing unless it is certain to pass.
--- An overdraw that fits is a take like any other. An amount below 0 was taken at `last - 1`.
-local function admit(counter, limit, amount, last)
-  local format = limit.format
-  if amount < 0 then
-    if last <= 0 or not isCounted(limit, last - 1) then return nil end
-  elseif last ~= 0 and last ~= OVERDRAW then
-    return nil
-  end
-  if format <= 2 then
-    return admitBucket(values[counter], format, limit.capacity, limit.lent, limit.p, limit.q,
-      limit.tickUs, amount, now)
-  end
-  if format == 4 then
-    return admitWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
-  end
-  if format == 7 then
-    return admitCallerWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
-  end
-  if format == 9 then
-    return admitCalendarWindow(values[counter], format, limit.max, limit.q, limit.tickUs, amount,
-      now)
-  end
-end
-
 -- Sets the state that `admit` returned, as `keep` does, and appends the outcome to the reply.
 local function keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
   local needed = isPacked and expires or 2 * expires - now
@@ -70,7 +35,7 @@ local function admitCall(place)
       local to, counter = 9 * items, request[op]
       found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
         found[to + 7], found[to + 8] =
-        admit(counter, limits[request[op + 1]], request[op + 2], request[op + 3])
+        admit(values[counter], limits[request[op + 1]], request[op + 2], request[op + 3])
       if not found[to + 1] then return nil end
       if groups > 1 then
         for before = 9, to, 9 do
@@ -91,7 +56,39 @@ local function admitCall(place)
   return from
 end
 
-local TAKE, TAKE_ONE = 1, 6
+-- The same for a call of two groups of one take each, such as a settle: its mark and a difference.
+-- A counter without a state is kept like the one before it with the same limit and amount: nearly
+-- all marks of a batch are such.
+local function admitPair(place)
+  local counter, limit, amount = request[place], limits[request[place + 1]], request[place + 2]
+  local other, value, isNew = request[place + 4], values[counter], false
+  local kept, left, resetMs, at, expires, a, b, c
+  if value or limit.newAmount ~= amount or request[place + 3] ~= 0 then
+    kept, left, resetMs, at, expires, a, b, c = admit(value, limit, amount, request[place + 3])
+    if not kept then return nil end
+    isNew = not value and at == now
+  end
+  local otherLimit = limits[request[place + 5]]
+  local otherKept, otherLeft, otherResetMs, otherAt, otherExpires, otherA, otherB, otherC =
+    admit(values[other], otherLimit, request[place + 6], request[place + 7])
+  if not otherKept or other == counter then return nil end
+  if kept then
+    keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
+    if isNew and request[place + 3] == 0 then
+      limit.newAmount, limit.newValue, limit.newKept = amount, values[counter], writes[counter]
+      limit.newLeft, limit.newResetMs = left, resetMs
+    end
+  else
+    values[counter], writes[counter] = limit.newValue, limit.newKept
+    reply[size + 1], reply[size + 2] = limit.newLeft, limit.newResetMs
+    size = size + 2
+  end
+  keepAdmitted(other, otherLimit, otherKept, otherLeft, otherResetMs, otherAt, otherExpires,
+    otherA, otherB, otherC)
+  return place + 8
+end
+
+local TAKE, TAKE_ONE, TAKE_PAIR = 1, 6, 7
 local last, decide = #request, nil
 while place <= last do
   local verb, isAdmitted = request[place], false
@@ -99,11 +96,14 @@ while place <= last do
     isAdmitted = false
   elseif verb == TAKE_ONE then
     local counter, limit = request[place + 1], limits[request[place + 2]]
-    local kept, left, resetMs, at, expires, a, b, c = admit(counter, limit, request[place + 3], 0)
+    local kept, left, resetMs, at, expires, a, b, c = admit(values[counter], limit, request[place + 3], 0)
     if kept then
       keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
       isAdmitted, place = true, place + 4
     end
+  elseif verb == TAKE_PAIR then
+    local after = admitPair(place + 1)
+    if after then isAdmitted, place = true, after end
   elseif verb == TAKE and request[place + 1] == 0 then
     -- Without states.
     local after = admitCall(place + 2)

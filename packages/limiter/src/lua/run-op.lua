@@ -1,6 +1,6 @@
 -- Runs the operations of memory-store.ts on the loaded counters, with the same outcomes.
 
-local TAKE, PEEK, GIVE, CHARGE, RESET, TAKE_ONE, SPOILED = 1, 2, 3, 4, 5, 6, -32
+local TAKE, PEEK, GIVE, CHARGE, RESET, TAKE_ONE, TAKE_PAIR, SPOILED = 1, 2, 3, 4, 5, 6, 7, -32
 local ITEM = 4
 local STEP = 16
 -- The steps of a group's takes, each in 16 slots: the results of `take`, then `kept`.
@@ -134,6 +134,17 @@ local function eachGroup(place, isTake)
   return from
 end
 
+-- Runs two groups of one take each.
+local function takePair(place)
+  if takeGroup(place, 1, false) then
+    takeGroup(place + ITEM, 1, false)
+    return
+  end
+  local counter, limit = request[place + ITEM], limits[request[place + ITEM + 1]]
+  local amount, last = request[place + ITEM + 2], request[place + ITEM + 3]
+  say(counter, limit, amount, false, look(counter, limit, amount, last))
+end
+
 local function give(counter, limit, amount, at, undone)
   local kept, a, b, c, d = read(counter, limit)
   a, b, c, d = limit.algorithm.give(a, b, c, d, limit, amount, now, at, undone)
@@ -144,6 +155,7 @@ end
 local function findSpoiled(place, spoiled)
   local verb, counter = request[place], request[place + 1]
   if verb == TAKE_ONE then return place + 4, spoiled[counter] end
+  if verb == TAKE_PAIR then return place + 9, spoiled[counter] or spoiled[request[place + 5]] end
   if verb == RESET then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
   if verb == CHARGE then return place + 6, spoiled[counter] end
   if verb == GIVE then return place + 6, spoiled[counter] end
@@ -191,6 +203,10 @@ return function(place, sizeBefore)
   if verb == TAKE_ONE then
     takeAlone(counter, limit, request[place + 3])
     return place + 4, size
+  end
+  if verb == TAKE_PAIR then
+    takePair(place + 1)
+    return place + 9, size
   end
   if verb == TAKE or verb == PEEK then
     local after = eachGroup(place + 1, verb == TAKE)

@@ -21,6 +21,7 @@ import { NumberWriter } from './msgpack.js'
 import {
   BATCH,
   giveOneScript,
+  settleOneScript,
   type BatchScript,
   takeOneScript,
   takeTwoScript,
@@ -51,6 +52,8 @@ const CHARGE = 4
 const RESET = 5
 /** A single take, the most common op, in a shorter form. */
 const TAKE_ONE = 6
+/** Two groups of one take each, such as a settle, also in a shorter form. */
+const TAKE_PAIR = 7
 const COUNTER_DIGITS = 16
 const FIELD_BYTES = 8
 const FIELDS_AT_FIRST = 512
@@ -102,7 +105,7 @@ export class BatchCodec {
       const op = ops[i]
       if (op !== undefined) this.writeOp(op)
     }
-    return this.writeCommand(BATCH)
+    return this.writeCommand(this.scriptOf(ops))
   }
 
   /** Encodes a batch of one op, if there is a script for it. */
@@ -112,6 +115,17 @@ export class BatchCodec {
     if (op.verb === 'give') return this.encodeGiveOne(op.give)
     if (op.verb !== 'take' || op.states) return undefined
     return this.encodeTakeOne(op.groups) ?? this.encodeTakeTwo(op.groups)
+  }
+
+  /** The script of a batch that is encoded like any, and is a single call. */
+  private scriptOf(ops: readonly StoreOp[]): BatchScript {
+    const op = ops[0]
+    if (this.#isPacked || ops.length !== 1 || op?.verb !== 'take' || op.states) return BATCH
+    const [first, second] = isPair(op.groups) ? [op.groups[0]?.[0], op.groups[1]?.[0]] : []
+    if (first === undefined || second === undefined || lastNumberOf(first) !== 0) return BATCH
+    const { limits, counters } = this.#plan
+    const isDistinct = limits.length === 2 && counters.size === 2
+    return (isDistinct ? settleOneScript(first.limit, second.limit) : undefined) ?? BATCH
   }
 
   private encodeTakeOne(groups: Groups<Take>): EncodedBatch | undefined {
@@ -128,8 +142,8 @@ export class BatchCodec {
   private encodeTakeTwo(groups: Groups<Take>): EncodedBatch | undefined {
     const [first, second] = groups.flat()
     const [limit, otherLimit] = this.#plan.limits
-    const isPair = groups[0]?.length === 1 && groups.every((takes) => takes.length <= 1)
-    if (!isPair || first === undefined || second === undefined) return undefined
+    const isApart = groups[0]?.length === 1 && groups.every((takes) => takes.length <= 1)
+    if (!isApart || first === undefined || second === undefined) return undefined
     if (groups.flat().length !== 2 || lastNumberOf(first) !== 0 || lastNumberOf(second) !== 0) {
       return undefined
     }
@@ -188,6 +202,11 @@ export class BatchCodec {
   }
 
   private writeTake(groups: Groups<Take>, states: boolean): void {
+    if (!states && isPair(groups)) {
+      this.#numbers.write(TAKE_PAIR)
+      for (const [take] of groups) if (take !== undefined) this.writeItem(take)
+      return
+    }
     const take = states ? undefined : onlyTakeOf(groups)
     if (take === undefined) {
       this.writeGroups(TAKE, groups, states)
@@ -205,12 +224,14 @@ export class BatchCodec {
     numbers.write(groups.length)
     for (const takes of groups) {
       numbers.write(takes.length)
-      for (const take of takes) {
-        this.writeReference()
-        numbers.write(take.amount)
-        numbers.write(lastNumberOf(take))
-      }
+      for (const take of takes) this.writeItem(take)
     }
+  }
+
+  private writeItem(take: Take): void {
+    this.writeReference()
+    this.#numbers.write(take.amount)
+    this.#numbers.write(lastNumberOf(take))
   }
 
   private writeReference(): void {
@@ -296,6 +317,11 @@ function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   const take = takes?.[0]
   if (groups.length !== 1 || takes?.length !== 1 || take === undefined) return undefined
   return lastNumberOf(take) === 0 ? take : undefined
+}
+
+/** Whether a call has two groups of one take each. */
+function isPair(groups: Groups<Take>): boolean {
+  return groups.length === 2 && groups[0]?.length === 1 && groups[1]?.length === 1
 }
 
 /** The number of a counter's hash within the prefix. */

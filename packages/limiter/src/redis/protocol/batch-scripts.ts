@@ -126,20 +126,47 @@ end`
 /** How much of a list is read at once: a log of 256 records, or the places of 114 nodes. */
 const LIST_READ_SIZE = 2068
 
-/** Decides any batch. */
-export const BATCH = batchScript(
+/** The algorithms that have an `admit.lua`. */
+const ADMITTING: readonly FolderName[] = [
+  'token-bucket',
+  'fixed-window',
+  'caller-window',
+  'calendar-window',
+]
+
+const ADMIT_ALGORITHMS = ADMITTING.map((name) => luaText(`${name}/admit`)).join('\n')
+
+const BATCH_TEXTS = [
   `local LIST_READ_SIZE = ${LIST_READ_SIZE}`,
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
-  luaText('token-bucket/admit'),
-  luaText('fixed-window/admit'),
-  luaText('caller-window/admit'),
-  luaText('calendar-window/admit'),
+  ADMIT_ALGORITHMS,
   luaText('span'),
   luaText('request'),
   luaText('counters'),
+  luaText('admit'),
   luaText('batch'),
+]
+
+/** Decides any batch. */
+export const BATCH = batchScript(...BATCH_TEXTS)
+
+const [MARK_FORMAT = 0] = FOLDERS.find(({ name }) => name === 'caller-window')?.formats ?? []
+
+/**
+ * Decides a batch of one settle: tries what nearly all of them need, before any other function is
+ * created.
+ */
+const SETTLE_ONE = batchScript(
+  `do\nlocal MARK_FORMAT = ${MARK_FORMAT}`,
+  ADMIT_ALGORITHMS,
+  luaText('span'),
+  luaText('settle-request'),
+  luaText('admit'),
+  luaText('settle-one'),
+  'end',
+  ...BATCH_TEXTS,
 )
 
 /** What `admit` finds of a take. */
@@ -197,6 +224,10 @@ for (const folder of FOLDERS) {
   }
 }
 
+const ADMITTED_FORMATS: ReadonlySet<number> = new Set(
+  FOLDERS.flatMap(({ name, formats }) => (ADMITTING.includes(name) ? formats : [])),
+)
+
 /** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */
 export function takeOneScript({ format, onRefusal }: Limit): BatchScript | undefined {
   return onRefusal === 'charge' ? undefined : TAKE_ONE[format]
@@ -208,6 +239,14 @@ export function takeTwoScript(first: Limit, second: Limit): BatchScript | undefi
   return second.algorithm === SECOND ? TAKE_TWO[first.format] : undefined
 }
 
+/**
+ * The same for a call of two groups of one limit each, of which the first admits once, as the mark
+ * of a settle does. Its request is that of `BATCH`.
+ */
+export function settleOneScript(mark: Limit, { format }: Limit): BatchScript | undefined {
+  return mark.format === MARK_FORMAT && ADMITTED_FORMATS.has(format) ? SETTLE_ONE : undefined
+}
+
 /** The same for a batch of one give. */
 export function giveOneScript({ format }: Limit): BatchScript | undefined {
   return GIVE_ONE[format]
@@ -215,5 +254,5 @@ export function giveOneScript({ format }: Limit): BatchScript | undefined {
 
 /** Every script, each once. */
 export const SCRIPTS: readonly BatchScript[] = [
-  ...new Set([BATCH, ...TAKE_ONE, ...TAKE_TWO, ...GIVE_ONE]),
+  ...new Set([BATCH, SETTLE_ONE, ...TAKE_ONE, ...TAKE_TWO, ...GIVE_ONE]),
 ].flatMap((each) => each ?? [])

@@ -1,15 +1,27 @@
 import { describe, expect, test } from 'vitest'
-import { type CounterKey, defineLimit, type Take } from '@sluice/core'
+import {
+  type CounterKey,
+  defineAdapterLimit,
+  defineLimit,
+  type Limit,
+  type Take,
+} from '@sluice/core'
 import type { Groups } from '../../store.js'
 import { PARTITION_TAGS } from '../request/partitions.js'
 import { BatchCodec, type StoreOp } from './batch-request.js'
-import { BATCH, takeOneScript, takeTwoScript } from './batch-scripts.js'
+import { BATCH, settleOneScript, takeOneScript, takeTwoScript } from './batch-scripts.js'
 
 const BUCKET = { algorithm: 'token-bucket', max: 10, windowMs: 1000 } as const
 const bucket = defineLimit(BUCKET)
 const log = defineLimit({ algorithm: 'sliding-window-log', max: 10, windowMs: 1000 })
 const sliding = defineLimit({ algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 })
 const charging = defineLimit({ ...BUCKET, onRefusal: 'charge' })
+const mark = defineAdapterLimit({
+  algorithm: 'fixed-window',
+  start: 'call',
+  max: 1,
+  windowMs: 30_000,
+})
 const key = (lo: number, partition = 0): CounterKey => ({ hi: 0, lo, partition })
 const NO_TIMES = { notAfter: 0, now: 0 }
 
@@ -110,6 +122,9 @@ describe('a command', () => {
     ['a take that gives back', [{ ...take(1), groups: [[{ ...one, amount: -1 }]] }], BATCH],
     ['an overdraw beside a sliding window', [besideSliding({ overdraw: true })], BATCH],
     ['two takes in two groups', [besideSliding({})], takeTwoScript(bucket, sliding)],
+    ['a settle', [settle(bucket)], settleOneScript(mark, bucket)],
+    ['a settle of a limit without a fast path', [settle(sliding)], BATCH],
+    ['two settles', [settle(bucket), settle(bucket)], BATCH],
     ['a reset', [{ verb: 'reset', key: key(1) }], BATCH],
     ['nothing', [], BATCH],
   ] as const)('runs the script for %s', (_, ops, script) => {
@@ -117,6 +132,15 @@ describe('a command', () => {
     expect(String(source)).toBe(script?.source)
   })
 })
+
+function settle(limit: Limit): StoreOp {
+  const change = { key: key(2), limit, amount: -1, at: 1 }
+  return {
+    verb: 'take',
+    groups: [[{ key: key(1), limit: mark, amount: 1 }], [change]],
+    states: false,
+  }
+}
 
 function withAtLeast(atLeast: number): Groups<{
   readonly key: CounterKey

@@ -6,10 +6,11 @@ import {
   extendedKey,
   handleKey,
   isConcurrency,
+  madeKey,
   type MatchedRule,
   readHandle,
   reservationId,
-  reservationKeys,
+  settledKey,
   type ReservationHandle,
   type ReservedEntry,
   sipKey,
@@ -137,7 +138,7 @@ export class ReservationTruth {
     if (reservation.idempotencyKey === undefined || first === undefined) return
     const callers = matched.map(({ caller }) => caller)
     const id = reservationId(sipKey(SECRET), callers, reservation.idempotencyKey)
-    const { made } = reservationKeys(id, first.key.partition)
+    const made = madeKey(id, first.key.partition)
     this.#byMade.set(nameOf(made), reservation)
   }
 
@@ -162,7 +163,7 @@ export class ReservationTruth {
     const handle = readHandle(text, this.#key)
     const known = { text, handle, decided, held, before }
     reservation.handles.push(known)
-    const { settled } = reservationKeys(handle.id, handle.partition)
+    const settled = settledKey(handle.id, handle.partition)
     this.#bySettled.set(nameOf(settled), reservation)
     const extended = extendedKey(handle.id, handle.partition, handle.extensions)
     this.#byExtended.set(nameOf(extended), reservation)

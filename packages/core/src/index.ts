@@ -142,8 +142,9 @@ export {
   PARTITIONS,
   extendedKey,
   extensionKey,
+  madeKey,
   reservationId,
-  reservationKeys,
+  settledKey,
 } from './key.js'
 export {
   asFixedWindow,

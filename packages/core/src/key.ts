@@ -68,17 +68,14 @@ export function reservationId(
   return hashTexts(deriveKey(secret, 'reservation id'), [idempotencyKey, ...names])
 }
 
-/** The counters of a reservation itself: whether it was made, and whether it was settled. */
-export interface ReservationKeys {
-  readonly made: CounterKey
-  readonly settled: CounterKey
+/** The counter that says whether a reservation was made. */
+export function madeKey(id: Hash64, partition: number): CounterKey {
+  return new Key(~id.hi, ~id.lo, partition)
 }
 
-export function reservationKeys(id: Hash64, partition: number): ReservationKeys {
-  return {
-    made: new Key(~id.hi, ~id.lo, partition),
-    settled: new Key(id.hi, id.lo, partition),
-  }
+/** The counter that says whether a reservation was settled. */
+export function settledKey(id: Hash64, partition: number): CounterKey {
+  return new Key(id.hi, id.lo, partition)
 }
 
 /** The counter that lets a reservation be extended once under the same idempotency key. */
@@ -87,7 +84,7 @@ export function extensionKey(
   { id, partition }: { readonly id: Hash64; readonly partition: number },
   idempotencyKey: string,
 ): CounterKey {
-  return reservationKeys(reservationId(secret, [id], idempotencyKey), partition).made
+  return madeKey(reservationId(secret, [id], idempotencyKey), partition)
 }
 
 /** The counter that says whether a reservation was extended again, after so many extensions. */

@@ -92,9 +92,20 @@ function giveBack(
   now: number,
   at: number | undefined,
 ): Step<unknown> {
-  const next = algorithmOf(limit).give(state, limit, -amount, now, at)
-  const granted = next === undefined ? 0 : amount
-  return { ...present(next ?? state, limit, now), granted, state: next, rebased: undefined }
+  const algorithm = algorithmOf(limit)
+  const next = algorithm.give(state, limit, -amount, now, at)
+  const left = algorithm.peek(next ?? state, limit, 0, now)
+  // Not by a spread, which costs more than all of the above.
+  return {
+    granted: next === undefined ? 0 : amount,
+    remaining: left.remaining,
+    resetAfterMs: left.resetAfterMs,
+    retryAfterMs: 0,
+    delayMs: 0,
+    at: left.at,
+    state: next,
+    rebased: undefined,
+  }
 }
 
 /** What is left now. */

@@ -5,12 +5,13 @@
  * with their first take, in the store like any counter, so every node sees them.
  */
 import {
+  type CounterKey,
   defineAdapterLimit,
   extendedKey,
   hashTexts,
   type Limit,
   type ReservationHandle,
-  reservationKeys,
+  settledKey,
   type SipKey,
   type Take,
 } from '@sluice/core'
@@ -67,9 +68,21 @@ export function unextendedTake(handle: ReservationHandle): Take {
   return { ...extendedTake(handle), amount: MADE_MAX }
 }
 
+/** A class, not an object literal, because it lives while a settle waits. */
+class MarkTake implements Take {
+  readonly key: CounterKey
+  readonly limit: Limit
+  readonly amount = 1
+
+  constructor(key: CounterKey, limit: Limit) {
+    this.key = key
+    this.limit = limit
+  }
+}
+
 /** The mark that a reservation was settled. */
 export function settledTake({ id, partition, ttlMs }: ReservationHandle): Take {
-  return { key: reservationKeys(id, partition).settled, limit: settledLimit(ttlMs), amount: 1 }
+  return new MarkTake(settledKey(id, partition), settledLimit(ttlMs))
 }
 
 /**

@@ -15,9 +15,10 @@ import type { SecretWait } from '../secret-wait.js'
 import { isEmpty } from '../store-answer.js'
 import type { Groups, PeekOptions, Store } from '../store.js'
 import type { ReservePlan } from './reserve-plan.js'
+import { ReservationDecision, type ReservationEnds } from './reservation-decision.js'
 import { readExtendRequest, readReserveOptions, type ReserveRequest } from './reserve-options.js'
 import { type HeldReservation, Reservations, type ReservationsDeps } from './reservations.js'
-import type { ReservationFate, ReservationStats } from './reservation-stats.js'
+import type { ReservationStats } from './reservation-stats.js'
 import type {
   ActualCosts,
   ExtendOptions,
@@ -25,7 +26,7 @@ import type {
   ReserveOptions,
   Settlement,
 } from './reservation-types.js'
-import { REFUSED, requireActual, reservedCosts } from './settlement.js'
+import { requireActual } from './settlement.js'
 
 /** A decision that needs no counter. */
 export type Settled = Decision & { readonly groups?: undefined }
@@ -50,25 +51,15 @@ export interface ReservationVerbsDeps extends SharedDeps {
 
 const RESERVES: DecideOptions = { purpose: 'reserve' }
 const WITH_STATES: PeekOptions = { states: true }
-const WRITE_TEXT = Symbol('writes the handle')
 
-/** A reservation object, with what its getter needs. */
-interface Holder {
-  readonly [WRITE_TEXT]: (() => string) | undefined
-}
-
-/** Shared by all reservations, and listed in their JSON. */
-const TEXT: PropertyDescriptor & ThisType<Holder> = {
-  get() {
-    return this[WRITE_TEXT]?.()
-  },
-  enumerable: true,
-  configurable: true,
-}
-
-export class ReservationVerbs {
+export class ReservationVerbs implements ReservationEnds {
   readonly #deps: ReservationVerbsDeps
   readonly #reservations: Reservations
+  /** The decision as a reservation: only one that reserved something is one already. */
+  readonly #reservationOf = (decision: Decision): Reservation =>
+    decision instanceof ReservationDecision
+      ? decision
+      : new ReservationDecision(decision, undefined, this)
 
   constructor(deps: ReservationVerbsDeps) {
     const { store, time, decider } = deps
@@ -76,27 +67,33 @@ export class ReservationVerbs {
     this.#reservations = new Reservations({
       ...deps,
       isStoreHere: store.sync !== undefined,
-      take: (groups) => store.take(groups),
+      take: (groups) => store.sync?.take(groups) ?? store.take(groups),
       peek: (groups, options) => store.peek(groups, options),
       change: ({ key, limit, amount, at }) =>
         amount < 0
           ? store.give({ key, limit, amount: -amount, at })
           : store.charge({ key, limit, amount, at: time(), debt: limit.debt }),
       onGivenBack: (key) => decider()?.invalidateEverywhere(key),
+      reservationOf: (decision, held) => new ReservationDecision(decision, held, this),
     })
   }
 
-  async reserve(call: Call, options: ReserveOptions): Promise<Reservation> {
-    const request = readReserveOptions(options)
-    const decision = await this.decide(() => {
-      const planned = this.#deps.plan(call, request)
-      return planned.groups === undefined
-        ? this.#reservations.withoutCounters(planned, request)
-        : this.#reservations.planReserve(planned, request)
-    })
-    const held = this.#reservations.heldBy(decision)
-    if (held !== undefined) this.#reservations.counts.count(held.isRepeated ? 'repeated' : 'made')
-    return this.reservationOf(decision, held)
+  /** Not an async function: a promise less for each reserve. */
+  reserve(call: Call, options: ReserveOptions): Promise<Reservation> {
+    try {
+      const request = readReserveOptions(options)
+      const decision = this.decide(() => {
+        const planned = this.#deps.plan(call, request)
+        return planned.groups === undefined
+          ? this.#reservations.withoutCounters(planned, request)
+          : this.#reservations.planReserve(planned, request)
+      })
+      return decision instanceof Promise
+        ? decision.then(this.#reservationOf)
+        : Promise.resolve(this.#reservationOf(decision))
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   async extend(
@@ -139,16 +136,27 @@ export class ReservationVerbs {
     this.#reservations.close()
   }
 
-  private async extendHeld(
-    held: HeldReservation,
+  textOf(held: HeldReservation): string {
+    return this.#reservations.textOf(held)
+  }
+
+  async extendHeld(
+    held: HeldReservation | undefined,
     attributes: Attributes,
     options: ExtendOptions = {},
   ): Promise<Reservation> {
+    if (held === undefined) return this.extend('', attributes, options)
     const request = readExtendRequest(attributes, options)
-    const decision = await this.decide(() => this.#reservations.planExtend(held, request))
-    const extended = this.#reservations.heldBy(decision)
-    this.#reservations.counts.count(fateOfExtension(extended))
-    return this.reservationOf(decision, extended)
+    const plan = () => this.#reservations.planExtend(held, request)
+    const decision = await this.decide(plan)
+    if (!(decision instanceof ReservationDecision)) {
+      this.#reservations.counts.count('extension-refused')
+    }
+    return this.#reservationOf(decision)
+  }
+
+  cancelHeld(held: HeldReservation): Promise<Settlement> {
+    return this.endHeld(held, undefined)
   }
 
   /** Decides a plan that reserves, once the names of its counters are known. */
@@ -202,32 +210,13 @@ export class ReservationVerbs {
     return this.#deps.snapshot().needs
   }
 
-  /** The decision as a reservation, with the verbs that end it. */
-  private reservationOf(decision: Decision, held: HeldReservation | undefined): Reservation {
-    // Decisions that need no counter are shared, and not changed.
-    const own = Object.isFrozen(decision) ? { ...decision } : decision
-    const ended = async () => REFUSED
-    const reservation: Omit<Reservation, 'reservation'> = Object.assign(own, {
-      [WRITE_TEXT]: held && (() => this.#reservations.textOf(held)),
-      reserved: () => (held === undefined ? {} : reservedCosts(held.handle)),
-      holdsPlaces: () => held?.hasPlaces === true,
-      settle: held === undefined ? ended : (actual: ActualCosts) => this.settleHeld(held, actual),
-      extend: (attributes: Attributes, options?: ExtendOptions) =>
-        held === undefined
-          ? this.extend('', attributes, options)
-          : this.extendHeld(held, attributes, options),
-      cancel: held === undefined ? ended : () => this.endHeld(held, undefined),
-    })
-    return Object.defineProperty(reservation as Reservation, 'reservation', TEXT)
-  }
-
   private async end(reservation: string, actual: ActualCosts | undefined): Promise<Settlement> {
     await this.requireUsable()
     return this.#reservations.end(this.#reservations.read(reservation), actual)
   }
 
   /** Not an async function: a promise less for each settle. */
-  private settleHeld(held: HeldReservation, actual: ActualCosts): Promise<Settlement> {
+  settleHeld(held: HeldReservation, actual: ActualCosts): Promise<Settlement> {
     try {
       requireActual(actual)
     } catch (error) {
@@ -246,10 +235,4 @@ export class ReservationVerbs {
       return Promise.reject(error)
     }
   }
-}
-
-/** Undefined: the extension was refused. */
-function fateOfExtension(extended: HeldReservation | undefined): ReservationFate {
-  if (extended === undefined) return 'extension-refused'
-  return extended.isRepeated ? 'repeated' : 'extended'
 }

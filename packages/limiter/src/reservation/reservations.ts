@@ -44,11 +44,11 @@ import {
   type Reserved,
   reservedOf,
   type ReservePlan,
-  UNMARKED,
+  UnmarkedReserve,
   withoutMarks,
 } from './reserve-plan.js'
 import type { ExtendRequest, ReserveRequest } from './reserve-options.js'
-import type { ActualCosts, Settlement } from './reservation-types.js'
+import type { ActualCosts, Reservation, Settlement } from './reservation-types.js'
 import { joinEntries } from './reserved-entries.js'
 import { SettlementPlan, type SettlingTake, unchanged } from './settlement.js'
 
@@ -58,7 +58,7 @@ export interface ReservationsDeps {
   readonly time: () => number
   /** Whether the counters are in this process. */
   readonly isStoreHere: boolean
-  readonly take: (groups: Groups<Take>) => Promise<Groups<Answer>>
+  readonly take: (groups: Groups<Take>) => Groups<Answer> | Promise<Groups<Answer>>
   readonly peek: (groups: Groups<Take>, options?: PeekOptions) => Promise<Groups<PeekOutcome>>
   /** Sends a change that certainly did not run, once more. */
   readonly change: (take: Take) => Promise<void>
@@ -75,6 +75,8 @@ export interface ReservationsDeps {
   readonly keepPlaces: (entry: ReservedEntry, limit: Limit, ms: number) => () => void
   /** Units were given back to a counter that may have refused calls. */
   readonly onGivenBack: (key: CounterKey) => void
+  /** Makes the reservation that its caller gets. */
+  readonly reservationOf: (decision: Decision, held: HeldReservation) => Reservation
   readonly scheduler: Scheduler
 }
 
@@ -89,8 +91,6 @@ export interface HeldReservation {
   readonly snapshot: Snapshot
   /** Whether this node ends something with it: places that it holds. */
   readonly hasPlaces: boolean
-  /** Whether it was made before, under the same idempotency key. */
-  readonly isRepeated: boolean
   text: string | undefined
 }
 
@@ -102,18 +102,14 @@ interface NewReserve {
   readonly isRepeated: boolean
 }
 
+/** A decision that needs no counter. */
+type Uncounted = Decision & { readonly groups?: undefined }
+
 const NOTHING_RESERVED: NewReserve = {
   reserved: { entries: [], limits: [] },
   release: undefined,
   isByPosture: false,
   isRepeated: false,
-}
-
-const HELD = Symbol('held reservation')
-
-/** A decision, with what it reserved. */
-interface Holder {
-  readonly [HELD]?: HeldReservation
 }
 
 /**
@@ -138,11 +134,6 @@ export class Reservations {
     })
   }
 
-  /** The reservation that a decision made; undefined if it was refused. */
-  heldBy(decision: Decision): HeldReservation | undefined {
-    return (decision as Holder)[HELD]
-  }
-
   /** The signed text of a handle, for other nodes. */
   textOf(held: HeldReservation): string {
     held.text ??= writeHandle(held.handle, this.key(held.snapshot.secret))
@@ -153,7 +144,7 @@ export class Reservations {
     const snapshot = this.#deps.snapshot()
     const handle = readHandle(text, this.key(snapshot.secret))
     const limits = handle.entries.map((entry) => findLimit(snapshot, entry))
-    return { handle, limits, snapshot, hasPlaces: false, isRepeated: false, text }
+    return { handle, limits, snapshot, hasPlaces: false, text }
   }
 
   planReserve(plan: Plan, request: ReserveRequest): ReservePlan {
@@ -168,11 +159,10 @@ export class Reservations {
   }
 
   /** The reservation of a call that no counter counts: it can be settled, and changes nothing. */
-  withoutCounters<Decided extends Decision>(decision: Decided, { ttlMs }: ReserveRequest): Decided {
+  withoutCounters(decision: Uncounted, { ttlMs }: ReserveRequest): Uncounted {
     if (!decision.allowed) return decision
-    const id = this.#ids.next()
-    const reserve = { ...UNMARKED, id, partition: 0, ttlMs }
-    return this.hold({ ...decision }, reserve, NOTHING_RESERVED, this.#deps.time())
+    const reserve = new UnmarkedReserve(this.#ids.next(), 0, ttlMs)
+    return this.hold(decision, reserve, NOTHING_RESERVED, this.#deps.time())
   }
 
   /**
@@ -272,12 +262,12 @@ export class Reservations {
   }
 
   /** Remembers what a decision reserved, beside what an extended reservation had before. */
-  private hold<Decided extends Decision>(
-    decision: Decided,
+  private hold(
+    decision: Decision,
     { id, partition, ttlMs, before }: PlannedReserve,
     { reserved, release, isByPosture, isRepeated }: NewReserve,
     now: number,
-  ): Decided {
+  ): Reservation {
     const snapshot = this.#deps.snapshot()
     const isExtended = before !== undefined
     const entries = isExtended ? joinEntries(before.entries, reserved.entries) : reserved.entries
@@ -298,9 +288,10 @@ export class Reservations {
       : reserved.limits
     const keep = snapshot.needs.places ? () => this.keepPlaces(handle, limits) : undefined
     const hasPlaces = this.#open.add(handle, { isRefunded, release, keep })
-    const text = undefined
-    const held: HeldReservation = { handle, limits, snapshot, hasPlaces, isRepeated, text }
-    return Object.assign(decision, { [HELD]: held })
+    const fate = isExtended ? 'extended' : 'made'
+    this.counts.count(isRepeated ? 'repeated' : fate)
+    const held: HeldReservation = { handle, limits, snapshot, hasPlaces, text: undefined }
+    return this.#deps.reservationOf(decision, held)
   }
 
   /** Keeps the places of a reservation that the store granted; returns what ends that. */
@@ -333,20 +324,38 @@ export class Reservations {
     return this.#deps.snapshot().byId.get(rule)?.rule.onExpiry === 'refund'
   }
 
-  /** Changes the counters, unless the reservation has ended before. */
-  private async apply(
+  /**
+   * Changes the counters, unless the reservation has ended before. Not an async function: a promise
+   * less for each settle.
+   */
+  private apply(
     handle: ReservationHandle,
     plan: SettlementPlan,
     { isExpired }: { readonly isExpired: boolean },
   ): Promise<Settlement> {
-    const { takes } = plan
     // They are refused if it has ended, or was extended.
     const marks = isExpired ? [settledTake(handle), unextendedTake(handle)] : [settledTake(handle)]
     if (handle.entries.length === 0) {
       this.#open.end(handle)
-      return this.counted(plan.report([], NOTHING_OWED), isExpired)
+      return Promise.resolve(this.counted(plan.report([], NOTHING_OWED), isExpired))
     }
-    const answers = await this.#deps.take(plan.groupsAfter(marks))
+    try {
+      const answers = this.#deps.take(plan.groupsAfter(marks))
+      return answers instanceof Promise
+        ? answers.then((later) => this.onApplied(handle, plan, later, isExpired))
+        : Promise.resolve(this.onApplied(handle, plan, answers, isExpired))
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  private onApplied(
+    handle: ReservationHandle,
+    plan: SettlementPlan,
+    answers: Groups<Answer>,
+    isExpired: boolean,
+  ): Settlement | Promise<Settlement> {
+    const { takes } = plan
     const marked = answers[0] ?? []
     if (typeof (marked[0] ?? 'unknown') === 'string') throw unanswered()
     this.#open.end(handle)
@@ -360,6 +369,16 @@ export class Reservations {
       this.announce(takes[i], answer)
     }
     if (isComplete) return this.counted(plan.report(changes, NOTHING_OWED), isExpired)
+    return this.reportOwed(plan, changes, isExpired)
+  }
+
+  /** Reports a settlement of which a part did not run, or exceeds a limit. */
+  private async reportOwed(
+    plan: SettlementPlan,
+    changes: readonly (Answer | undefined)[],
+    isExpired: boolean,
+  ): Promise<Settlement> {
+    const { takes } = plan
     await this.repeatUnsent(takes, changes)
     const owed = await this.owedBy(takes.filter((_, i) => isOver(changes[i])))
     return this.counted(

@@ -9,13 +9,13 @@ import {
   extensionKey,
   type Hash64,
   isBlock,
+  madeKey,
   type Outcome,
   passes,
   type Plan,
   type PlannedTake,
   type ReservationHandle,
   reservationId,
-  reservationKeys,
   type ReservedEntry,
   SluiceError,
   type Snapshot,
@@ -45,8 +45,41 @@ export interface PlannedReserve {
   readonly before: ReservationHandle | undefined
 }
 
-/** Of a reserve that nobody can repeat, which needs no marks. */
-export const UNMARKED = { marks: [], once: undefined, before: undefined } as const
+const NO_MARKS: readonly PlannedTake[] = []
+
+/**
+ * A reserve that nobody can repeat, which needs no marks. A class, not an object literal, because
+ * it lives while a call waits.
+ */
+export class UnmarkedReserve implements PlannedReserve {
+  readonly id: Hash64
+  readonly partition: number
+  readonly ttlMs: number
+  readonly marks = NO_MARKS
+  readonly once = undefined
+  readonly before = undefined
+
+  constructor(id: Hash64, partition: number, ttlMs: number) {
+    this.id = id
+    this.partition = partition
+    this.ttlMs = ttlMs
+  }
+}
+
+/** The same as a plan. */
+class UnmarkedPlan implements ReservePlan {
+  readonly matched: ReservePlan['matched']
+  readonly groups: ReservePlan['groups']
+  readonly shadows: ReservePlan['shadows']
+  readonly reserve: PlannedReserve
+
+  constructor({ matched, groups, shadows }: Plan, reserve: PlannedReserve) {
+    this.matched = matched
+    this.groups = groups
+    this.shadows = shadows
+    this.reserve = reserve
+  }
+}
 
 export function isReservePlan(plan: Plan): plan is ReservePlan {
   return 'reserve' in plan
@@ -59,24 +92,31 @@ export function planReserve(
   { secret }: Snapshot,
   randomId: () => Hash64,
 ): ReservePlan {
-  const { matched, groups, shadows } = plan
-  const counted = groups.find((takes) => takes.length > 0) ?? []
-  const [first] = counted
+  const { matched, groups } = plan
+  const counted = firstCounted(groups)
+  const first = counted[0]
   const partition = first?.key.partition ?? 0
   if (idempotencyKey === undefined || first === undefined) {
-    const reserve = { ...UNMARKED, id: randomId(), partition, ttlMs }
-    return { matched, groups, shadows, reserve }
+    return new UnmarkedPlan(plan, new UnmarkedReserve(randomId(), partition, ttlMs))
   }
   const callers = matched.map(({ caller }) => caller)
   const id = reservationId(secret, callers, idempotencyKey)
   const once: PlannedTake = {
-    key: reservationKeys(id, partition).made,
+    key: madeKey(id, partition),
     limit: madeLimit(ttlMs),
     amount: madeAmount(secret, counted, ttlMs),
     compiled: markOf(first.compiled),
     isMark: true,
   }
   return withMarks(plan, { id, partition, ttlMs, once, marks: [once], before: undefined })
+}
+
+function firstCounted(groups: Groups<PlannedTake>): readonly PlannedTake[] {
+  for (let i = 0; i < groups.length; i++) {
+    const takes = groups[i]
+    if (takes !== undefined && takes.length > 0) return takes
+  }
+  return NO_MARKS
 }
 
 /**
@@ -183,26 +223,34 @@ export function reservedOf(
       const isOfStore = isStoreHere || coordination === 'exact' || coordination === 'leased'
       const isKept = !isOpen || !isOfStore
       const entry = chargedEntry(plan, group, take, outcome)
-      const { rule, limitName, candidate, max, windowMs, capacity, key, amount, at } = entry
-      // Not by a spread, which costs several times as much.
-      entries.push({
-        rule,
-        limitName,
-        candidate,
-        max,
-        windowMs,
-        capacity,
-        key,
-        amount,
-        at,
-        cost: costOf(plan, entry),
-        isShadow: group > 0,
-        isKept,
-      })
+      entries.push(reservedEntry(entry, costOf(plan, entry), group > 0, isKept))
       limits.push(take.compiled)
     }
   }
   return { entries, limits }
+}
+
+/** Not by a spread, which costs several times as much. */
+function reservedEntry(
+  { rule, limitName, candidate, max, windowMs, capacity, key, amount, at }: ChargedEntry,
+  cost: string | undefined,
+  isShadow: boolean,
+  isKept: boolean,
+): ReservedEntry {
+  return {
+    rule,
+    limitName,
+    candidate,
+    max,
+    windowMs,
+    capacity,
+    key,
+    amount,
+    at,
+    cost,
+    isShadow,
+    isKept,
+  }
 }
 
 /** The outcome of a take whose group was refused before the store was asked. */
@@ -210,11 +258,17 @@ const NOT_TAKEN = { granted: 0, at: 0 }
 
 /** The attribute that the cost of an entry comes from; of an extension, the one of its reserve. */
 function costOf({ matched, reserve }: ReservePlan, { rule, key }: ChargedEntry) {
-  for (const entry of reserve.before?.entries ?? []) {
-    if (entry.key.hi === key.hi && entry.key.lo === key.lo) return entry.cost
+  if (reserve.before !== undefined) {
+    for (const entry of reserve.before.entries) {
+      if (entry.key.hi === key.hi && entry.key.lo === key.lo) return entry.cost
+    }
   }
-  const cost = matched.find((match) => match.rule.id === rule)?.rule.cost
-  return typeof cost === 'object' ? cost.attribute : undefined
+  for (let i = 0; i < matched.length; i++) {
+    const found = matched[i]?.rule
+    if (found?.id !== rule) continue
+    return typeof found.cost === 'object' ? found.cost.attribute : undefined
+  }
+  return undefined
 }
 
 function readUnits(attributes: Attributes, attribute: string): number {

@@ -1,7 +1,9 @@
 /** Computes what settling a reservation takes and gives back, and reports what became of it. */
 import {
   type CompiledLimit,
+  type CounterKey,
   isCount,
+  type Limit,
   type ReservationHandle,
   type ReservedEntry,
   show,
@@ -13,20 +15,51 @@ import type { Answer, Groups } from '../store.js'
 import type { ActualCosts, SettledCost, Settlement, SettlementReason } from './reservation-types.js'
 
 /** What a reservation holds of one counter. */
-interface Holding {
+class Holding {
   readonly entry: ReservedEntry
   /** Undefined if its rule is gone: then nothing of it is changed. */
   readonly compiled: CompiledLimit | undefined
-  /** The entries of this counter, several if the reservation was extended; the newest first. */
-  readonly parts: ReservedEntry[]
+  /** The other entries of this counter, if the reservation was extended; the newest first. */
+  newer: ReservedEntry[] | undefined
   reserved: number
   /** What it is to be charged for in the end. */
-  units: number
+  units = 0
+
+  constructor(entry: ReservedEntry, compiled: CompiledLimit | undefined) {
+    this.entry = entry
+    this.compiled = compiled
+    this.newer = undefined
+    this.reserved = entry.amount
+  }
+
+  add(entry: ReservedEntry): void {
+    this.newer ??= []
+    this.newer.unshift(entry)
+    this.reserved += entry.amount
+  }
 }
 
-/** The change of one counter. A store runs each in a group of its own. */
-export interface SettlingTake extends Take {
+/**
+ * The change of one counter. A store runs each in a group of its own. A class, not an object
+ * literal, because it lives while a settle waits.
+ */
+export class SettlingTake implements Take {
+  readonly key: CounterKey
+  readonly limit: Limit
+  readonly amount: number
+  readonly at: number | undefined
+  readonly overdraw: boolean
   readonly holding: Holding
+
+  /** An amount below 0 was taken `at`; another overdraws. */
+  constructor(holding: Holding, limit: Limit, amount: number, at: number | undefined) {
+    this.key = holding.entry.key
+    this.limit = limit
+    this.amount = amount
+    this.at = at
+    this.overdraw = amount > 0
+    this.holding = holding
+  }
 }
 
 /** The name of a cost that comes from the call itself, not from one of its attributes. */
@@ -73,13 +106,14 @@ export class SettlementPlan {
       if (!isCost(entry) || entry.isKept || units > reserved) continue
       addCost(costs, entry, units, reserved - units, 0)
     }
-    this.takes.forEach((take, i) => {
+    for (let i = 0; i < this.takes.length; i++) {
+      const take = this.takes[i]
+      if (take === undefined || take.amount < 0 || take.holding.entry.isShadow) continue
       const { entry, reserved } = take.holding
-      if (take.amount < 0 || entry.isShadow) return
       const answer = answers[i]
       const added = typeof answer === 'object' ? answer.granted : take.amount
       addCost(costs, entry, reserved + added, 0, Math.min(added, owedBy(take)))
-    })
+    }
     addKept(costs, this.#holdings)
     return settlementOf(this.#reason, costs)
   }
@@ -105,27 +139,46 @@ export function reservedCosts({ entries }: ReservationHandle): Readonly<Record<s
   return Object.fromEntries(costs)
 }
 
-interface NamedCost extends SettledCost {
+/** What a settlement reports of one cost. */
+class NamedCost implements SettledCost {
   readonly name: string
+  charged: number
+  givenBack: number
+  owed: number
+
+  constructor(name: string, charged: number, givenBack: number, owed: number) {
+    this.name = name
+    this.charged = charged
+    this.givenBack = givenBack
+    this.owed = owed
+  }
 }
 
 function settlementOf(reason: SettlementReason, all: readonly NamedCost[]): Settlement {
   const settled = reason === 'settled' || reason === 'cancelled'
   // The cost of the call counts only where no attribute does: most rule sets count calls besides.
-  const hasAttribute = all.some(({ name }) => name !== CALL_COST)
+  let hasAttribute = false
+  for (const { name } of all) if (name !== CALL_COST) hasAttribute = true
   const costs: Record<string, SettledCost> = {}
   let { charged, givenBack, owed } = NOTHING
   for (const cost of all) {
     if (hasAttribute && cost.name === CALL_COST) continue
-    Object.defineProperty(costs, cost.name, {
-      value: { charged: cost.charged, givenBack: cost.givenBack, owed: cost.owed },
-      enumerable: true,
-    })
+    setCost(costs, cost)
     charged += cost.charged
     givenBack += cost.givenBack
     owed += cost.owed
   }
   return { settled, reason, charged, givenBack, owed, costs }
+}
+
+/** An attribute may have the name of the setter of the prototype, which an assignment would call. */
+function setCost(
+  costs: Record<string, SettledCost>,
+  { name, charged, givenBack, owed }: NamedCost,
+): void {
+  const value = { charged, givenBack, owed }
+  if (name !== '__proto__') costs[name] = value
+  else Object.defineProperty(costs, name, { value, enumerable: true })
 }
 
 /** The report of a reserve that was refused. */
@@ -134,9 +187,14 @@ export const REFUSED: Settlement = settlementOf('refused', [])
 /** Adds the costs of which nothing can be settled. */
 function addKept(costs: NamedCost[], holdings: readonly Holding[]): void {
   for (const { entry, reserved } of holdings) {
-    const isKnown = !entry.isKept || costs.some(({ name }) => name === nameOf(entry))
+    const isKnown = !entry.isKept || costOf(costs, nameOf(entry)) !== undefined
     if (!isKnown && isCost(entry)) addCost(costs, entry, reserved, 0, 0)
   }
+}
+
+function costOf(costs: readonly NamedCost[], name: string): NamedCost | undefined {
+  for (let i = 0; i < costs.length; i++) if (costs[i]?.name === name) return costs[i]
+  return undefined
 }
 
 /** Several limits may count one cost; it is reported once, by the limit where it weighs most. */
@@ -148,18 +206,14 @@ function addCost(
   owed: number,
 ): void {
   const name = nameOf(entry)
-  const index = costs.findIndex((cost) => cost.name === name)
-  const before = costs[index]
-  if (before === undefined) {
-    costs.push({ name, charged, givenBack, owed })
+  const known = costOf(costs, name)
+  if (known === undefined) {
+    costs.push(new NamedCost(name, charged, givenBack, owed))
     return
   }
-  costs[index] = {
-    name,
-    charged: Math.max(before.charged, charged),
-    givenBack: Math.max(before.givenBack, givenBack),
-    owed: Math.max(before.owed, owed),
-  }
+  known.charged = Math.max(known.charged, charged)
+  known.givenBack = Math.max(known.givenBack, givenBack)
+  known.owed = Math.max(known.owed, owed)
 }
 
 /** Whether the caller is told of it. Limits in shadow say nothing, and places are no cost. */
@@ -184,27 +238,32 @@ function holdingsOf(
   limits: readonly (CompiledLimit | undefined)[],
 ): readonly Holding[] {
   const holdings: Holding[] = []
-  entries.forEach((entry, i) => {
-    const { key, isKept } = entry
-    const known = holdings.find(({ entry: other }) => {
-      return other.key.hi === key.hi && other.key.lo === key.lo && other.isKept === isKept
-    })
-    if (known === undefined) {
-      const { amount } = entry
-      holdings.push({ entry, compiled: limits[i], parts: [entry], reserved: amount, units: 0 })
-      return
-    }
-    known.parts.unshift(entry)
-    known.reserved += entry.amount
-  })
+  for (let i = 0; i < entries.length; i++) {
+    const entry = entries[i]
+    if (entry === undefined) continue
+    const known = holdingOf(holdings, entry)
+    if (known === undefined) holdings.push(new Holding(entry, limits[i]))
+    else known.add(entry)
+  }
   return holdings
+}
+
+function holdingOf(
+  holdings: readonly Holding[],
+  { key, isKept }: ReservedEntry,
+): Holding | undefined {
+  for (const holding of holdings) {
+    const { key: other, isKept: isOtherKept } = holding.entry
+    if (other.hi === key.hi && other.lo === key.lo && isOtherKept === isKept) return holding
+  }
+  return undefined
 }
 
 /** The units that a counter is to be charged for in the end. */
 function unitsOf(
   snapshot: Snapshot,
   { entry, compiled, reserved }: Holding,
-  costs: ReadonlyMap<string, number> | undefined,
+  costs: UsedUnits | undefined,
 ): number {
   if (entry.isKept || compiled === undefined) return reserved
   // The call has ended, whatever it used: its places are free.
@@ -219,37 +278,61 @@ function unitsOf(
 
 /** Gives back the newest units first: those are the most likely to count still. */
 function addTakes(takes: SettlingTake[], holding: Holding): void {
-  const { entry, compiled, reserved, parts, units } = holding
+  const { entry, compiled, reserved, newer, units } = holding
   if (compiled === undefined) return
   const { limit } = compiled
-  const { key } = entry
   if (units > reserved) {
-    takes.push({ key, limit, amount: units - reserved, overdraw: true, holding })
+    takes.push(new SettlingTake(holding, limit, units - reserved, undefined))
     return
   }
   let left = reserved - units
-  for (const { amount, at } of parts) {
-    const back = Math.min(left, amount)
-    left -= back
-    if (back > 0) takes.push({ key, limit, amount: -back, at, holding })
+  for (const part of newer ?? NO_ENTRIES) left = giveBack(takes, holding, limit, part, left)
+  giveBack(takes, holding, limit, entry, left)
+}
+
+const NO_ENTRIES: readonly ReservedEntry[] = []
+
+/** Gives back up to `left` of one entry; returns what is left then. */
+function giveBack(
+  takes: SettlingTake[],
+  holding: Holding,
+  limit: Limit,
+  { amount, at }: ReservedEntry,
+  left: number,
+): number {
+  const back = Math.min(left, amount)
+  if (back > 0) takes.push(new SettlingTake(holding, limit, -back, at))
+  return left - back
+}
+
+/** What was used, by the name of the cost. */
+interface UsedUnits {
+  get(name: string): number | undefined
+}
+
+/** A `Map` of one cost, which most calls have. */
+class OneCost implements UsedUnits {
+  readonly #name: string
+  readonly #units: number
+
+  constructor(name: string, units: number) {
+    this.#name = name
+    this.#units = units
+  }
+
+  get(name: string): number | undefined {
+    return name === this.#name ? this.#units : undefined
   }
 }
 
-function readActual(
-  entries: readonly ReservedEntry[],
-  actual: ActualCosts,
-): ReadonlyMap<string, number> {
-  const attributes: string[] = []
-  for (const { cost } of entries) {
-    if (cost !== undefined && !attributes.includes(cost)) attributes.push(cost)
-  }
+function readActual(entries: readonly ReservedEntry[], actual: ActualCosts): UsedUnits {
   if (typeof actual !== 'object' || actual === null) {
-    const [only = CALL_COST, ...others] = attributes
+    const [only = CALL_COST, ...others] = attributesOf(entries)
     requireUnits('actual', actual)
-    if (others.length === 0) return new Map([[only, actual]])
-    throw invalid(`found a number; accepted: one for each of ${attributes.join(', ')}`)
+    if (others.length === 0) return new OneCost(only, actual)
+    throw invalid(`found a number; accepted: one for each of ${[only, ...others].join(', ')}`)
   }
-  const accepted = [...attributes, CALL_COST]
+  const accepted = [...attributesOf(entries), CALL_COST]
   const costs = new Map<string, number>()
   for (const [name, units] of Object.entries(actual)) {
     if (entries.length > 0 && !accepted.includes(name)) {
@@ -259,6 +342,15 @@ function readActual(
     costs.set(name, units)
   }
   return costs
+}
+
+/** The cost attributes of the entries. */
+function attributesOf(entries: readonly ReservedEntry[]): readonly string[] {
+  const attributes: string[] = []
+  for (const { cost } of entries) {
+    if (cost !== undefined && !attributes.includes(cost)) attributes.push(cost)
+  }
+  return attributes
 }
 
 /**

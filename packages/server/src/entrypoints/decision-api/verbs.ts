@@ -210,5 +210,8 @@ async function withPolicies(decided: Decision | Promise<Decision>): Promise<Deci
 
 /** With what the headers of a decision are made from, for clients that write them themselves. */
 function bodyWithPolicies(decision: Decision): object {
-  return { ...decision, policies: decision.policies() }
+  const policies = decision.policies()
+  // The handle of a reservation is no field of its own: it is written when it is read.
+  if (!('reservation' in decision)) return { ...decision, policies }
+  return { ...decision, reservation: decision.reservation, policies }
 }

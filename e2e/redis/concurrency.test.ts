@@ -21,8 +21,8 @@ const KILL_EVERY_MS = 5000
 const LEASE_MS = 10_000
 
 /**
- * The callers of each process, together more than there are places, also with one process less. Short
- * calls, so that a place is begun and ended as often as possible.
+ * The callers of each process, together more than there are places, also with one process less.
+ * Short calls, so that places are taken and given back as often as possible.
  */
 const SHORT_CALLS = { callers: 4, callMs: 2, retryMs: 10 }
 /**

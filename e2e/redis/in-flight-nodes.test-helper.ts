@@ -16,8 +16,8 @@ export interface InFlightTask {
   /** The longest call. */
   readonly callMs: number
   /**
-   * The longest wait of a refused caller. Those that ask again at once keep the processors busy with
-   * refusals.
+   * The longest wait of a refused caller. Those that ask again at once keep the processors busy
+   * with refusals.
    */
   readonly retryMs: number
 }

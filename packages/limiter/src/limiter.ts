@@ -62,13 +62,7 @@ import {
   requireLimiterOptions,
   requireOptions,
 } from './limiter-options.js'
-import type {
-  CheckOptions,
-  Limiter,
-  LimiterOptions,
-  LimiterStats,
-  RulesOptions,
-} from './limiter-types.js'
+import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
 import { type VerbDeps, peekPlan } from './peek-plan.js'
 import { DECIDE_PLANNED, type PlannedDecider } from './planned/planned-calls.js'
@@ -207,7 +201,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
     return this.#parsed.warnings
   }
 
-  get stats(): LimiterStats | undefined {
+  get stats(): Limiter['stats'] {
     return this.#decider?.stats
   }
 

@@ -127,8 +127,8 @@ function isEveryCall({ method, path, where }: Match): boolean {
 }
 
 /**
- * Reads the shares that a rule reserves. Whether the priorities exist is known of the set only: their
- * names are returned even if a share is invalid.
+ * Reads the shares that a rule reserves. Whether the priorities exist is known of the set only:
+ * their names are returned even if a share is invalid.
  */
 export function readHeadroom(located: Located): Headroom | undefined {
   const map = readAnyMap(located, 'a map of priorities to shares, such as { critical: 20% }')

@@ -171,7 +171,7 @@ function settlementOf(reason: SettlementReason, all: readonly NamedCost[]): Sett
   return { settled, reason, charged, givenBack, owed, costs }
 }
 
-/** An attribute may have the name of the setter of the prototype, which an assignment would call. */
+/** An attribute may be named `__proto__`: an assignment would set the prototype. */
 function setCost(
   costs: Record<string, SettledCost>,
   { name, charged, givenBack, owed }: NamedCost,

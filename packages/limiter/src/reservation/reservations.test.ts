@@ -45,6 +45,18 @@ describe('a reservation', () => {
     expect(await leftOf(limiter, 'tokens')).toBe(700)
   })
 
+  test('has the fields of its decision and, if it was admitted, its handle in its JSON form', async () => {
+    const { limiter } = limiterOf([tokens(1000)])
+    const reservation = await limiter.reserve(callOf(800))
+    const body = JSON.parse(JSON.stringify(reservation))
+    expect(body).toMatchObject({ allowed: true, rule: 'tokens', reservation: expect.any(String) })
+    expect(body.reservation).toBe(reservation.reservation)
+    const decided = await limiter.check(callOf(0))
+    expect(Object.keys(body)).toEqual([...Object.keys(decided), 'reservation'])
+    const refused = JSON.parse(JSON.stringify(await limiter.reserve(callOf(800))))
+    expect(Object.keys(refused)).toEqual(Object.keys(decided))
+  })
+
   test('says what it holds of each cost, also after it was extended', async () => {
     const spend = { id: 'spend', by: [], limits: [window(90)], cost: { attribute: 'spend' } }
     const shared = { ...tokens(5000), id: 'all', by: [] }

@@ -32,6 +32,15 @@ interface Explained {
 }
 
 describe('a reserve over HTTP', () => {
+  test('that asks for policies gets them beside its handle', async () => {
+    const { reserve } = await startReserving()
+    const { body, decision } = await reserve({ ...u1(800), policies: true })
+    expect(decision.reservation).toMatch(/^r1~/)
+    expect(body).toMatchObject({
+      policies: [{ rule: 'requests' }, { rule: 'tokens', remaining: 200 }],
+    })
+  })
+
   test('returns the decision with its handle and rate limit headers', async () => {
     const { reserve } = await startReserving()
     const { status, headers, decision } = await reserve({ ...u1(800), ttl: '5m' })

@@ -85,6 +85,7 @@ const ARROWS = {
     'zod',
   ],
   client: ['type @sluice/api'],
+  'http2-unary': ['node:net', 'node:perf_hooks', 'node:tls'],
   cli: [
     '@sluice/client',
     '@sluice/core',

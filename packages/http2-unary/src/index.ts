@@ -1,0 +1,6 @@
+export type { UnaryCall, UnaryHandler } from './call.js'
+export { GrpcStatusError } from './errors.js'
+export { type GrpcStatus, Status } from './grpc/status.js'
+export { DEFAULT_LIMITS, type UnaryServerLimits } from './limits.js'
+export { createUnaryServer, type UnaryServer, type UnaryServerOptions } from './server.js'
+export type { UnaryServerStats } from './stats.js'

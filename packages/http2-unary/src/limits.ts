@@ -1,0 +1,71 @@
+/** Every bound of the server that its user may change, with its reason. */
+export interface UnaryServerLimits {
+  /** Streams of one connection at once, those included that were reset and whose handler runs. */
+  readonly streams: number
+  /** The longest message of a request. */
+  readonly messageBytes: number
+  /** The headers of one request, uncompressed, as HTTP/2 counts them. */
+  readonly headerListBytes: number
+  /** Incomplete requests and answers that wait for a window, of one connection. */
+  readonly connectionHeldBytes: number
+  /** The same of all connections together. */
+  readonly heldBytes: number
+  readonly connections: number
+  readonly connectionsPerAddress: number
+  /** From the connection to the client's first SETTINGS, the handshake of TLS apart. */
+  readonly prefaceMs: number
+  /** From our SETTINGS to their acknowledgement. */
+  readonly settingsAckMs: number
+  /** From the first byte of a frame, or of a block of headers, to its end. */
+  readonly frameMs: number
+  /** From the headers of a request to its end. */
+  readonly requestMs: number
+  /** How long an answer waits for a window, or output for a peer that does not read. */
+  readonly stalledMs: number
+  /** A connection without a call for so long is closed by GOAWAY. */
+  readonly idleMs: number
+}
+
+export const DEFAULT_LIMITS: UnaryServerLimits = {
+  // A proxy sends all its calls over one connection for each of its threads, and counts only those
+  // that it has not given up: fewer streams would refuse calls while a store is slow.
+  streams: 1_000,
+  // A thousand times a usual message. gRPC's own default, 4 MiB, is for general services.
+  messageBytes: 256 * 1_024,
+  // As much as most servers accept; calls of proxies have less than 1 KiB.
+  headerListBytes: 16 * 1_024,
+  // Sixteen of the largest messages at once, or a thousand of 4 KiB.
+  connectionHeldBytes: 4 * 1_024 * 1_024,
+  // Of all clients together, so that many connections cannot use up the memory of the process.
+  heldBytes: 64 * 1_024 * 1_024,
+  // A fleet of hundreds of proxies with some threads each. A connection costs at most some 80 KiB
+  // beside what is held.
+  connections: 4_096,
+  // Many proxies may share one address behind a NAT, but not take all connections.
+  connectionsPerAddress: 1_024,
+  // A client sends its preface at once; this leaves room for some lost packets.
+  prefaceMs: 10_000,
+  // RFC 9113 wants "a reasonable amount of time". A busy client is alive for longer than a preface.
+  settingsAckMs: 20_000,
+  // 16 KiB in this time are 5 kbit/s.
+  frameMs: 30_000,
+  // As long as the longest deadline that a call with one small message has in practice.
+  requestMs: 30_000,
+  // A client that has not read for so long has given up every call.
+  stalledMs: 30_000,
+  // Longer than the pauses of a client that is in use. Proxies close idle connections themselves
+  // after an hour; a closed one costs them a handshake.
+  idleMs: 15 * 60_000,
+}
+
+export function resolveLimits(given: Partial<UnaryServerLimits> = {}): UnaryServerLimits {
+  const limits = { ...DEFAULT_LIMITS, ...given }
+  for (const [name, value] of Object.entries(limits)) {
+    if (Number.isSafeInteger(value) && value >= 1 && value <= LIMIT_MAX) continue
+    throw new RangeError(`limits.${name}: found ${value}; accepted: 1 to ${LIMIT_MAX}`)
+  }
+  return limits
+}
+
+/** Windows and timers have 31 bits. The message has to fit a window with its prefix. */
+const LIMIT_MAX = 2 ** 31 - 1_024

@@ -1,0 +1,264 @@
+import {
+  type AddressInfo,
+  createServer,
+  type ListenOptions,
+  type Server,
+  type Socket,
+} from 'node:net'
+import {
+  createServer as createTlsServer,
+  type SecureContextOptions,
+  type Server as TlsServer,
+  type TlsOptions,
+  type TLSSocket,
+} from 'node:tls'
+import type { UnaryHandler } from './call.js'
+import { monotonicMs } from './clock.js'
+import { Connection } from './connection.js'
+import type { AnswerWriter, ServerContext } from './context.js'
+import { HeldBytes } from './held-bytes.js'
+import { staticEntries } from './hpack/decoder.js'
+import { FieldNames } from './hpack/field-names.js'
+import { resolveLimits, type UnaryServerLimits } from './limits.js'
+import { Output } from './output.js'
+import { SocketTransport } from './socket-transport.js'
+import { createCounters, type UnaryServerStats } from './stats.js'
+
+/** How often deadlines are looked at. None is shorter than seconds. */
+const SWEEP_MS = 1_000
+
+/** The same during a drain, which somebody waits for. */
+const DRAIN_SWEEP_MS = 50
+
+export interface UnaryServerOptions {
+  /** What answers each method, by its path: `/package.Service/Method`. */
+  readonly methods: Readonly<Record<string, UnaryHandler>>
+  /** The headers that handlers read with `call.metadata`, in lower case. All others are skipped. */
+  readonly metadata?: readonly string[]
+  /**
+   * With it the server accepts only TLS, with ALPN `h2`. For mutual TLS: `ca`, `requestCert` and
+   * `rejectUnauthorized`.
+   */
+  readonly tls?: Omit<TlsOptions, 'ALPNProtocols' | 'ALPNCallback' | 'handshakeTimeout'>
+  readonly limits?: Partial<UnaryServerLimits>
+  /** Is told of what a handler threw that is no GrpcStatusError, with the path of the call. */
+  readonly onError?: (error: unknown, path: string | undefined) => void
+}
+
+export interface UnaryServer {
+  /** Resolves to the address, or to the path of a socket in the file system. */
+  listen(options: ListenOptions): Promise<AddressInfo | string>
+  /** Connections from now on use these certificates and keys. Only with `tls`. */
+  setSecureContext(options: SecureContextOptions): void
+  /**
+   * Accepts no more connections, asks clients to go, and answers what they still send. Resolves
+   * when all have gone; after `ms` the rest is closed.
+   */
+  drain(ms: number): Promise<void>
+  /** Closes everything at once. */
+  close(): Promise<void>
+  stats(): UnaryServerStats
+}
+
+/** A server of HTTP/2 that answers unary calls of gRPC, and nothing else. */
+export function createUnaryServer(options: UnaryServerOptions): UnaryServer {
+  return new NetUnaryServer(options)
+}
+
+interface Client {
+  readonly connection: Connection
+  readonly socket: Socket
+}
+
+class NetUnaryServer implements UnaryServer {
+  readonly #context: ServerContext
+  readonly #server: Server | TlsServer
+  readonly #isTls: boolean
+  readonly #clients = new Set<Client>()
+  /** All sockets, those included that are in the handshake of TLS. */
+  readonly #sockets = new Set<Socket>()
+  readonly #socketsOf = new Map<string, number>()
+  #answers: AnswerWriter[] = []
+  #sweepTimer: NodeJS.Timeout | undefined
+  #closed: Promise<void> | undefined
+  #isDraining = false
+
+  constructor(options: UnaryServerOptions) {
+    this.#context = createContext(options, (writer) => this.scheduleAnswers(writer))
+    this.#isTls = options.tls !== undefined
+    this.#server = this.createListener(options.tls)
+    this.#server.on('connection', (socket) => this.onSocket(socket))
+  }
+
+  listen(options: ListenOptions): Promise<AddressInfo | string> {
+    const server = this.#server
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(options, () => {
+        server.off('error', reject)
+        server.on('error', (error) => this.#context.onError(error, undefined))
+        this.sweepEvery(SWEEP_MS)
+        resolve(server.address() ?? '')
+      })
+    })
+  }
+
+  setSecureContext(options: SecureContextOptions): void {
+    const server = this.#server
+    if (!('setSecureContext' in server)) throw new TypeError('The server was created without tls.')
+    server.setSecureContext(options)
+  }
+
+  async drain(ms: number): Promise<void> {
+    const closed = this.stopListening()
+    if (!this.#isDraining) {
+      this.#isDraining = true
+      this.sweepEvery(DRAIN_SWEEP_MS)
+      const nowMs = this.#context.now()
+      for (const { connection } of this.#clients) connection.drain(nowMs)
+    }
+    const timer = setTimeout(() => this.destroyAll(), ms)
+    await closed
+    clearTimeout(timer)
+  }
+
+  async close(): Promise<void> {
+    const closed = this.stopListening()
+    this.destroyAll()
+    await closed
+  }
+
+  stats(): UnaryServerStats {
+    const { counters, held } = this.#context
+    return { ...counters, connections: this.#sockets.size, heldBytes: held.bytes }
+  }
+
+  private createListener(tls: UnaryServerOptions['tls']): Server | TlsServer {
+    if (tls === undefined) {
+      return createServer({ noDelay: true }, (socket) => this.onClient(socket))
+    }
+    const server = createTlsServer(
+      {
+        noDelay: true,
+        ...tls,
+        ALPNProtocols: ['h2'],
+        handshakeTimeout: this.#context.limits.prefaceMs,
+      } as TlsOptions,
+      (socket) => this.onSecureClient(socket),
+    )
+    // A handshake that fails concerns its client only.
+    server.on('tlsClientError', (_error, socket) => socket.destroy())
+    return server
+  }
+
+  /** Counts a new socket, or closes it. */
+  private onSocket(socket: Socket): void {
+    const { limits, counters } = this.#context
+    const address = socket.remoteAddress ?? ''
+    const sockets = this.#socketsOf.get(address) ?? 0
+    const isCrowded = address !== '' && sockets >= limits.connectionsPerAddress
+    if (this.#sockets.size >= limits.connections || isCrowded) {
+      counters.connectionsRefused += 1
+      socket.destroy()
+      return
+    }
+    counters.connectionsAccepted += 1
+    this.#sockets.add(socket)
+    this.#socketsOf.set(address, sockets + 1)
+    socket.on('close', () => {
+      this.#sockets.delete(socket)
+      const left = (this.#socketsOf.get(address) ?? 1) - 1
+      if (left > 0) this.#socketsOf.set(address, left)
+      else this.#socketsOf.delete(address)
+    })
+  }
+
+  private onSecureClient(socket: TLSSocket): void {
+    socket.disableRenegotiation()
+    if (socket.alpnProtocol === 'h2') this.onClient(socket)
+    else socket.destroy()
+  }
+
+  private onClient(socket: Socket): void {
+    if (socket.destroyed) return
+    const { now } = this.#context
+    const transport = new SocketTransport(socket, this.#isTls)
+    const connection = new Connection(this.#context, transport, socket.remoteAddress ?? '', now())
+    const client = { connection, socket }
+    this.#clients.add(client)
+    // Each is followed by `close`.
+    socket.on('error', () => {})
+    socket.on('data', (chunk: Buffer) => connection.receive(chunk, now()))
+    socket.on('close', () => {
+      this.#clients.delete(client)
+      transport.onClosed()
+      connection.onClosed()
+    })
+    connection.start()
+    if (this.#isDraining) connection.drain(now())
+  }
+
+  /** Answers of promises that settle in one turn of the event loop leave in one write. */
+  private scheduleAnswers(writer: AnswerWriter): void {
+    this.#answers.push(writer)
+    if (this.#answers.length > 1) return
+    setImmediate(() => {
+      const writers = this.#answers
+      this.#answers = []
+      for (const waiting of writers) waiting.writeAnswers()
+    })
+  }
+
+  private sweepEvery(ms: number): void {
+    clearInterval(this.#sweepTimer)
+    this.#sweepTimer = setInterval(() => {
+      const nowMs = this.#context.now()
+      for (const { connection } of this.#clients) connection.sweep(nowMs)
+    }, ms)
+    this.#sweepTimer.unref()
+  }
+
+  private stopListening(): Promise<void> {
+    this.#closed ??= new Promise((resolve) => {
+      // It fails if the server does not listen, which is as good.
+      this.#server.close(() => {
+        clearInterval(this.#sweepTimer)
+        resolve()
+      })
+    })
+    return this.#closed
+  }
+
+  private destroyAll(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+function createContext(
+  options: UnaryServerOptions,
+  scheduleAnswers: ServerContext['scheduleAnswers'],
+): ServerContext {
+  const limits = resolveLimits(options.limits)
+  const metadata = options.metadata ?? []
+  const names = new FieldNames(metadata)
+  const report = options.onError
+  return {
+    limits,
+    methods: new Map(Object.entries(options.methods)),
+    names,
+    statics: staticEntries(names),
+    metadataIndex: new Map(metadata.map((name, index) => [name, index])),
+    output: new Output(),
+    held: new HeldBytes(limits.heldBytes),
+    counters: createCounters(),
+    now: monotonicMs,
+    onError: (error, path) => {
+      try {
+        report?.(error, path)
+      } catch {
+        // Whoever reports must not end the process of those who serve.
+      }
+    },
+    scheduleAnswers,
+  }
+}

@@ -1,0 +1,52 @@
+/** What a server has counted since it was created; the first three say how it is now. */
+export interface UnaryServerStats {
+  readonly connections: number
+  /** Streams whose handler has not answered, or whose answer waits for a window. */
+  readonly activeStreams: number
+  /** Bytes of incomplete requests and of answers that wait. */
+  readonly heldBytes: number
+
+  readonly connectionsAccepted: number
+  /** By the bounds of connections in all and for each address. */
+  readonly connectionsRefused: number
+  /** Connections that ended because the client broke HTTP/2. */
+  readonly protocolErrors: number
+  /** Connections that ended with ENHANCE_YOUR_CALM. */
+  readonly floods: number
+  /** Connections and streams that took longer than a limit allows. */
+  readonly timeouts: number
+
+  /** Calls that a handler was given. */
+  readonly calls: number
+  /** Calls that were answered, by a handler or with an error. */
+  readonly answers: number
+  /** Streams that the client reset before they were answered. */
+  readonly resets: number
+  /** Streams that were refused because there were too many, or too much was held. */
+  readonly streamsRefused: number
+  /** How often reading paused because streams were given up faster than is permitted. */
+  readonly pauses: number
+  /** Handlers that threw anything but a GrpcStatusError. */
+  readonly handlerErrors: number
+}
+
+export type Counters = {
+  -readonly [Name in keyof Omit<UnaryServerStats, 'connections' | 'heldBytes'>]: number
+}
+
+export function createCounters(): Counters {
+  return {
+    activeStreams: 0,
+    connectionsAccepted: 0,
+    connectionsRefused: 0,
+    protocolErrors: 0,
+    floods: 0,
+    timeouts: 0,
+    calls: 0,
+    answers: 0,
+    resets: 0,
+    streamsRefused: 0,
+    pauses: 0,
+    handlerErrors: 0,
+  }
+}

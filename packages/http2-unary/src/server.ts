@@ -12,17 +12,16 @@ import {
   type TlsOptions,
   type TLSSocket,
 } from 'node:tls'
-import type { UnaryHandler } from './call.js'
 import { monotonicMs } from './clock.js'
 import { Connection } from './connection.js'
-import type { AnswerWriter, ServerContext } from './context.js'
-import { HeldBytes } from './held-bytes.js'
-import { staticEntries } from './hpack/decoder.js'
-import { FieldNames } from './hpack/field-names.js'
-import { resolveLimits, type UnaryServerLimits } from './limits.js'
-import { Output } from './output.js'
+import {
+  type AnswerWriter,
+  type ContextOptions,
+  createContext,
+  type ServerContext,
+} from './context.js'
 import { SocketTransport } from './socket-transport.js'
-import { createCounters, type UnaryServerStats } from './stats.js'
+import type { UnaryServerStats } from './stats.js'
 
 /** How often deadlines are looked at. None is shorter than seconds. */
 const SWEEP_MS = 1_000
@@ -30,19 +29,12 @@ const SWEEP_MS = 1_000
 /** The same during a drain, which somebody waits for. */
 const DRAIN_SWEEP_MS = 50
 
-export interface UnaryServerOptions {
-  /** What answers each method, by its path: `/package.Service/Method`. */
-  readonly methods: Readonly<Record<string, UnaryHandler>>
-  /** The headers that handlers read with `call.metadata`, in lower case. All others are skipped. */
-  readonly metadata?: readonly string[]
+export interface UnaryServerOptions extends ContextOptions {
   /**
    * With it the server accepts only TLS, with ALPN `h2`. For mutual TLS: `ca`, `requestCert` and
    * `rejectUnauthorized`.
    */
   readonly tls?: Omit<TlsOptions, 'ALPNProtocols' | 'ALPNCallback' | 'handshakeTimeout'>
-  readonly limits?: Partial<UnaryServerLimits>
-  /** Is told of what a handler threw that is no GrpcStatusError, with the path of the call. */
-  readonly onError?: (error: unknown, path: string | undefined) => void
 }
 
 export interface UnaryServer {
@@ -84,7 +76,10 @@ class NetUnaryServer implements UnaryServer {
   #isDraining = false
 
   constructor(options: UnaryServerOptions) {
-    this.#context = createContext(options, (writer) => this.scheduleAnswers(writer))
+    this.#context = createContext(options, {
+      now: monotonicMs,
+      scheduleAnswers: (writer) => this.scheduleAnswers(writer),
+    })
     this.#isTls = options.tls !== undefined
     this.#server = this.createListener(options.tls)
     this.#server.on('connection', (socket) => this.onSocket(socket))
@@ -231,34 +226,5 @@ class NetUnaryServer implements UnaryServer {
 
   private destroyAll(): void {
     for (const socket of this.#sockets) socket.destroy()
-  }
-}
-
-function createContext(
-  options: UnaryServerOptions,
-  scheduleAnswers: ServerContext['scheduleAnswers'],
-): ServerContext {
-  const limits = resolveLimits(options.limits)
-  const metadata = options.metadata ?? []
-  const names = new FieldNames(metadata)
-  const report = options.onError
-  return {
-    limits,
-    methods: new Map(Object.entries(options.methods)),
-    names,
-    statics: staticEntries(names),
-    metadataIndex: new Map(metadata.map((name, index) => [name, index])),
-    output: new Output(),
-    held: new HeldBytes(limits.heldBytes),
-    counters: createCounters(),
-    now: monotonicMs,
-    onError: (error, path) => {
-      try {
-        report?.(error, path)
-      } catch {
-        // Whoever reports must not end the process of those who serve.
-      }
-    },
-    scheduleAnswers,
   }
 }

@@ -5,6 +5,8 @@ export type Service =
   | 'haproxy'
   | 'openssl'
   | 'curl'
+  | 'nghttp'
+  | 'h2load'
   | 'redis-server'
   | 'redis-cli'
   | 'cc'

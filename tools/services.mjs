@@ -15,6 +15,8 @@ const PACKAGES = {
   haproxy: 'haproxy',
   openssl: 'openssl',
   curl: 'curl',
+  nghttp: 'nghttp2-client',
+  h2load: 'nghttp2-client',
   'redis-server': 'redis-server',
   'redis-cli': 'redis-tools',
   // Its dependencies bring the headers of the C library, which those of gcc do not.
@@ -33,7 +35,7 @@ const INSTALL_MS_MAX = 10 * 60_000
 export function installServices() {
   const missing = findMissing()
   if (missing.length === 0) return []
-  const packages = missing.map((command) => PACKAGES[command])
+  const packages = packagesOf(missing)
   if (process.getuid?.() === 0 && findOnPath('apt-get') !== undefined) install(packages)
   const left = findMissing()
   if (left.length > 0) console.error(describeMissing(left))
@@ -56,9 +58,12 @@ export function describeMissing(commands) {
 }
 
 function adviceFor(commands) {
-  const packages = commands.map((command) => PACKAGES[command]).join(' ')
+  const packages = packagesOf(commands).join(' ')
   return `Install it, on Debian: apt-get install --no-install-recommends ${packages}`
 }
+
+/** Each once: a package may have several of the commands. */
+const packagesOf = (commands) => [...new Set(commands.map((command) => PACKAGES[command]))]
 
 function findMissing() {
   return Object.keys(PACKAGES).filter((command) => findOnPath(command) === undefined)

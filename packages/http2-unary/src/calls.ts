@@ -112,9 +112,9 @@ export class Calls {
       const message = wholeMessage(bytes, start, end, this.#context.limits.messageBytes)
       if (message !== undefined) return this.endRequest(stream, message)
     }
-    const problem = this.collect(stream, bytes, start, end)
-    if (problem !== undefined) this.respond(stream, problem)
-    else if (isEnd) this.endRequest(stream, undefined)
+    stream.rejection = this.collect(stream, bytes, start, end)
+    if (isEnd) this.endRequest(stream, undefined)
+    else if (stream.rejection !== undefined) this.respond(stream, stream.rejection)
   }
 
   /** The request is complete: it is answered, or its handler is called. */

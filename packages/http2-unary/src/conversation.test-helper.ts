@@ -52,10 +52,10 @@ export const priority = (id: number, on = 0) =>
   frame(FrameType.priority, 0, id, Buffer.concat([uint32(on), Buffer.from([15])]))
 export const data = (id: number, payload: Uint8Array, isEnd = true) =>
   frame(FrameType.data, isEnd ? Flag.endStream : 0, id, payload)
-export const headers = (id: number, block: Uint8Array, flags: number = Flag.endHeaders) =>
-  frame(FrameType.headers, flags, id, block)
-export const continuation = (id: number, block: Uint8Array, flags: number = Flag.endHeaders) =>
-  frame(FrameType.continuation, flags, id, block)
+export const headers = (id: number, bytes: Uint8Array, flags: number = Flag.endHeaders) =>
+  frame(FrameType.headers, flags, id, bytes)
+export const continuation = (id: number, bytes: Uint8Array, flags: number = Flag.endHeaders) =>
+  frame(FrameType.continuation, flags, id, bytes)
 
 /** A message with the prefix of gRPC. */
 export const grpc = (message: Uint8Array | string, flag = 0) => {

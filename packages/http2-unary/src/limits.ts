@@ -4,7 +4,10 @@ export interface UnaryServerLimits {
   readonly streams: number
   /** The longest message of a request. */
   readonly messageBytes: number
-  /** The headers of one request, uncompressed, as HTTP/2 counts them. */
+  /**
+   * The headers of one request, uncompressed, as HTTP/2 counts them. More than 32 KiB of compressed
+   * ones end the connection whatever this is.
+   */
   readonly headerListBytes: number
   /** Incomplete requests and answers that wait for a window, of one connection. */
   readonly connectionHeldBytes: number

@@ -60,13 +60,17 @@ export class RequestHead implements FieldSink {
 
   /** Whether this is no request, or no end of one, by HTTP/2. */
   get isMalformed(): boolean {
-    if (this.#isMalformed || this.#isTrailer) return this.#isMalformed
+    if (this.#isMalformed || this.#isTrailer || this.isTooLarge) return this.#isMalformed
     return this.method === '' || this.path === '' || !this.#hasScheme
+  }
+
+  private get isTooLarge(): boolean {
+    return this.#listBytes > this.#listBytesMax
   }
 
   /** The answer to a request that is none of gRPC, or whose headers are refused. */
   get rejection(): Response | undefined {
-    if (this.#listBytes > this.#listBytesMax) return HEADERS_TOO_LARGE
+    if (this.isTooLarge) return HEADERS_TOO_LARGE
     if (this.method !== 'POST') {
       return this.method === 'HEAD' ? METHOD_NOT_ALLOWED_HEAD : METHOD_NOT_ALLOWED
     }
@@ -78,7 +82,7 @@ export class RequestHead implements FieldSink {
   onField(role: number, value: string, bytes: number): void {
     this.#listBytes += bytes
     // The rest is decoded for the table only.
-    if (this.#listBytes > this.#listBytesMax) return
+    if (this.isTooLarge) return
     if (role >= Role.metadata) this.addMetadata(role - Role.metadata, value)
     else if (role <= Role.authority && role !== Role.other) this.readPseudo(role, value)
     else this.readRegular(role, value)

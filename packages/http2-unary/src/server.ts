@@ -73,6 +73,8 @@ class NetUnaryServer implements UnaryServer {
   #answers: AnswerWriter[] = []
   #sweepTimer: NodeJS.Timeout | undefined
   #closed: Promise<void> | undefined
+  /** Resolves that promise, once the server itself has stopped. */
+  #onStopped: (() => void) | undefined
   #isDraining = false
 
   constructor(options: UnaryServerOptions) {
@@ -165,6 +167,7 @@ class NetUnaryServer implements UnaryServer {
       const left = (this.#socketsOf.get(address) ?? 1) - 1
       if (left > 0) this.#socketsOf.set(address, left)
       else this.#socketsOf.delete(address)
+      this.resolveIfEmpty()
     })
   }
 
@@ -218,10 +221,16 @@ class NetUnaryServer implements UnaryServer {
       // It fails if the server does not listen, which is as good.
       this.#server.close(() => {
         clearInterval(this.#sweepTimer)
-        resolve()
+        this.#onStopped = resolve
+        this.resolveIfEmpty()
       })
     })
     return this.#closed
+  }
+
+  /** The last sockets may close after the server says that they have. */
+  private resolveIfEmpty(): void {
+    if (this.#sockets.size === 0) this.#onStopped?.()
   }
 
   private destroyAll(): void {

@@ -56,6 +56,8 @@ export class MessageReader {
   /** What was received so far, with the prefix, unless the message is complete. */
   #held: Buffer | undefined
   #heldBytes = 0
+  /** The message with its prefix, once that is known. */
+  #wholeBytes = Infinity
   #message: Buffer | undefined
 
   constructor(bytesMax: number) {
@@ -107,28 +109,28 @@ export class MessageReader {
 
   private hold(bytes: Buffer, start: number, end: number): MessageProblem | undefined {
     const total = this.#heldBytes + end - start
+    const hadPrefix = this.#heldBytes >= PREFIX_BYTES
     const held = this.grow(total)
     bytes.copy(held, this.#heldBytes, start, end)
-    const hadPrefix = this.#heldBytes >= PREFIX_BYTES
     this.#heldBytes = total
     if (total < PREFIX_BYTES) return undefined
     const length = readUint32(held, 1)
-    if (!hadPrefix) {
-      const problem = this.checkPrefix(held[0] ?? 0, length)
-      if (problem !== undefined) return problem
-    }
-    if (total > PREFIX_BYTES + length) return SECOND
-    if (total === PREFIX_BYTES + length) {
+    const problem = hadPrefix ? undefined : this.checkPrefix(held[0] ?? 0, length)
+    if (problem !== undefined) return problem
+    this.#wholeBytes = PREFIX_BYTES + length
+    if (total > this.#wholeBytes) return SECOND
+    if (total === this.#wholeBytes) {
       this.#message = held.subarray(PREFIX_BYTES, total)
       this.#held = undefined
     }
     return undefined
   }
 
-  /** Doubles, so that a message of many parts is copied about twice. */
+  /** Doubles, so that a message of many parts is copied about twice, but to no more than it needs. */
   private grow(bytes: number): Buffer {
     if (this.#held !== undefined && this.#held.length >= bytes) return this.#held
-    const grown = Buffer.allocUnsafeSlow(Math.max(FIRST_BYTES, 2 * this.heldBytes, bytes))
+    const wanted = Math.min(Math.max(FIRST_BYTES, 2 * this.heldBytes), this.#wholeBytes)
+    const grown = Buffer.allocUnsafeSlow(Math.max(wanted, bytes))
     this.#held?.copy(grown, 0, 0, this.#heldBytes)
     this.#held = grown
     return grown

@@ -1,0 +1,639 @@
+/** What a connection answers, frame by frame. Attacks are in attacks.test.ts. */
+import { describe, expect, test } from 'vitest'
+import {
+  block,
+  call,
+  continuation,
+  Conversation,
+  data,
+  type Field,
+  frame,
+  goaway,
+  grpc,
+  headers,
+  PATH,
+  ping,
+  priority,
+  replyOf,
+  REQUEST,
+  requestTo,
+  rstStream,
+  settings,
+  windowUpdate,
+} from './conversation.test-helper.js'
+import { GrpcStatusError } from './errors.js'
+import { ErrorCode, Flag, FrameType, PREFACE, Setting } from './frames.js'
+import { Status } from './grpc/status.js'
+import type { UnaryCall } from './call.js'
+
+const OK = { status: '200', grpcStatus: '0', isEnded: true, reset: undefined }
+const bodyOf = (message: string) => grpc(message).toString('latin1')
+
+describe('a connection', () => {
+  test('begins with settings, and a larger window', () => {
+    const conversation = new Conversation()
+    const [first, second] = conversation.frames()
+    expect(first?.type).toBe(FrameType.settings)
+    const entries = Array.from({ length: 3 }, (_, index) => [
+      first?.payload.readUInt16BE(index * 6),
+      first?.payload.readUInt32BE(index * 6 + 2),
+    ])
+    expect(entries).toEqual([
+      [Setting.maxConcurrentStreams, 1_000],
+      [Setting.initialWindowSize, 256 * 1024 + 5],
+      [Setting.maxHeaderListSize, 16 * 1024],
+    ])
+    expect(second).toMatchObject({ type: FrameType.windowUpdate, id: 0 })
+  })
+
+  test('acknowledges settings and echoes PING', () => {
+    const conversation = new Conversation()
+    conversation.frames()
+    conversation.send(PREFACE, settings(), ping('12345678'))
+    expect(conversation.frames()).toEqual([
+      { type: FrameType.settings, flags: Flag.ack, id: 0, payload: Buffer.alloc(0) },
+      { type: FrameType.ping, flags: Flag.ack, id: 0, payload: Buffer.from('12345678') },
+    ])
+  })
+
+  test('ends when the client has said that it leaves and all its calls have ended', async () => {
+    const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
+    conversation.send(call(1), goaway())
+    expect(conversation.transport.hasEnded).toBe(false)
+    await conversation.settle()
+    expect(conversation.reply(1)).toMatchObject(OK)
+    expect(conversation.transport.hasEnded).toBe(true)
+  })
+})
+
+describe('a call', () => {
+  test('is answered with headers, a message and a status', () => {
+    const conversation = Conversation.open()
+    conversation.send(call(1, 'one'), call(3, 'two'))
+    const frames = conversation.frames()
+    expect(replyOf(frames, 1)).toMatchObject({ ...OK, body: bodyOf('one') })
+    expect(replyOf(frames, 3)).toMatchObject({ ...OK, body: bodyOf('two') })
+    expect(conversation.context.counters).toMatchObject({ calls: 2, answers: 2, activeStreams: 0 })
+  })
+
+  test('is answered in one write with the others of a chunk', () => {
+    const conversation = Conversation.open()
+    conversation.send(...Array.from({ length: 50 }, (_, index) => call(2 * index + 1)))
+    expect(conversation.transport.sent).toHaveLength(1)
+  })
+
+  test('may be answered by a promise, and then with the others that settle in that turn', async () => {
+    const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
+    conversation.send(call(1, 'one'), call(3, 'two'))
+    expect(conversation.frames()).toEqual([])
+    await conversation.settle()
+    expect(conversation.transport.sent).toHaveLength(1)
+    expect(conversation.reply(3)).toMatchObject({ ...OK, body: bodyOf('two') })
+  })
+
+  test('may have a message in many frames, some of them empty, with padding', () => {
+    const conversation = Conversation.open()
+    const body = grpc('a message in parts')
+    const padded = Buffer.concat([Buffer.from([3]), body.subarray(7), Buffer.alloc(3)])
+    conversation.send(
+      headers(1, block(REQUEST)),
+      data(1, body.subarray(0, 2), false),
+      data(1, Buffer.alloc(0), false),
+      data(1, body.subarray(2, 7), false),
+      frame(FrameType.data, Flag.padded, 1, padded),
+      data(1, Buffer.alloc(0)),
+    )
+    const frames = conversation.frames()
+    expect(replyOf(frames, 1)).toMatchObject({ ...OK, body: bodyOf('a message in parts') })
+    // Padding uses up the window, which a message otherwise fits.
+    expect(frames).toContainEqual({
+      type: FrameType.windowUpdate,
+      flags: 0,
+      id: 1,
+      payload: Buffer.from([0, 0, 0, 4]),
+    })
+    expect(conversation.context.held.bytes).toBe(0)
+  })
+
+  test('may have headers in many frames, with padding and priority, and trailers', () => {
+    const conversation = Conversation.open()
+    const fields = block(REQUEST, 'indexed')
+    const first = Buffer.concat([
+      Buffer.from([2, 0, 0, 0, 0, 16]),
+      fields.subarray(0, 9),
+      Buffer.alloc(2),
+    ])
+    conversation.send(
+      headers(1, first, Flag.padded | Flag.priority),
+      continuation(1, fields.subarray(9, 40), 0),
+      continuation(1, fields.subarray(40)),
+      data(1, grpc('hello'), false),
+      headers(1, block([['x-trailer', 'ignored']]), Flag.endHeaders | Flag.endStream),
+    )
+    expect(conversation.reply(1)).toMatchObject({ ...OK, body: bodyOf('hello') })
+  })
+
+  test('with an empty message is one', () => {
+    const conversation = Conversation.open()
+    conversation.send(call(1, ''))
+    expect(conversation.reply(1)).toMatchObject({ ...OK, body: bodyOf('') })
+  })
+
+  test('states path, deadline, metadata and address', () => {
+    const calls: UnaryCall[] = []
+    const conversation = Conversation.open({
+      methods: { [PATH]: (message, one) => (calls.push(one), message) },
+      metadata: ['x-request-id', 'trace-bin'],
+    })
+    const more: readonly Field[] = [
+      ['grpc-timeout', '20m'],
+      ['x-request-id', 'a'],
+      ['x-other', 'b'],
+      ['x-request-id', 'c'],
+    ]
+    conversation.send(call(1, '', requestTo(PATH, ...more)), call(3))
+    const [first, second] = calls
+    expect(first).toMatchObject({
+      path: PATH,
+      remoteAddress: '192.0.2.7',
+      deadlineMs: conversation.nowMs + 20,
+    })
+    expect(['x-request-id', 'trace-bin', 'x-other'].map((name) => first?.metadata(name))).toEqual([
+      'a,c',
+      undefined,
+      undefined,
+    ])
+    expect(second?.deadlineMs).toBeUndefined()
+    expect(second?.metadata('x-request-id')).toBeUndefined()
+  })
+
+  test('is not answered once it was reset, and says so to its handler', async () => {
+    let one: UnaryCall | undefined
+    const handler = async (message: Buffer, given: UnaryCall) => {
+      one = given
+      return message
+    }
+    const conversation = Conversation.open({ methods: { [PATH]: handler } })
+    conversation.send(call(1))
+    expect(one?.isReset).toBe(false)
+    conversation.send(rstStream(1))
+    expect(one?.isReset).toBe(true)
+    expect(conversation.context.counters.activeStreams).toBe(1)
+    await conversation.settle()
+    expect(conversation.frames()).toEqual([])
+    expect(conversation.context.counters).toMatchObject({ resets: 1, answers: 0, activeStreams: 0 })
+  })
+
+  test('leaves what a handler returns to it: one buffer may serve all answers', () => {
+    const buffer = Buffer.alloc(1)
+    let count = 0
+    const conversation = Conversation.open({
+      methods: { [PATH]: () => (buffer.writeUInt8(++count), buffer) },
+    })
+    conversation.send(call(1), call(3))
+    const frames = conversation.frames()
+    expect([1, 3].map((id) => replyOf(frames, id).body.at(-1))).toEqual(['\u0001', '\u0002'])
+  })
+})
+
+describe('a handler that fails', () => {
+  const failure = new GrpcStatusError(Status.resourceExhausted, 'no budget: 100%')
+  test.each([
+    [
+      'throws',
+      () => {
+        throw failure
+      },
+    ],
+    [
+      'rejects',
+      async () => {
+        throw failure
+      },
+    ],
+  ])('%s with a status, which is sent', async (_how, handler) => {
+    const conversation = Conversation.open({ methods: { [PATH]: handler } })
+    conversation.send(call(1))
+    await conversation.settle()
+    expect(conversation.reply(1)).toMatchObject({
+      ...OK,
+      grpcStatus: '8',
+      grpcMessage: 'no budget: 100%25',
+      body: '',
+    })
+    expect(conversation.errors).toEqual([])
+  })
+
+  const bug = new TypeError('secret')
+  test.each([
+    [
+      'throws',
+      () => {
+        throw bug
+      },
+    ],
+    [
+      'rejects',
+      async () => {
+        throw bug
+      },
+    ],
+  ])(
+    '%s with anything else: INTERNAL, a report, and the connection goes on',
+    async (_how, handler) => {
+      const conversation = Conversation.open({
+        methods: { [PATH]: handler, '/test.Service/Other': (message) => message },
+      })
+      conversation.send(call(1), call(3, 'after', requestTo('/test.Service/Other')))
+      await conversation.settle()
+      const frames = conversation.frames()
+      expect(replyOf(frames, 1)).toMatchObject({
+        ...OK,
+        grpcStatus: '13',
+        grpcMessage: 'Internal error.',
+      })
+      expect(replyOf(frames, 3)).toMatchObject({ ...OK, body: bodyOf('after') })
+      expect(conversation.errors).toEqual([bug])
+      expect(conversation.context.counters.handlerErrors).toBe(1)
+    },
+  )
+
+  test.each([undefined, null, 'text', {}])('returns %s, which are no bytes', async (answer) => {
+    const conversation = Conversation.open({ methods: { [PATH]: () => answer as never } })
+    conversation.send(call(1))
+    await conversation.settle()
+    expect(conversation.reply(1)).toMatchObject({ grpcStatus: '13' })
+    expect(conversation.errors).toHaveLength(1)
+  })
+
+  test('and a report that fails too end neither the connection nor the process', () => {
+    const conversation = Conversation.open({
+      methods: {
+        [PATH]: () => {
+          throw bug
+        },
+      },
+      onError: () => {
+        throw bug
+      },
+    })
+    conversation.send(call(1))
+    expect(conversation.reply(1)).toMatchObject({ grpcStatus: '13' })
+  })
+})
+
+describe('a request that is refused', () => {
+  const withField = (name: string, value: string) =>
+    REQUEST.map((field): Field => (field[0] === name ? [name, value] : field))
+  const send = (...chunks: readonly Buffer[]) => {
+    const conversation = Conversation.open({ limits: { messageBytes: 100 } })
+    conversation.send(...chunks)
+    return conversation.reply(1)
+  }
+
+  test.each([
+    ['an unknown method', requestTo('/test.Service/Unknown'), '12'],
+    ['a malformed timeout', requestTo(PATH, ['grpc-timeout', '20']), '13'],
+  ])('%s has a status of gRPC', (_what, fields, grpcStatus) => {
+    expect(send(call(1, 'hello', fields))).toMatchObject({ ...OK, grpcStatus })
+  })
+
+  test.each([
+    ['GET', withField(':method', 'GET'), '405'],
+    ['HEAD', withField(':method', 'HEAD'), '405'],
+    ['JSON', withField('content-type', 'application/json'), '415'],
+    ['gRPC-Web', withField('content-type', 'application/grpc-web'), '415'],
+    ['gRPC with JSON', withField('content-type', 'application/grpc+json'), '415'],
+    ['no content-type', REQUEST.filter(([name]) => name !== 'content-type'), '415'],
+    ['large headers', requestTo(PATH, ['x-large', 'a'.repeat(16_100)]), '431'],
+  ])('%s has a status of HTTP', (what, fields, status) => {
+    const reply = send(call(1, 'hello', fields))
+    expect(reply).toMatchObject({ status, grpcStatus: undefined, isEnded: true })
+    expect(reply.body === '').toBe(what === 'HEAD')
+  })
+
+  test.each([
+    'application/grpc',
+    'application/grpc+proto',
+    'application/grpc; x=y',
+    'Application/gRPC',
+  ])('is not one of the type %s', (type) => {
+    expect(send(call(1, 'hello', withField('content-type', type)))).toMatchObject(OK)
+  })
+
+  test.each([
+    ['a compressed message', grpc('hello', 1), '12'],
+    ['a flag of compression that is none', grpc('hello', 2), '13'],
+    ['two messages', Buffer.concat([grpc('a'), grpc('b')]), '12'],
+    ['no message', Buffer.alloc(0), '12'],
+    ['a message that is cut', grpc('hello').subarray(0, 8), '13'],
+    ['a message that is too long', grpc('a'.repeat(101)), '8'],
+  ])('%s has a status, in whatever frames it comes', (_what, body, grpcStatus) => {
+    const whole = send(headers(1, block(REQUEST)), data(1, body))
+    expect(whole).toMatchObject({ ...OK, grpcStatus })
+    const bytes = [...body].map((byte) => data(1, Buffer.from([byte]), false))
+    const cut = send(headers(1, block(REQUEST)), ...bytes, data(1, Buffer.alloc(0)))
+    expect(cut).toMatchObject({ grpcStatus, isEnded: true })
+  })
+
+  test('while it is sent is answered at once, and the rest of it is ignored', () => {
+    const conversation = Conversation.open({ limits: { messageBytes: 100 } })
+    conversation.send(headers(1, block(REQUEST)), data(1, grpc('a'.repeat(200)), false))
+    expect(conversation.reply(1)).toMatchObject({ grpcStatus: '8', isEnded: true, reset: 0 })
+    conversation.send(data(1, Buffer.alloc(100), false), data(1, Buffer.alloc(1)), call(3))
+    expect(conversation.reply(3)).toMatchObject(OK)
+  })
+
+  test.each([
+    ['a name in capitals', [...REQUEST, ['X-A', 'b']]],
+    ['a header of the connection', [...REQUEST, ['connection', 'close']]],
+    ['te other than trailers', withField('te', 'gzip')],
+    ['a pseudo-header after others', [...REQUEST.slice(1), [':method', 'POST']]],
+    ['an unknown pseudo-header', [[':a', 'b'], ...REQUEST]],
+    ['a status', [[':status', '200'], ...REQUEST]],
+    ['a second path', [[':path', PATH], ...REQUEST]],
+    ['an empty path', withField(':path', '')],
+    ['no scheme', REQUEST.filter(([name]) => name !== ':scheme')],
+    ['a wrong content-length', [...REQUEST, ['content-length', '9']]],
+    ['a content-length that is no number', [...REQUEST, ['content-length', '1e1']]],
+    ['two lengths', [...REQUEST, ['content-length', '10'], ['content-length', '11']]],
+  ] as readonly [string, readonly Field[]][])('%s is a stream error', (_what, fields) => {
+    expect(send(call(1, 'hello', fields))).toMatchObject({
+      grpcStatus: undefined,
+      reset: ErrorCode.protocolError,
+    })
+  })
+
+  test('right content-length passes', () => {
+    expect(send(call(1, 'hello', [...REQUEST, ['content-length', '10']]))).toMatchObject(OK)
+  })
+})
+
+describe('windows of the client', () => {
+  const answers = (size: number) => ({ methods: { [PATH]: () => Buffer.alloc(size, 'x') } })
+
+  test('of one byte are obeyed, and opened by a byte each time', () => {
+    const conversation = Conversation.open(answers(20), [Setting.initialWindowSize, 1])
+    conversation.send(call(1))
+    let body = conversation.reply(1).body
+    expect(body).toHaveLength(1)
+    for (let sent = 1; sent < 25; sent++) {
+      conversation.send(windowUpdate(1, 1))
+      const reply = conversation.reply(1)
+      expect(reply.isEnded).toBe(sent === 24)
+      body += reply.body
+    }
+    expect(body).toBe(bodyOf('x'.repeat(20)))
+    expect(conversation.context.held.bytes).toBe(0)
+  })
+
+  test('that are closed hold an answer back until settings open them', () => {
+    const conversation = Conversation.open(answers(20), [Setting.initialWindowSize, 0])
+    conversation.send(call(1))
+    expect(conversation.reply(1).body).toBe('')
+    expect(conversation.context.held.bytes).toBe(25)
+    conversation.send(settings([Setting.initialWindowSize, 10]))
+    expect(conversation.reply(1)).toMatchObject({ body: bodyOf('x'.repeat(20)).slice(0, 10) })
+    // Ten bytes are out, so the window becomes negative, and opens at the eleventh.
+    conversation.send(settings([Setting.initialWindowSize, 5]), windowUpdate(1, 5))
+    expect(conversation.reply(1).body).toBe('')
+    conversation.send(windowUpdate(1, 100))
+    expect(conversation.reply(1)).toMatchObject({ body: 'x'.repeat(15), isEnded: true })
+  })
+
+  test('of the connection are shared by the streams that wait, in their order', () => {
+    const conversation = Conversation.open(answers(40_000), [
+      Setting.initialWindowSize,
+      2 ** 31 - 1,
+    ])
+    conversation.send(call(1), call(3), call(5))
+    const first = conversation.frames()
+    expect(replyOf(first, 1).isEnded).toBe(true)
+    expect(replyOf(first, 1).body.length + replyOf(first, 3).body.length).toBe(65_535)
+    conversation.send(windowUpdate(0, 20_000))
+    const second = conversation.frames()
+    expect(replyOf(second, 3).isEnded).toBe(true)
+    expect(replyOf(second, 5).body).toHaveLength(20_000 - (80_010 - 65_535))
+    conversation.send(rstStream(5), windowUpdate(0, 100))
+    expect(conversation.frames()).toEqual([])
+    expect(conversation.context.held.bytes).toBe(0)
+  })
+
+  test('that overflow are errors of the stream, or of the connection', () => {
+    const conversation = Conversation.open(answers(20), [Setting.initialWindowSize, 0])
+    conversation.send(call(1), windowUpdate(1, 2 ** 31 - 1), windowUpdate(1, 2 ** 31 - 1), call(3))
+    expect(conversation.reply(1).isEnded).toBe(true)
+    conversation.send(
+      settings([Setting.initialWindowSize, 2 ** 31 - 1]),
+      windowUpdate(3, 2 ** 31 - 1),
+    )
+    expect(conversation.transport.hasEnded).toBe(false)
+    conversation.send(windowUpdate(0, 2 ** 31 - 1))
+    expect(conversation.goawayCode()).toBe(ErrorCode.flowControlError)
+  })
+
+  test('large answers are cut into frames that every client accepts', () => {
+    const conversation = Conversation.open(answers(50_000))
+    conversation.send(call(1))
+    const frames = conversation.frames()
+    expect(replyOf(frames, 1).body).toHaveLength(50_005)
+    for (const { payload } of frames) expect(payload.length).toBeLessThanOrEqual(16_384)
+  })
+})
+
+describe('the window of this side', () => {
+  test('is given back as it is used, so that a client never stops', () => {
+    const conversation = Conversation.open()
+    let window = 1024 * 1024
+    for (let id = 1; id < 400; id += 2) {
+      conversation.send(call(id, 'a'.repeat(16_000)))
+      window -= 16_005
+      for (const { type, id: stream, payload } of conversation.frames()) {
+        if (type === FrameType.windowUpdate && stream === 0) window += payload.readUInt32BE(0)
+      }
+      expect(window).toBeGreaterThan(1024 * 512 - 16_005)
+    }
+  })
+
+  test('must not be exceeded', () => {
+    const conversation = Conversation.open({ limits: { messageBytes: 100 } })
+    const get = REQUEST.map(([name, value]): Field => [name, name === ':method' ? 'PUT' : value])
+    conversation.send(headers(1, block(get)))
+    for (let sent = 0; sent < 4; sent++) conversation.send(data(1, Buffer.alloc(16_384), false))
+    expect(conversation.reply(1).reset).toBe(ErrorCode.flowControlError)
+  })
+})
+
+describe('the dynamic table of the client', () => {
+  test('is told to be empty with the first answer, whatever the client sets later', () => {
+    const conversation = Conversation.open({}, [Setting.headerTableSize, 0])
+    conversation.send(call(1), call(3))
+    const blocks = conversation.frames().filter(({ type }) => type === FrameType.headers)
+    expect(blocks.map(({ payload }) => payload[0] === 0x20)).toEqual([true, false, false, false])
+  })
+})
+
+describe('frames that break HTTP/2', () => {
+  const { protocolError, frameSizeError, flowControlError, streamClosed } = ErrorCode
+  const empty = Buffer.alloc(0)
+  test.each([
+    ['DATA of the connection', [data(0, empty)], protocolError],
+    ['DATA of a stream that was not opened', [data(1, empty)], protocolError],
+    ['DATA of a stream that has ended', [call(1), data(1, empty)], streamClosed],
+    ['HEADERS of a stream that has ended', [call(1), headers(1, block(REQUEST))], streamClosed],
+    ['HEADERS of a stream that was left out', [call(5), headers(3, block(REQUEST))], protocolError],
+    ['HEADERS of the connection', [headers(0, block(REQUEST))], protocolError],
+    ['HEADERS of an even stream', [headers(2, block(REQUEST))], protocolError],
+    [
+      'HEADERS that depend on themselves',
+      [headers(1, Buffer.from([0, 0, 0, 1, 0]), 0x24)],
+      protocolError,
+    ],
+    ['HEADERS without their priority', [headers(1, Buffer.alloc(4), 0x24)], frameSizeError],
+    ['padding longer than its frame', [headers(1, Buffer.from([9, 0]), 0xc)], protocolError],
+    ['padding without its length', [headers(1, empty, 0xc)], protocolError],
+    ['CONTINUATION without HEADERS', [continuation(1, empty)], protocolError],
+    ['a frame within headers', [headers(1, empty, 0), ping()], protocolError],
+    [
+      'CONTINUATION of another stream',
+      [headers(1, empty, 0), continuation(3, empty)],
+      protocolError,
+    ],
+    ['PUSH_PROMISE', [frame(FrameType.pushPromise, 4, 1, Buffer.alloc(4))], protocolError],
+    ['PRIORITY of the connection', [priority(0)], protocolError],
+    ['PRIORITY on itself', [priority(3, 3)], protocolError],
+    ['PRIORITY of a wrong length', [frame(FrameType.priority, 0, 1, empty)], frameSizeError],
+    ['RST_STREAM of the connection', [rstStream(0)], protocolError],
+    ['RST_STREAM of a stream that was not opened', [rstStream(1)], protocolError],
+    ['RST_STREAM of a wrong length', [frame(FrameType.rstStream, 0, 1, empty)], frameSizeError],
+    ['SETTINGS of a stream', [frame(FrameType.settings, 0, 1, empty)], protocolError],
+    [
+      'SETTINGS of a wrong length',
+      [frame(FrameType.settings, 0, 0, Buffer.alloc(5))],
+      frameSizeError,
+    ],
+    [
+      'an acknowledgement with settings',
+      [frame(FrameType.settings, 1, 0, Buffer.alloc(6))],
+      frameSizeError,
+    ],
+    ['ENABLE_PUSH of 2', [settings([Setting.enablePush, 2])], protocolError],
+    ['a window of 2^31', [settings([Setting.initialWindowSize, 2 ** 31])], flowControlError],
+    ['small frames', [settings([Setting.maxFrameSize, 16_383])], protocolError],
+    ['large frames', [settings([Setting.maxFrameSize, 2 ** 24])], protocolError],
+    ['PING of a stream', [frame(FrameType.ping, 0, 1, Buffer.alloc(8))], protocolError],
+    ['PING of a wrong length', [frame(FrameType.ping, 0, 0, Buffer.alloc(7))], frameSizeError],
+    ['GOAWAY of a stream', [frame(FrameType.goaway, 0, 1, Buffer.alloc(8))], protocolError],
+    ['GOAWAY of a wrong length', [frame(FrameType.goaway, 0, 0, Buffer.alloc(7))], frameSizeError],
+    ['WINDOW_UPDATE of nothing', [windowUpdate(0, 0)], protocolError],
+    ['WINDOW_UPDATE of an idle stream', [windowUpdate(1, 1)], protocolError],
+    [
+      'WINDOW_UPDATE of a wrong length',
+      [frame(FrameType.windowUpdate, 0, 0, empty)],
+      frameSizeError,
+    ],
+    [
+      'a frame of 16,385 bytes',
+      [frame(FrameType.ping, 0, 0, Buffer.alloc(16_385))],
+      frameSizeError,
+    ],
+  ])('end the connection: %s', (_what, frames, code) => {
+    const conversation = Conversation.open()
+    conversation.send(...frames, call(7))
+    const sent = conversation.frames()
+    const last = sent.at(-1)
+    expect(last?.type).toBe(FrameType.goaway)
+    expect(last?.payload.readUInt32BE(4)).toBe(code)
+    expect(replyOf(sent, 7).status).toBeUndefined()
+    expect(conversation.transport.hasEnded).toBe(true)
+    expect(conversation.context.counters.protocolErrors).toBe(1)
+  })
+
+  test.each([
+    ['no preface', [Buffer.from('GET / HTTP/1.1\r\n\r\n')]],
+    ['a preface that goes wrong', [PREFACE.subarray(0, 20), Buffer.from('nope')]],
+    ['no settings after the preface', [PREFACE, ping()]],
+    ['an acknowledgement as the first settings', [PREFACE, frame(FrameType.settings, 1, 0, empty)]],
+  ])('end the connection: %s', (_what, chunks) => {
+    const conversation = new Conversation()
+    for (const chunk of chunks) conversation.send(chunk)
+    expect(conversation.goawayCode()).toBe(protocolError)
+    expect(conversation.transport.hasEnded).toBe(true)
+  })
+
+  test('are errors of their stream alone where HTTP/2 says so', () => {
+    const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
+    conversation.send(call(1), windowUpdate(1, 0), call(3), data(3, empty), call(5), call(7))
+    conversation.send(headers(5, block(REQUEST)), headers(9, block(REQUEST)))
+    conversation.send(headers(9, block([['x-trailer', '']])))
+    const frames = conversation.frames()
+    expect([1, 3, 5, 9].map((id) => replyOf(frames, id).reset)).toEqual([
+      protocolError,
+      streamClosed,
+      streamClosed,
+      protocolError,
+    ])
+    expect(conversation.transport.hasEnded).toBe(false)
+  })
+})
+
+describe('what belongs to streams that this side has reset', () => {
+  test('is ignored, but its headers are decoded for the table', () => {
+    const conversation = Conversation.open()
+    const more: readonly Field[] = [...REQUEST, ['x-a', 'b']]
+    conversation.send(headers(1, block([['X', '']])), data(1, Buffer.alloc(9), false))
+    expect(conversation.reply(1).reset).toBe(ErrorCode.protocolError)
+    conversation.send(headers(1, block(more, 'indexed'), 0x5), windowUpdate(1, 5), rstStream(1))
+    // The table has seven fields now: from the newest, 62, back to the first, 68.
+    conversation.send(headers(3, Buffer.from([0xc4, 0xc3, 0xc2, 0xc1, 0xc0, 0xbf, 0xbe])))
+    conversation.send(data(3, grpc('hello')))
+    expect(conversation.reply(3)).toMatchObject(OK)
+  })
+})
+
+describe('a drain', () => {
+  const DRAIN_ACK = (frames: readonly { type: number; payload: Buffer }[]) =>
+    ping(frames.find(({ type }) => type === FrameType.ping)?.payload.toString(), Flag.ack)
+  const lastStreams = (frames: readonly { type: number; payload: Buffer }[]) =>
+    frames
+      .filter(({ type }) => type === FrameType.goaway)
+      .map(({ payload }) => payload.readUInt32BE(0))
+
+  test('asks for no new streams, answers those under way, and says which was the last', () => {
+    const conversation = Conversation.open()
+    conversation.connection.drain(conversation.nowMs)
+    const announced = conversation.frames()
+    expect(lastStreams(announced)).toEqual([2 ** 31 - 1])
+    conversation.send(call(1), DRAIN_ACK(announced), call(3))
+    const frames = conversation.frames()
+    expect(replyOf(frames, 1)).toMatchObject(OK)
+    expect(lastStreams(frames)).toEqual([1])
+    expect(replyOf(frames, 3).status).toBeUndefined()
+    expect(conversation.transport.hasEnded).toBe(true)
+  })
+
+  test('waits for answers that promises give', async () => {
+    const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
+    conversation.send(call(1))
+    conversation.connection.drain(conversation.nowMs)
+    conversation.send(DRAIN_ACK(conversation.frames()), call(3), data(3, Buffer.alloc(0)))
+    expect(conversation.transport.hasEnded).toBe(false)
+    await conversation.settle()
+    expect(conversation.reply(1)).toMatchObject(OK)
+    expect(conversation.transport.hasEnded).toBe(true)
+  })
+
+  test('goes on after a pause if the client does not answer the PING', () => {
+    const conversation = Conversation.open()
+    conversation.connection.drain(conversation.nowMs)
+    conversation.frames()
+    conversation.pass(999)
+    expect(conversation.frames()).toEqual([])
+    conversation.pass(1)
+    expect(lastStreams(conversation.frames())).toEqual([0])
+    expect(conversation.transport.hasEnded).toBe(true)
+    expect(conversation.transport.isDestroyed).toBe(false)
+    conversation.pass(1_001)
+    expect(conversation.transport.isDestroyed).toBe(true)
+  })
+})

@@ -28,6 +28,10 @@ const benchmarks = {
     about: 'the second part of it: CPU per /v1/check, against a bare node:http handler',
     files: ['./gateway/check.mjs'],
   },
+  'grpc-floor': {
+    about: 'what a gRPC server costs by itself: http2-unary, node:http2 and grpc-js, by h2load',
+    files: ['./grpc/floor.mjs'],
+  },
   middleware: {
     about: 'Express, Fastify, Koa and Hono: bare, with Sluice, and with their usual limiters',
     files: ['./middleware/measure.mjs'],

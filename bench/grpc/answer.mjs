@@ -1,0 +1,2 @@
+/** A RateLimitResponse that allows the call. */
+export const ANSWER = Buffer.from([8, 1])

@@ -9,6 +9,7 @@ import {
   PREFIX_BYTES,
   wholeMessage,
 } from './grpc/message-reader.js'
+import type { HeldShare } from './held-bytes.js'
 import { OwnResets } from './own-resets.js'
 import { NO_LENGTH, type RequestHead } from './request-head.js'
 import {
@@ -28,6 +29,7 @@ interface CallsDeps {
   readonly writer: FrameWriter
   readonly budget: FloodBudget
   readonly remoteAddress: string
+  readonly held: HeldShare
   /** Writes what `settled` has collected, later. */
   readonly onSettled: () => void
 }
@@ -49,7 +51,6 @@ export class Calls {
   readonly #receiveWindow: number
   /** Handlers that run for streams that were reset. */
   #detached = 0
-  #heldBytes = 0
   #settled: Settled[] = []
 
   constructor(deps: CallsDeps) {
@@ -62,7 +63,7 @@ export class Calls {
       writer: deps.writer,
       budget: deps.budget,
       onSent: (stream) => this.finish(stream),
-      onHeld: (bytes) => this.hold(bytes),
+      onHeld: (bytes) => deps.held.change(bytes),
     })
   }
 
@@ -82,10 +83,10 @@ export class Calls {
 
   /** A request begins. */
   open(id: number, head: RequestHead, isEnd: boolean, nowMs: number): void {
-    const { limits, held, methods, counters } = this.#context
+    const { limits, methods, counters } = this.#context
     if (head.isMalformed) return this.fault(id, ErrorCode.protocolError)
     const isFull = this.#streams.size + this.#detached >= limits.streams
-    if (isFull || held.isOver || this.#heldBytes > limits.connectionHeldBytes) {
+    if (isFull || this.#deps.held.isOver) {
       counters.streamsRefused += 1
       this.#deps.budget.onAbandoned()
       return this.reset(id, ErrorCode.refusedStream)
@@ -195,14 +196,13 @@ export class Calls {
     start: number,
     end: number,
   ): Response | undefined {
-    const { limits, held } = this.#context
+    const { limits } = this.#context
     stream.reader ??= new MessageReader(limits.messageBytes)
     const before = stream.reader.heldBytes
     const problem = stream.reader.push(bytes, start, end)
-    this.hold(stream.reader.heldBytes - before)
+    this.#deps.held.change(stream.reader.heldBytes - before)
     if (problem !== undefined) return problemResponse(problem)
-    const isOver = held.isOver || this.#heldBytes > limits.connectionHeldBytes
-    return isOver && stream.reader.heldBytes > 0 ? TOO_MUCH_HELD : undefined
+    return stream.reader.heldBytes > 0 && this.#deps.held.isOver ? TOO_MUCH_HELD : undefined
   }
 
   private call(stream: UnaryStream, message: Buffer): void {
@@ -280,13 +280,8 @@ export class Calls {
 
   private release(stream: UnaryStream): void {
     if (stream.reader === undefined) return
-    this.hold(-stream.reader.heldBytes)
+    this.#deps.held.change(-stream.reader.heldBytes)
     stream.reader = undefined
-  }
-
-  private hold(bytes: number): void {
-    this.#heldBytes += bytes
-    this.#context.held.change(bytes)
   }
 }
 

@@ -20,6 +20,7 @@ import type { UnaryCall } from './call.js'
 import { grpc } from './conversation.test-helper.js'
 import { GrpcStatusError } from './errors.js'
 import { Status } from './grpc/status.js'
+import { eventually } from './eventually.test-helper.js'
 import { createUnaryServer, type UnaryServer, type UnaryServerOptions } from './server.js'
 
 const ECHO = '/test.Service/Echo'
@@ -310,7 +311,7 @@ describe('grpc-js', () => {
     metadata.set('x-request-id', 'seven')
     const call = send('never', Buffer.alloc(1), { deadline: Date.now() + 300 }, metadata)
     await expect(call).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED })
-    await expect.poll(() => reset?.()).toBe(true)
+    await eventually(() => reset?.()).toBe(true)
     expect(server.stats()).toMatchObject({ resets: 1, activeStreams: 1 })
     close()
   })

@@ -6,6 +6,7 @@ import { type FrameHandler, FrameReader } from './frame-reader.js'
 import { ErrorCode, Flag, FrameType, readUint31, STREAM_ID_MAX, WINDOW_DEFAULT } from './frames.js'
 import { FrameWriter, ownSettings } from './frame-writer.js'
 import { HeaderBlock } from './header-block.js'
+import { HeldShare } from './held-bytes.js'
 import { HpackDecoder } from './hpack/decoder.js'
 import type { Transport } from './output.js'
 import { readPeerSettings } from './peer-settings.js'
@@ -47,6 +48,7 @@ export class Connection implements FrameHandler, AnswerWriter {
   readonly #head: RequestHead
   readonly #block = new HeaderBlock()
   readonly #calls: Calls
+  readonly #held: HeldShare
   readonly #createdMs: number
 
   #phase: Phase = 'open'
@@ -81,11 +83,14 @@ export class Connection implements FrameHandler, AnswerWriter {
     this.#budget = new FloodBudget(nowMs)
     this.#decoder = new HpackDecoder(context.names, context.statics)
     this.#head = new RequestHead(context.limits.headerListBytes)
+    const { held, limits } = context
+    this.#held = new HeldShare(held, limits.connectionHeldBytes, () => transport.backlogBytes)
     this.#calls = new Calls({
       context,
       writer: this.#writer,
       budget: this.#budget,
       remoteAddress,
+      held: this.#held,
       onSettled: () => this.scheduleAnswers(),
     })
   }
@@ -135,6 +140,7 @@ export class Connection implements FrameHandler, AnswerWriter {
   sweep(nowMs: number): void {
     this.#nowMs = nowMs
     if (this.isEnded) {
+      this.#held.countBacklog()
       if (nowMs - this.#phaseMs > LINGER_MS) this.#transport.destroy()
       return
     }
@@ -145,6 +151,7 @@ export class Connection implements FrameHandler, AnswerWriter {
   onClosed(): void {
     this.#phase = 'ended'
     this.#calls.dropAll()
+    this.#held.countBacklog(0)
   }
 
   onFrame(
@@ -360,6 +367,7 @@ export class Connection implements FrameHandler, AnswerWriter {
     } finally {
       output.leave(previous)
     }
+    this.#held.countBacklog()
     if (!this.isEnded || this.#isEndSent) return
     this.#isEndSent = true
     this.#transport.end()

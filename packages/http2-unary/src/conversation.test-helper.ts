@@ -193,6 +193,7 @@ class RecordingTransport implements Transport {
   hasEnded = false
   isDestroyed = false
   blockedForMs = 0
+  backlogBytes = 0
 
   send(bytes: Buffer): boolean {
     this.sent.push(Buffer.from(bytes))

@@ -9,9 +9,12 @@ export interface UnaryServerLimits {
    * ones end the connection whatever this is.
    */
   readonly headerListBytes: number
-  /** Incomplete requests and answers that wait for a window, of one connection. */
+  /**
+   * What one connection holds of incomplete requests, of answers that wait for a window, and of
+   * output that is not read. Beyond it new streams are refused.
+   */
   readonly connectionHeldBytes: number
-  /** The same of all connections together. */
+  /** The same of all together. Beyond it, connections that hold more than 16 KiB are refused. */
   readonly heldBytes: number
   readonly connections: number
   readonly connectionsPerAddress: number

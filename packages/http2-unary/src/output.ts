@@ -10,6 +10,8 @@ export interface Transport {
   destroy(): void
   /** Stops reading for so long. */
   pauseFor(ms: number): void
+  /** How many bytes of output wait for the peer to read them. */
+  readonly backlogBytes: number
   /** How long output has waited for the peer without any progress. Asked about once a second. */
   blockedMs(nowMs: number): number
 }

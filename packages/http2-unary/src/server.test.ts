@@ -5,6 +5,7 @@ import { type AddressInfo, connect as connectSocket, type Socket } from 'node:ne
 import { afterEach, describe, expect, test } from 'vitest'
 import { call, framesOf, PATH, ping, settings, settingsAck } from './conversation.test-helper.js'
 import { FrameType, PREFACE } from './frames.js'
+import { eventually } from './eventually.test-helper.js'
 import { createUnaryServer, type UnaryServer, type UnaryServerOptions } from './server.js'
 
 const servers: UnaryServer[] = []
@@ -75,7 +76,7 @@ describe('a server', () => {
     await once(third.resume(), 'close')
     expect(server.stats()).toMatchObject({ connections: 2, connectionsRefused: 1 })
     first.destroy()
-    await expect.poll(() => server.stats().connections).toBe(1)
+    await eventually(() => server.stats().connections).toBe(1)
     const fourth = await open(port)
     fourth.write(Buffer.concat([HELLO, ping()]))
     await readFrames(fourth, FrameType.ping, 1)
@@ -101,9 +102,9 @@ describe('a server', () => {
     const { server, port } = await start({ methods: { [PATH]: () => new Promise(() => {}) } })
     const socket = await open(port)
     socket.write(Buffer.concat([HELLO, call(1), call(3).subarray(0, 20)]))
-    await expect.poll(() => server.stats().calls).toBe(1)
+    await eventually(() => server.stats().calls).toBe(1)
     socket.resetAndDestroy()
-    await expect.poll(() => server.stats().connections).toBe(0)
+    await eventually(() => server.stats().connections).toBe(0)
   })
 
   test('reads no more from a client that does not read, and answers it all later', async () => {
@@ -120,22 +121,18 @@ describe('a server', () => {
     const ids = Array.from({ length: count }, (_, index) => 2 * index + 1)
     socket.write(Buffer.concat(ids.map((id) => call(id))))
     let before = -1
-    await expect
-      .poll(
-        () => {
-          const { calls } = server.stats()
-          const isStill = calls > 0 && calls === before
-          before = calls
-          return isStill
-        },
-        { interval: 200 },
-      )
-      .toBe(true)
+    const isStill = () => {
+      const { calls } = server.stats()
+      const isSame = calls > 0 && calls === before
+      before = calls
+      return isSame
+    }
+    await eventually(isStill, 200).toBe(true)
     expect(server.stats().calls).toBeLessThan(count)
     let bytes = 0
     socket.on('data', (chunk) => (bytes += chunk.length)).resume()
-    await expect.poll(() => server.stats().answers).toBe(count)
-    await expect.poll(() => bytes).toBeGreaterThan(count * 1_000)
+    await eventually(() => server.stats().answers).toBe(count)
+    await eventually(() => bytes).toBeGreaterThan(count * 1_000)
   })
 })
 
@@ -164,7 +161,7 @@ describe('closing', () => {
     })
     stream.on('error', () => {})
     stream.end(Buffer.alloc(5))
-    await expect.poll(() => server.stats().calls).toBe(1)
+    await eventually(() => server.stats().calls).toBe(1)
     await server.drain(50)
     expect(server.stats().connections).toBe(0)
     session.destroy()

@@ -21,6 +21,10 @@ export class SocketTransport implements Transport {
     })
   }
 
+  get backlogBytes(): number {
+    return this.#socket.writableLength
+  }
+
   send(bytes: Buffer): boolean {
     const socket = this.#socket
     if (!socket.writable) return true

@@ -10,6 +10,7 @@ import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { findService } from '../../../tools/services.mjs'
 import { grpc, PATH } from './conversation.test-helper.js'
+import { eventually } from './eventually.test-helper.js'
 import { createUnaryServer, type UnaryServer, type UnaryServerOptions } from './server.js'
 
 let folder: string
@@ -106,7 +107,7 @@ describe('TLS', () => {
       ...(ALPNProtocols && { ALPNProtocols }),
     })
     await closeOf(socket)
-    await expect.poll(() => server.stats().connections).toBe(0)
+    await eventually(() => server.stats().connections).toBe(0)
     expect(await call(port, { ca: first.cert })).toBe('hello')
   })
 
@@ -133,17 +134,17 @@ describe('TLS', () => {
   test('counts connections that are in the handshake', async () => {
     const { server, port } = await start(first, { connections: 1 })
     const silent = connectSocket({ port, host: '127.0.0.1' })
-    await expect.poll(() => server.stats().connections).toBe(1)
+    await eventually(() => server.stats().connections).toBe(1)
     await closeOf(connectSocket({ port, host: '127.0.0.1' }))
     expect(server.stats().connectionsRefused).toBe(1)
     silent.destroy()
-    await expect.poll(() => server.stats().connections).toBe(0)
+    await eventually(() => server.stats().connections).toBe(0)
   })
 
   test('closes connections that stay in the handshake', async () => {
     const { server, port } = await start(first, { prefaceMs: 50 })
     await closeOf(connectSocket({ port, host: '127.0.0.1' }))
-    await expect.poll(() => server.stats().connections).toBe(0)
+    await eventually(() => server.stats().connections).toBe(0)
   })
 })
 

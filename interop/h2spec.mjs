@@ -1,6 +1,6 @@
 /**
- * Runs h2spec, strictly, against a server of @sluice/http2-unary: in plain text, and over TLS with a
- * certificate that openssl makes.
+ * Runs h2spec, strictly, against a server of @sluice/http2-unary: in plain text, and over TLS with
+ * a certificate that openssl makes.
  *
  *     node interop/h2spec.mjs [--h2spec PATH]
  */

@@ -1,5 +1,6 @@
 /** What a connection answers, frame by frame. Attacks are in attacks.test.ts. */
 import { describe, expect, test } from 'vitest'
+import type { UnaryCall } from './call.js'
 import {
   block,
   call,
@@ -13,7 +14,6 @@ import {
   headers,
   PATH,
   ping,
-  priority,
   replyOf,
   REQUEST,
   requestTo,
@@ -24,7 +24,6 @@ import {
 import { GrpcStatusError } from './errors.js'
 import { ErrorCode, Flag, FrameType, PREFACE, Setting } from './frames.js'
 import { Status } from './grpc/status.js'
-import type { UnaryCall } from './call.js'
 
 const OK = { status: '200', grpcStatus: '0', isEnded: true, reset: undefined }
 const bodyOf = (message: string) => grpc(message).toString('latin1')
@@ -282,93 +281,6 @@ describe('a handler that fails', () => {
   })
 })
 
-describe('a request that is refused', () => {
-  const withField = (name: string, value: string) =>
-    REQUEST.map((field): Field => (field[0] === name ? [name, value] : field))
-  const send = (...chunks: readonly Buffer[]) => {
-    const conversation = Conversation.open({ limits: { messageBytes: 100 } })
-    conversation.send(...chunks)
-    return conversation.reply(1)
-  }
-
-  test.each([
-    ['an unknown method', requestTo('/test.Service/Unknown'), '12'],
-    ['a malformed timeout', requestTo(PATH, ['grpc-timeout', '20']), '13'],
-  ])('%s has a status of gRPC', (_what, fields, grpcStatus) => {
-    expect(send(call(1, 'hello', fields))).toMatchObject({ ...OK, grpcStatus })
-  })
-
-  test.each([
-    ['GET', withField(':method', 'GET'), '405'],
-    ['HEAD', withField(':method', 'HEAD'), '405'],
-    ['JSON', withField('content-type', 'application/json'), '415'],
-    ['gRPC-Web', withField('content-type', 'application/grpc-web'), '415'],
-    ['gRPC with JSON', withField('content-type', 'application/grpc+json'), '415'],
-    ['no content-type', REQUEST.filter(([name]) => name !== 'content-type'), '415'],
-    ['large headers', requestTo(PATH, ['x-large', 'a'.repeat(16_100)]), '431'],
-  ])('%s has a status of HTTP', (what, fields, status) => {
-    const reply = send(call(1, 'hello', fields))
-    expect(reply).toMatchObject({ status, grpcStatus: undefined, isEnded: true })
-    expect(reply.body === '').toBe(what === 'HEAD')
-  })
-
-  test.each([
-    'application/grpc',
-    'application/grpc+proto',
-    'application/grpc; x=y',
-    'Application/gRPC',
-  ])('is not one of the type %s', (type) => {
-    expect(send(call(1, 'hello', withField('content-type', type)))).toMatchObject(OK)
-  })
-
-  test.each([
-    ['a compressed message', grpc('hello', 1), '12'],
-    ['a flag of compression that is none', grpc('hello', 2), '13'],
-    ['two messages', Buffer.concat([grpc('a'), grpc('b')]), '12'],
-    ['no message', Buffer.alloc(0), '12'],
-    ['a message that is cut', grpc('hello').subarray(0, 8), '13'],
-    ['a message that is too long', grpc('a'.repeat(101)), '8'],
-  ])('%s has a status, in whatever frames it comes', (_what, body, grpcStatus) => {
-    const whole = send(headers(1, block(REQUEST)), data(1, body))
-    expect(whole).toMatchObject({ ...OK, grpcStatus })
-    const bytes = [...body].map((byte) => data(1, Buffer.from([byte]), false))
-    const cut = send(headers(1, block(REQUEST)), ...bytes, data(1, Buffer.alloc(0)))
-    expect(cut).toMatchObject({ grpcStatus, isEnded: true })
-  })
-
-  test('while it is sent is answered at once, and the rest of it is ignored', () => {
-    const conversation = Conversation.open({ limits: { messageBytes: 100 } })
-    conversation.send(headers(1, block(REQUEST)), data(1, grpc('a'.repeat(200)), false))
-    expect(conversation.reply(1)).toMatchObject({ grpcStatus: '8', isEnded: true, reset: 0 })
-    conversation.send(data(1, Buffer.alloc(100), false), data(1, Buffer.alloc(1)), call(3))
-    expect(conversation.reply(3)).toMatchObject(OK)
-  })
-
-  test.each([
-    ['a name in capitals', [...REQUEST, ['X-A', 'b']]],
-    ['a header of the connection', [...REQUEST, ['connection', 'close']]],
-    ['te other than trailers', withField('te', 'gzip')],
-    ['a pseudo-header after others', [...REQUEST.slice(1), [':method', 'POST']]],
-    ['an unknown pseudo-header', [[':a', 'b'], ...REQUEST]],
-    ['a status', [[':status', '200'], ...REQUEST]],
-    ['a second path', [[':path', PATH], ...REQUEST]],
-    ['an empty path', withField(':path', '')],
-    ['no scheme', REQUEST.filter(([name]) => name !== ':scheme')],
-    ['a wrong content-length', [...REQUEST, ['content-length', '9']]],
-    ['a content-length that is no number', [...REQUEST, ['content-length', '1e1']]],
-    ['two lengths', [...REQUEST, ['content-length', '10'], ['content-length', '11']]],
-  ] as readonly [string, readonly Field[]][])('%s is a stream error', (_what, fields) => {
-    expect(send(call(1, 'hello', fields))).toMatchObject({
-      grpcStatus: undefined,
-      reset: ErrorCode.protocolError,
-    })
-  })
-
-  test('right content-length passes', () => {
-    expect(send(call(1, 'hello', [...REQUEST, ['content-length', '10']]))).toMatchObject(OK)
-  })
-})
-
 describe('windows of the client', () => {
   const answers = (size: number) => ({ methods: { [PATH]: () => Buffer.alloc(size, 'x') } })
 
@@ -470,110 +382,6 @@ describe('the dynamic table of the client', () => {
     conversation.send(call(1), call(3))
     const blocks = conversation.frames().filter(({ type }) => type === FrameType.headers)
     expect(blocks.map(({ payload }) => payload[0] === 0x20)).toEqual([true, false, false, false])
-  })
-})
-
-describe('frames that break HTTP/2', () => {
-  const { protocolError, frameSizeError, flowControlError, streamClosed } = ErrorCode
-  const empty = Buffer.alloc(0)
-  test.each([
-    ['DATA of the connection', [data(0, empty)], protocolError],
-    ['DATA of a stream that was not opened', [data(1, empty)], protocolError],
-    ['DATA of a stream that has ended', [call(1), data(1, empty)], streamClosed],
-    ['HEADERS of a stream that has ended', [call(1), headers(1, block(REQUEST))], streamClosed],
-    ['HEADERS of a stream that was left out', [call(5), headers(3, block(REQUEST))], protocolError],
-    ['HEADERS of the connection', [headers(0, block(REQUEST))], protocolError],
-    ['HEADERS of an even stream', [headers(2, block(REQUEST))], protocolError],
-    [
-      'HEADERS that depend on themselves',
-      [headers(1, Buffer.from([0, 0, 0, 1, 0]), 0x24)],
-      protocolError,
-    ],
-    ['HEADERS without their priority', [headers(1, Buffer.alloc(4), 0x24)], frameSizeError],
-    ['padding longer than its frame', [headers(1, Buffer.from([9, 0]), 0xc)], protocolError],
-    ['padding without its length', [headers(1, empty, 0xc)], protocolError],
-    ['CONTINUATION without HEADERS', [continuation(1, empty)], protocolError],
-    ['a frame within headers', [headers(1, empty, 0), ping()], protocolError],
-    [
-      'CONTINUATION of another stream',
-      [headers(1, empty, 0), continuation(3, empty)],
-      protocolError,
-    ],
-    ['PUSH_PROMISE', [frame(FrameType.pushPromise, 4, 1, Buffer.alloc(4))], protocolError],
-    ['PRIORITY of the connection', [priority(0)], protocolError],
-    ['PRIORITY on itself', [priority(3, 3)], protocolError],
-    ['PRIORITY of a wrong length', [frame(FrameType.priority, 0, 1, empty)], frameSizeError],
-    ['RST_STREAM of the connection', [rstStream(0)], protocolError],
-    ['RST_STREAM of a stream that was not opened', [rstStream(1)], protocolError],
-    ['RST_STREAM of a wrong length', [frame(FrameType.rstStream, 0, 1, empty)], frameSizeError],
-    ['SETTINGS of a stream', [frame(FrameType.settings, 0, 1, empty)], protocolError],
-    [
-      'SETTINGS of a wrong length',
-      [frame(FrameType.settings, 0, 0, Buffer.alloc(5))],
-      frameSizeError,
-    ],
-    [
-      'an acknowledgement with settings',
-      [frame(FrameType.settings, 1, 0, Buffer.alloc(6))],
-      frameSizeError,
-    ],
-    ['ENABLE_PUSH of 2', [settings([Setting.enablePush, 2])], protocolError],
-    ['a window of 2^31', [settings([Setting.initialWindowSize, 2 ** 31])], flowControlError],
-    ['small frames', [settings([Setting.maxFrameSize, 16_383])], protocolError],
-    ['large frames', [settings([Setting.maxFrameSize, 2 ** 24])], protocolError],
-    ['PING of a stream', [frame(FrameType.ping, 0, 1, Buffer.alloc(8))], protocolError],
-    ['PING of a wrong length', [frame(FrameType.ping, 0, 0, Buffer.alloc(7))], frameSizeError],
-    ['GOAWAY of a stream', [frame(FrameType.goaway, 0, 1, Buffer.alloc(8))], protocolError],
-    ['GOAWAY of a wrong length', [frame(FrameType.goaway, 0, 0, Buffer.alloc(7))], frameSizeError],
-    ['WINDOW_UPDATE of nothing', [windowUpdate(0, 0)], protocolError],
-    ['WINDOW_UPDATE of an idle stream', [windowUpdate(1, 1)], protocolError],
-    [
-      'WINDOW_UPDATE of a wrong length',
-      [frame(FrameType.windowUpdate, 0, 0, empty)],
-      frameSizeError,
-    ],
-    [
-      'a frame of 16,385 bytes',
-      [frame(FrameType.ping, 0, 0, Buffer.alloc(16_385))],
-      frameSizeError,
-    ],
-  ])('end the connection: %s', (_what, frames, code) => {
-    const conversation = Conversation.open()
-    conversation.send(...frames, call(7))
-    const sent = conversation.frames()
-    const last = sent.at(-1)
-    expect(last?.type).toBe(FrameType.goaway)
-    expect(last?.payload.readUInt32BE(4)).toBe(code)
-    expect(replyOf(sent, 7).status).toBeUndefined()
-    expect(conversation.transport.hasEnded).toBe(true)
-    expect(conversation.context.counters.protocolErrors).toBe(1)
-  })
-
-  test.each([
-    ['no preface', [Buffer.from('GET / HTTP/1.1\r\n\r\n')]],
-    ['a preface that goes wrong', [PREFACE.subarray(0, 20), Buffer.from('nope')]],
-    ['no settings after the preface', [PREFACE, ping()]],
-    ['an acknowledgement as the first settings', [PREFACE, frame(FrameType.settings, 1, 0, empty)]],
-  ])('end the connection: %s', (_what, chunks) => {
-    const conversation = new Conversation()
-    for (const chunk of chunks) conversation.send(chunk)
-    expect(conversation.goawayCode()).toBe(protocolError)
-    expect(conversation.transport.hasEnded).toBe(true)
-  })
-
-  test('are errors of their stream alone where HTTP/2 says so', () => {
-    const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
-    conversation.send(call(1), windowUpdate(1, 0), call(3), data(3, empty), call(5), call(7))
-    conversation.send(headers(5, block(REQUEST)), headers(9, block(REQUEST)))
-    conversation.send(headers(9, block([['x-trailer', '']])))
-    const frames = conversation.frames()
-    expect([1, 3, 5, 9].map((id) => replyOf(frames, id).reset)).toEqual([
-      protocolError,
-      streamClosed,
-      streamClosed,
-      protocolError,
-    ])
-    expect(conversation.transport.hasEnded).toBe(false)
   })
 })
 

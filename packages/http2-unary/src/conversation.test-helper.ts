@@ -123,7 +123,7 @@ export function framesOf(bytes: Buffer): readonly Frame[] {
 }
 
 /** Reads a block of literals and of fields of the static table, as responses have. */
-export function fieldsOf(bytes: Buffer): Readonly<Record<string, string>> {
+function fieldsOf(bytes: Buffer): Readonly<Record<string, string>> {
   const fields: Record<string, string> = {}
   let at = 0
   const number = (mask: number) => {

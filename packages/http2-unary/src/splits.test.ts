@@ -1,4 +1,4 @@
-/** The same bytes, cut anywhere, are answered alike; and no bytes at all make a connection throw. */
+/** The same bytes, cut anywhere, are answered alike, and no bytes make a connection throw. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { propertyRuns } from '../../../tools/property-runs.js'

@@ -126,7 +126,7 @@ export class MessageReader {
     return undefined
   }
 
-  /** Doubles, so that a message of many parts is copied about twice, but to no more than it needs. */
+  /** Doubles, so that a message of many parts is copied about twice; never more than it needs. */
   private grow(bytes: number): Buffer {
     if (this.#held !== undefined && this.#held.length >= bytes) return this.#held
     const wanted = Math.min(Math.max(FIRST_BYTES, 2 * this.heldBytes), this.#wholeBytes)

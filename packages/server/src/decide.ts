@@ -124,9 +124,9 @@ export function createDecider(deps: DeciderDeps): Decider {
 }
 
 /** Gives back the places of a decision, and a reservation whole. */
-function giveBack({ release, cancel }: Decision & Partial<Pick<Reservation, 'cancel'>>): void {
-  release?.()
-  cancel?.().catch(() => {
+function giveBack(decision: Decision & Partial<Pick<Reservation, 'cancel'>>): void {
+  decision.release?.()
+  decision.cancel?.().catch(() => {
     // The store does not answer: the reserve stays charged.
   })
 }

@@ -46,6 +46,7 @@ const ARROWS = {
     'type node:stream',
   ],
   server: [
+    '@grpc/grpc-js',
     '@hono/node-server',
     '@opentelemetry/api',
     '@sluice/api',
@@ -67,6 +68,7 @@ const ARROWS = {
     'node:fs',
     'node:fs/promises',
     'node:http',
+    'node:http2',
     'node:https',
     'node:net',
     'node:os',

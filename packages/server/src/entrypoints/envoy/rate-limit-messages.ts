@@ -61,3 +61,13 @@ export interface JsonObject {
 }
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject
+
+/**
+ * The size of a request. Envoy's are below 1 KiB; those with long header values as entries stay
+ * below the 60 KiB to which Envoy limits headers.
+ */
+export const REQUEST_BYTES_MAX = 64 * 1024
+/** Descriptors of a request: one for each rate limit of a route, of which there are a few. */
+export const DESCRIPTORS_MAX = 256
+/** Entries of a descriptor: one for each action of a rate limit, of which there are a few. */
+export const ENTRIES_MAX = 64

@@ -1,5 +1,5 @@
 /** The configuration of a server: one file, overridden by the environment, over defaults. */
-import type { Cidr, PathPattern } from '@sluice/core'
+import type { AlgorithmName, Cidr, PathPattern, PostureName } from '@sluice/core'
 import type { AlertName } from '../observability/alerts/alert-kinds.js'
 
 export interface ListenAddress {
@@ -13,6 +13,12 @@ export interface ListenAddress {
 export interface TlsFiles {
   readonly cert: string
   readonly key: string
+}
+
+/** Files of a listener whose clients may need certificates. */
+export interface ServerTlsFiles extends TlsFiles {
+  /** The authorities of client certificates; undefined: clients need none. */
+  readonly clientCa?: string | undefined
 }
 
 export interface Upstream {
@@ -103,6 +109,35 @@ export interface ApiConfig {
   readonly token: string | undefined
   /** The status with which forward-auth refuses a call. */
   readonly refusedStatus: 429 | 403
+}
+
+/** The rate limit service for Envoy, over gRPC. */
+export interface EnvoyServiceConfig {
+  readonly listen: ListenAddress
+  /** Undefined: clear text. */
+  readonly tls: ServerTlsFiles | undefined
+  /** Whether clients of other machines may connect without a certificate. */
+  readonly insecure: boolean
+  /** The directory with the configuration of envoyproxy/ratelimit; undefined: native rules. */
+  readonly config: string | undefined
+  /** How long a decision waits for the store. */
+  readonly deadlineMs: number
+  readonly server: 'grpc-js' | 'own'
+  /** Whether tools may ask for the services and messages of the server. */
+  readonly reflection: boolean
+  /** By name. Domains that are not listed have the defaults. */
+  readonly domains: ReadonlyMap<string, EnvoyDomain>
+}
+
+export interface EnvoyDomain {
+  /** How it counts: as Sluice does, or to the unit as envoyproxy/ratelimit does. */
+  readonly counting: 'sluice' | 'reference'
+  /** Whether a descriptor that no limit matches is refused. */
+  readonly requireMatch: boolean
+  /** The algorithm of the limits of its configuration; undefined: a fixed window. */
+  readonly algorithm: AlgorithmName | undefined
+  /** What its limits do when the store does not answer; undefined: the default of rules. */
+  readonly posture: PostureName | undefined
 }
 
 export interface AdminConfig {
@@ -287,6 +322,7 @@ export interface Config {
   readonly maxCounters: number
   readonly gateway: GatewayConfig
   readonly api: ApiConfig
+  readonly envoy: EnvoyServiceConfig
   readonly admin: AdminConfig
   readonly identity: IdentityConfig
   readonly refusals: {

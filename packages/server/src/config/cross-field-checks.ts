@@ -1,7 +1,7 @@
 /** Checks settings against each other, after each is valid by itself. */
 import type { Cidr } from '@sluice/core'
 import { reportAt, type Located } from '@sluice/core/config-reader'
-import type { ListenAddress } from './config.js'
+import type { EnvoyServiceConfig, ListenAddress } from './config.js'
 import type { Setting } from './fields.js'
 import { formatListen, isClash } from './listen.js'
 import { isLoopback } from '../lib/loopback.js'
@@ -10,6 +10,8 @@ export interface CheckedSettings {
   readonly gatewayListen: Setting<ListenAddress>
   readonly apiListen: Setting<ListenAddress>
   readonly apiToken: Setting<string | undefined>
+  readonly grpcListen: Setting<ListenAddress>
+  readonly envoy: Pick<EnvoyServiceConfig, 'tls' | 'insecure'>
   readonly adminListen: Setting<ListenAddress>
   readonly adminToken: Setting<string | undefined>
   readonly workers: Setting<number>
@@ -29,6 +31,7 @@ export function checkSettings(settings: CheckedSettings): void {
     sources: 'SLUICE_ADMIN_TOKEN or admin.tokenFile',
     why: 'no other machine could know the one that is made at the start',
   })
+  requireClientCertificates(settings)
   refuseSameToken(settings)
   refuseClashes(settings)
   refuseWorkers(settings)
@@ -47,6 +50,16 @@ function requireToken(
   reportAt(listen.located, 'bad-value', { accepted })
 }
 
+/** A client of the rate limit service can give back what callers used. */
+function requireClientCertificates({ grpcListen: listen, envoy }: CheckedSettings): void {
+  if (listen.located === undefined || !listen.isRead || isLoopback(listen.value.host)) return
+  if (envoy.tls?.clientCa !== undefined || envoy.insecure) return
+  const accepted =
+    'a loopback address; without envoy.tls.clientCa or envoy.insecure: true only loopback is ' +
+    "allowed: anyone could spend anyone's budget, and give it back"
+  reportAt(listen.located, 'bad-value', { accepted })
+}
+
 /** A generated token is random, and so never equal to another. */
 function refuseSameToken({ apiToken, adminToken }: CheckedSettings): void {
   if (adminToken.located === undefined || adminToken.value === undefined) return
@@ -57,10 +70,12 @@ function refuseSameToken({ apiToken, adminToken }: CheckedSettings): void {
 }
 
 /** Reported at the later of the two, or at the one that was written. */
-function refuseClashes({ gatewayListen, apiListen, adminListen }: CheckedSettings): void {
+function refuseClashes(settings: CheckedSettings): void {
+  const { gatewayListen, apiListen, grpcListen, adminListen } = settings
   const listeners = [
     { name: 'the gateway', listen: gatewayListen },
     { name: 'the API', listen: apiListen },
+    { name: 'the gRPC service', listen: grpcListen },
     { name: 'admin', listen: adminListen },
   ]
   for (const [index, later] of listeners.entries()) {

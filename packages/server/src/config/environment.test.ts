@@ -65,11 +65,3 @@ describe('unknown variables', () => {
 test('known variables cause no warning', () => {
   expect(warningsOf(...VARIABLES)).toEqual([])
 })
-
-test('values that nothing uses yet are accepted if they are valid', () => {
-  const env = {
-    SLUICE_CONFIG: 'sluice.yaml',
-    SLUICE_GRPC_LISTEN: '127.0.0.1:8082',
-  }
-  expect(readEnvironment(env).finish()).toEqual({ errors: [], warnings: [] })
-})

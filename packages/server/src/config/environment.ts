@@ -36,6 +36,7 @@ export const VARIABLES = [
   'SLUICE_API_LISTEN',
   'SLUICE_API_TOKEN',
   'SLUICE_GRPC_LISTEN',
+  'SLUICE_ENVOY_CONFIG',
   'SLUICE_ADMIN_LISTEN',
   'SLUICE_ADMIN_TOKEN',
   'SLUICE_ADMIN_URL',
@@ -66,6 +67,9 @@ export interface Overrides {
   readonly gatewayListen: ExplicitValue<ListenAddress> | undefined
   readonly apiListen: ExplicitValue<ListenAddress> | undefined
   readonly apiToken: ExplicitValue<string> | undefined
+  readonly grpcListen: ExplicitValue<ListenAddress> | undefined
+  /** The directory with the configuration of envoyproxy/ratelimit. */
+  readonly envoyConfig: ExplicitValue<string> | undefined
   readonly adminListen: ExplicitValue<ListenAddress> | undefined
   readonly adminToken: ExplicitValue<string> | undefined
   readonly dataDir: ExplicitValue<string> | undefined
@@ -93,8 +97,6 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
     const located = locateVariable(value, { field: name, report: collector.report })
     return { value: read(located), located }
   }
-  // Checked, although nothing uses gRPC yet, so that the value is valid when something does.
-  readVariable('SLUICE_GRPC_LISTEN', readListen)
   const overrides: Overrides = {
     redisUrl: readVariable('SLUICE_REDIS_URL', readRedisUrl),
     storeDeadlineMs: readVariable('SLUICE_STORE_DEADLINE_MS', (located) =>
@@ -110,6 +112,8 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
     gatewayListen: readVariable('SLUICE_GATEWAY_LISTEN', readListen),
     apiListen: readVariable('SLUICE_API_LISTEN', readListen),
     apiToken: readVariable('SLUICE_API_TOKEN', readToken),
+    grpcListen: readVariable('SLUICE_GRPC_LISTEN', readListen),
+    envoyConfig: readVariable('SLUICE_ENVOY_CONFIG', readOwnFileName),
     adminListen: readVariable('SLUICE_ADMIN_LISTEN', readListen),
     adminToken: readVariable('SLUICE_ADMIN_TOKEN', readToken),
     dataDir: readVariable('SLUICE_DATA_DIR', readOwnFileName),

@@ -73,6 +73,16 @@ const DEFAULTS: Config = {
     token: undefined,
     refusedStatus: 429,
   },
+  envoy: {
+    listen: { host: '127.0.0.1', port: 8082 },
+    tls: undefined,
+    insecure: false,
+    config: undefined,
+    deadlineMs: 15,
+    server: 'grpc-js',
+    reflection: false,
+    domains: new Map(),
+  },
   admin: { listen: { host: '127.0.0.1', port: 9090 }, token: undefined },
   identity: {
     ipv6Prefix: 64,
@@ -106,6 +116,14 @@ test('a history of rules that is too short, too long or misspelled is refused wi
     expect.stringContaining('rulesHistory.age: '),
     expect.stringContaining('rulesHistory.count: unknown key "count"'),
   ])
+})
+
+const envoyDomain = (settings: object) => ({
+  counting: 'sluice',
+  requireMatch: false,
+  algorithm: undefined,
+  posture: undefined,
+  ...settings,
 })
 
 test('every field is read, and relative file paths start at the configuration file', () => {
@@ -219,6 +237,24 @@ test('every field is read, and relative file paths start at the configuration fi
       tls: { cert: '/etc/sluice/cert.pem', key: '/etc/key.pem' },
       token: TOKEN,
       refusedStatus: 403,
+    },
+    envoy: {
+      listen: { host: '::', port: 8082 },
+      tls: {
+        cert: '/etc/sluice/cert.pem',
+        key: '/etc/sluice/key.pem',
+        clientCa: '/etc/sluice/proxies.pem',
+      },
+      insecure: false,
+      config: '/etc/sluice/ratelimit',
+      deadlineMs: 50,
+      server: 'grpc-js',
+      reflection: true,
+      domains: new Map([
+        ['edge', envoyDomain({ counting: 'reference', requireMatch: true, posture: 'closed' })],
+        ['mesh.internal', envoyDomain({ algorithm: 'sliding-window-counter' })],
+        ['the domain of another team, spelled with spaces', envoyDomain({})],
+      ]),
     },
     admin: { listen: { host: 'sluice.example', port: 9090 }, token: `${TOKEN}A` },
     identity: {

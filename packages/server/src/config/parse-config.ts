@@ -24,6 +24,7 @@ import { readAdmin, readApi, type ConfigSources } from './parse-listeners.js'
 import { readAlerts } from './parse-alerts.js'
 import { readDecisionLog } from './parse-decision-log.js'
 import { readDatabase } from './parse-database.js'
+import { readEnvoy } from './parse-envoy.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
@@ -60,6 +61,7 @@ const FIELDS: readonly string[] = [
   'database',
   'gateway',
   'api',
+  'envoy',
   'admin',
   'identity',
   'refusals',
@@ -157,6 +159,7 @@ function readConfig(
   const database = readDatabase(root, sources)
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
+  const envoy = readEnvoy(root, sources)
   const admin = readAdmin(root, sources)
   const hasUsage = gateway.config.upstreams.some(({ usage }) => usage !== undefined)
   const identity = readIdentity(root, { folder, hasUsage })
@@ -175,6 +178,7 @@ function readConfig(
     rulesHistory: readRulesHistory(root),
     gateway: gateway.config,
     api: api.config,
+    envoy: envoy.config,
     admin: admin.config,
     identity: identity.config,
     alerts: readAlerts(root, sources),
@@ -190,6 +194,8 @@ function readConfig(
     gatewayListen: gateway.listen,
     apiListen: api.listen,
     apiToken: api.token,
+    grpcListen: envoy.listen,
+    envoy: envoy.config,
     adminListen: admin.listen,
     adminToken: admin.token,
     proxyHeaders: identity.proxyHeaders,

@@ -5,13 +5,15 @@ import {
   itemsOf,
   parseDuration,
   readChoice,
+  type MapNode,
   readList,
   readNumber,
+  readOptional,
   readRequired,
   readText,
   type Located,
 } from '@sluice/core/config-reader'
-import type { TlsFiles } from './config.js'
+import type { ServerTlsFiles, TlsFiles } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 
 /** The bounds of `workers`, in the file and in its variable. */
@@ -89,7 +91,11 @@ export function readFileName(located: Located, folder: string): string | undefin
 
 export function readTls(located: Located, folder: string): TlsFiles | undefined {
   const map = readFields(located, ['cert', 'key'])
-  if (map === undefined) return undefined
+  return map && readTlsPair(map, folder)
+}
+
+/** The certificate and key of a map that may have other fields. */
+function readTlsPair(map: Located<MapNode>, folder: string): TlsFiles | undefined {
   const readPart = (key: 'cert' | 'key') =>
     readRequired(map, key, {
       accepted: 'the name of a PEM file; TLS needs both cert and key',
@@ -98,6 +104,15 @@ export function readTls(located: Located, folder: string): TlsFiles | undefined 
   const cert = readPart('cert')
   const key = readPart('key')
   return cert === undefined || key === undefined ? undefined : { cert, key }
+}
+
+/** TLS of a listener whose clients may need certificates. */
+export function readServerTls(located: Located, folder: string): ServerTlsFiles | undefined {
+  const map = readFields(located, ['cert', 'key', 'clientCa'])
+  if (map === undefined) return undefined
+  const clientCa = readOptional(map, 'clientCa', (field) => readFileName(field, folder))
+  const pair = readTlsPair(map, folder)
+  return pair && { ...pair, clientCa }
 }
 
 /** The parsed items of a list, without invalid ones. */

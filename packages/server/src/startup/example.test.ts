@@ -31,6 +31,7 @@ test.each<[string, Environment]>([
   ['a gateway that others can reach', { SLUICE_GATEWAY_LISTEN: '0.0.0.0:8080' }],
   ['a gateway at a name', { SLUICE_GATEWAY_LISTEN: 'sluice.internal:8080' }],
   ['a decision API that others can reach', { ...TOKENS, SLUICE_API_LISTEN: '[::]:8081' }],
+  ['a directory of limits for Envoy', { SLUICE_ENVOY_CONFIG: 'ratelimit' }],
   ['an admin listener that others can reach', { ...TOKENS, SLUICE_ADMIN_LISTEN: '10.0.0.1:9090' }],
 ])('the example does not run if the environment has %s', (_name, env) => {
   expect(isExample(env)).toBe(false)

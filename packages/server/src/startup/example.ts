@@ -14,13 +14,15 @@ export function isUnconfigured({
   database,
   gateway,
   api,
+  envoy,
   admin,
-}: Pick<Config, 'file' | 'rules' | 'database' | 'gateway' | 'api' | 'admin'>): boolean {
-  const listeners = [gateway.listen, api.listen, admin.listen]
+}: Pick<Config, 'file' | 'rules' | 'database' | 'gateway' | 'api' | 'envoy' | 'admin'>): boolean {
+  const listeners = [gateway.listen, api.listen, envoy.listen, admin.listen]
   return (
     file === undefined &&
     rules === undefined &&
     database === undefined &&
+    envoy.config === undefined &&
     gateway.upstreams.length === 0 &&
     listeners.every(({ host }) => isLoopback(host))
   )

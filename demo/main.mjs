@@ -172,6 +172,7 @@ async function startServer({ receiver, token }) {
       SLUICE_ADMIN_LISTEN: `127.0.0.1:${options.port}`,
       SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
       SLUICE_API_LISTEN: '127.0.0.1:0',
+      SLUICE_GRPC_LISTEN: '127.0.0.1:0',
       SLUICE_DATA_DIR: join(folder, 'data'),
       ...(options.redis === undefined ? {} : { SLUICE_REDIS_URL: options.redis }),
     },

@@ -111,6 +111,7 @@ test('npm start with SLUICE_REDIS_URL runs the example on Redis and shows no pas
     env: {
       SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
       SLUICE_API_LISTEN: '127.0.0.1:0',
+      SLUICE_GRPC_LISTEN: '127.0.0.1:0',
       SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
       SLUICE_DATA_DIR: makeFolder(),
       SLUICE_REDIS_URL: guarded.url,

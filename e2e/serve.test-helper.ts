@@ -6,6 +6,7 @@ const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.m
 const FREE = {
   SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
   SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_GRPC_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
 }
 
@@ -14,6 +15,7 @@ export interface RunningServer {
   readonly folder: string
   readonly gateway: string
   readonly api: string
+  readonly grpc: string
   readonly admin: string
 }
 
@@ -38,7 +40,7 @@ export async function start(
   return {
     program,
     folder,
-    ...(JSON.parse(line) as Pick<RunningServer, 'gateway' | 'api' | 'admin'>),
+    ...(JSON.parse(line) as Pick<RunningServer, 'gateway' | 'api' | 'grpc' | 'admin'>),
   }
 }
 

@@ -31,6 +31,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     env: {
       SLUICE_RULES: 'rules.yaml',
       SLUICE_API_LISTEN: `127.0.0.1:${port}`,
+      SLUICE_GRPC_LISTEN: '127.0.0.1:0',
       SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
       SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
       SLUICE_TRUSTED_PROXIES: trustedProxies,

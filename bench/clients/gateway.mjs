@@ -25,6 +25,7 @@ export async function startGateway(rules, refusals = {}) {
     dataDir: join(folder, name),
     gateway: { listen, upstreams: [{ url: upstream.urls.url, connections: 1024 }] },
     api: { listen },
+    envoy: { listen },
     admin: { listen },
     refusals,
   }

@@ -11,6 +11,7 @@ Object.assign(process.env, {
   SLUICE_RULES: fileURLToPath(new URL('./rules.yaml', import.meta.url)),
   SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
   SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_GRPC_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_TOKEN: process.argv[2],
 })

@@ -13,6 +13,7 @@ test('a page shows that its server is gone, and recovers without a login after t
   const env = {
     SLUICE_ADMIN_LISTEN: `127.0.0.1:${ports.admin}`,
     SLUICE_API_LISTEN: `127.0.0.1:${ports.api}`,
+    SLUICE_GRPC_LISTEN: '127.0.0.1:0',
   }
   const server = await startDashboardServer(
     'rules: [{ id: orders, by: [user], limits: [2/second] }]',

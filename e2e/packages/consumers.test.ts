@@ -167,6 +167,7 @@ describe('types in strict mode', () => {
 const FREE_PORTS = {
   SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
   SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_GRPC_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
 }
 const ADDRESSES = /^\{"gateway".*\}$/m

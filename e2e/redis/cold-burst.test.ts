@@ -97,6 +97,7 @@ async function burst(entryPoint: EntryPoint): Promise<Burst> {
       SLUICE_REDIS_URL: redis().url,
       SLUICE_GATEWAY_LISTEN: `127.0.0.1:${ports.gateway}`,
       SLUICE_API_LISTEN: `127.0.0.1:${ports.api}`,
+      SLUICE_GRPC_LISTEN: '127.0.0.1:0',
       SLUICE_ADMIN_LISTEN: `127.0.0.1:${ports.admin}`,
     },
     folder,

@@ -13,6 +13,7 @@ export const TOKEN = 'e2e-admin-token-of-a-hundred-and-twenty-eight-bits'
 const FREE = {
   SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
   SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_GRPC_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
   SLUICE_ADMIN_TOKEN: TOKEN,
 }

@@ -208,15 +208,15 @@ interface AnnouncementOptions {
 
 /** The text to print once the server listens; empty if the output is not a terminal. */
 function announcement(server: RunningServer, { config, options }: AnnouncementOptions): string {
-  const { gateway, api, admin } = server
+  const { gateway, api, grpc, admin } = server
   const isTerminal = process.stdout.isTTY
-  if (options.json === true) return `${JSON.stringify({ gateway, api, admin })}\n`
+  if (options.json === true) return `${JSON.stringify({ gateway, api, grpc, admin })}\n`
   if (!isTerminal && config.file !== undefined) return ''
   return `${bannerOf(server, { isTerminal })}\n`
 }
 
-function logStart({ gateway, api, admin }: RunningServer, log: Log): void {
-  log.info({ gateway, api, admin, node: process.version }, 'listening')
+function logStart({ gateway, api, grpc, admin }: RunningServer, log: Log): void {
+  log.info({ gateway, api, grpc, admin, node: process.version }, 'listening')
   const warning = findNodeWarning(process.versions.node)
   if (warning !== undefined) log.warn({ node: process.version }, warning)
 }

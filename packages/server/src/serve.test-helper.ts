@@ -60,6 +60,7 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
       SLUICE_UPSTREAM: `http://127.0.0.1:${port}`,
       SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
       SLUICE_API_LISTEN: '127.0.0.1:0',
+      SLUICE_GRPC_LISTEN: '127.0.0.1:0',
       SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
       SLUICE_ADMIN_TOKEN: TEST_TOKEN,
       SLUICE_DATA_DIR: join(folder, 'data'),

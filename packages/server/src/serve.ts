@@ -9,7 +9,11 @@ import { type StoredSecret, loadOrCreateAdminToken } from './startup/stored-secr
 import { drain, type DrainResult } from './shutdown.js'
 import { startEcho } from './startup/echo.js'
 import { type Engine, startEngine } from './engine.js'
-import { openEntryPoints, startListener } from './entrypoints/entrypoint.js'
+import {
+  type DirectorySource,
+  followConfigDirectory,
+} from './entrypoints/envoy/config/config-source.js'
+import { openEntryPoints, startClosable, startListener } from './entrypoints/entrypoint.js'
 import { exampleKeys, isUnconfigured } from './startup/example.js'
 import type { Log } from './observability/log/logger.js'
 import { type RulesFileContent, readRules } from './startup/preflight.js'
@@ -33,6 +37,8 @@ export interface ServeOptions {
 export interface RunningServer {
   readonly gateway: string
   readonly api: string
+  /** Host and port of the rate limit service for Envoy. */
+  readonly grpc: string
   readonly admin: string
   readonly adminToken: StoredSecret
   /** The upstreams of the gateway, for the banner. */
@@ -95,7 +101,15 @@ async function start(
   const { registry, ruleFollower, counterStore } = engine
   const adminToken = adminTokenOf(config, options)
   const allowsNoRules = config.allowNoRules || worker?.hadRules === true
-  const state = { isDraining: false, allowsNoRules }
+  const envoyConfig = await openEnvoyConfig(config, log, closers)
+  const state = {
+    isDraining: false,
+    envoyConfig,
+    /** The limits of Envoy domains are rules too. */
+    get allowsNoRules() {
+      return allowsNoRules || (envoyConfig?.current()?.domains.size ?? 0) > 0
+    },
+  }
   worker?.reportRules(() => ruleFollower.hasHadRules())
   worker?.shareMetrics(() => registry.mergeableText())
   const entryPoints = openEntryPoints(config, engine, {
@@ -103,6 +117,7 @@ async function start(
     adminToken: adminToken.text,
     readiness: () => readinessOf(engine, state),
     metricsText: () => worker?.allMetrics() ?? registry.text(),
+    envoyConfig,
   })
   closers.add(() => entryPoints.close())
   // Before any listener starts, so that each worker accepts calls only once it is warm itself.
@@ -111,6 +126,7 @@ async function start(
   return {
     gateway: await startListener(listeners.gateway, closers),
     api: await startListener(listeners.api, closers),
+    grpc: (await startClosable(listeners.grpc, closers)).target,
     admin: await startListener(listeners.admin, closers),
     adminToken,
     upstream: describeUpstreams(config),
@@ -146,6 +162,8 @@ function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOpti
 
 interface ServingState {
   readonly isDraining: boolean
+  /** Undefined: none is configured. */
+  readonly envoyConfig: DirectorySource | undefined
   /** Set by the configuration, or because this node had rules before this worker started. */
   readonly allowsNoRules: boolean
 }
@@ -155,8 +173,25 @@ function readinessOf({ ruleFollower, counterStore }: Engine, state: ServingState
     ...(state.isDraining ? ['shutting down'] : []),
     ...(ruleFollower.isReady() ? [] : [`no rules yet: ${ruleFollower.problem() ?? ''}`]),
     ...(lacksRules(ruleFollower, state) ? ['no rules'] : []),
+    ...(lacksEnvoyConfig(state) ? [`no Envoy configuration: ${state.envoyConfig?.problem()}`] : []),
   ]
   return { ready: reasons.length === 0, reasons, store: counterStore.describe() }
+}
+
+function lacksEnvoyConfig({ envoyConfig }: ServingState): boolean {
+  return envoyConfig !== undefined && envoyConfig.current() === undefined
+}
+
+/** Follows the directory of the configuration, if there is one. */
+async function openEnvoyConfig(
+  { envoy: { config: directory } }: Config,
+  log: Log,
+  closers: Closers,
+): Promise<DirectorySource | undefined> {
+  if (directory === undefined) return undefined
+  const source = await followConfigDirectory({ directory }, { log })
+  closers.add(() => source.close())
+  return source
 }
 
 /**

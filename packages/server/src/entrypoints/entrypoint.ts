@@ -1,4 +1,7 @@
-/** Opens the entry points: the gateway, the decision API with forward-auth, and the admin API. */
+/**
+ * Opens the entry points: the gateway, the decision API with forward-auth, the rate limit service
+ * for Envoy, and the admin API.
+ */
 import { randomInt } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { formatHash, hashTexts, sipKey } from '@sluice/core'
@@ -10,6 +13,9 @@ import { responseClock } from '../counter-store/response-clock.js'
 import type { Decider } from '../decide.js'
 import { type Engine, secretAttributes } from '../engine.js'
 import { openAdmin } from './admin/open-admin.js'
+import { openEnvoy } from './envoy/open-envoy.js'
+import { openRateLimitService } from './envoy/open-service.js'
+import type { DirectorySource } from './envoy/config/config-source.js'
 import type { UpstreamFailure } from './gateway/forward.js'
 import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
@@ -75,13 +81,15 @@ export interface EntryPointOptions {
   readonly readiness: DecisionApiDeps['readiness']
   /** The metrics of all workers. */
   readonly metricsText: () => string | Promise<string>
+  /** The configuration of envoyproxy/ratelimit; undefined: the rules of Sluice decide. */
+  readonly envoyConfig: DirectorySource | undefined
 }
 
 /** Opens all entry points over an engine; none of them listens yet. */
 export function openEntryPoints(
   config: Config,
   engine: Engine,
-  { log, adminToken, readiness, metricsText }: EntryPointOptions,
+  { log, adminToken, readiness, metricsText, envoyConfig }: EntryPointOptions,
 ) {
   const { counterStore, observability } = engine
   const deps: EntryPointDeps = {
@@ -94,7 +102,18 @@ export function openEntryPoints(
   }
   const gateway = openMeteredGateway(config, engine, deps)
   const hideSecrets = createSecretMasker(counterStore.secret, secretAttributes(config))
-  const api = openDecisionApi(config, { ...deps, adminToken, hideSecrets, readiness })
+  const { registry } = engine
+  const serviceDeps = { ...deps, envoyConfig, registry, hideSecrets, random }
+  const rateLimitService = openRateLimitService(config, serviceDeps)
+  const apiDeps = { ...deps, adminToken, hideSecrets, readiness, rateLimitService }
+  const api = openDecisionApi(config, apiDeps)
+  const envoy = openEnvoy(config, {
+    ...deps,
+    service: rateLimitService,
+    isReady: () => readiness().ready,
+    registry,
+    random,
+  })
   const admin = openListener('admin', config, deps)
   const adminApi = openAdmin(config, engine, {
     log,
@@ -104,12 +123,12 @@ export function openEntryPoints(
     alerts: observability.alerts,
   })
   admin.serve(respondOnError((request, response) => adminApi.handle(request, response), log))
-  const listeners = { gateway: gateway.listener, api, admin }
+  const listeners = { gateway: gateway.listener, api, grpc: envoy.listener, admin }
   registerListenerMetrics(engine.registry, listeners)
   return {
     listeners,
     /** Those that carry calls, and finish them before the server stops. */
-    drainable: [gateway, api],
+    drainable: [gateway, api, envoy],
     goAway: () => gateway.goAway(),
     async close() {
       await gateway.close()
@@ -218,7 +237,7 @@ function openMetering(
 }
 
 export type DecisionApiEntryPointDeps = EntryPointDeps &
-  Pick<DecisionApiDeps, 'adminToken' | 'hideSecrets' | 'readiness'>
+  Pick<DecisionApiDeps, 'adminToken' | 'hideSecrets' | 'readiness' | 'rateLimitService'>
 
 export function openDecisionApi(config: Config, deps: DecisionApiEntryPointDeps): HttpListener {
   const listener = openListener('api', config, deps)
@@ -278,14 +297,28 @@ function openListener(name: ListenerName, config: Config, deps: ListenerDeps): H
   })
 }
 
+/** A listener with what it starts with: its address as a URL, or as gRPC clients name it. */
+interface Startable<Started> {
+  start(): Promise<Started>
+  stopAccepting(): Promise<void>
+  destroyAll(): void
+}
+
 /** Starts listening; `closers` stops it. Resolves to the address as a URL. */
 export async function startListener(listener: HttpListener, closers: Closers): Promise<string> {
+  return (await startClosable(listener, closers)).url
+}
+
+/** Starts listening; `closers` stops it. */
+export async function startClosable<Started>(
+  listener: Startable<Started>,
+  closers: Closers,
+): Promise<Started> {
   closers.add(async () => {
     await listener.stopAccepting()
     listener.destroyAll()
   })
-  const { url } = await listener.start()
-  return url
+  return listener.start()
 }
 
 /**

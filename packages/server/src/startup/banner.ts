@@ -10,7 +10,7 @@ export interface BannerOptions {
 }
 
 export function bannerOf(server: RunningServer, { isTerminal }: BannerOptions): string {
-  const { gateway, api, admin, adminToken, upstream, rules, store } = server
+  const { gateway, api, grpc, admin, adminToken, upstream, rules, store } = server
   const { isExample, missingRules } = server
   const token = tokenLine(adminToken, isTerminal)
   const lines = [
@@ -18,6 +18,7 @@ export function bannerOf(server: RunningServer, { isTerminal }: BannerOptions): 
     '',
     `  gateway        ${gateway}  ->  ${upstream}`,
     `  decision API   ${api}`,
+    `  Envoy gRPC     ${grpc}`,
     `  dashboard      ${admin}/`,
     `  admin API      ${admin}/admin/v1/`,
     `  metrics        ${admin}/metrics`,
@@ -98,6 +99,9 @@ function exampleLines(server: RunningServer): readonly string[] {
     '  # the same rules as a decision for your own code, and why it was made',
     `  curl -s ${api}/v1/check -d '{"attributes":{"user":"bob","method":"GET","path":"/v1/orders/7"}}'`,
     `  curl -s ${api}/v1/explain -d '{"attributes":{"user":"bob","method":"POST","path":"/v1/invoices"}}'`,
+    '',
+    '  # the same as a proxy built on Envoy asks it, over gRPC or with curl',
+    `  curl -s ${api}/json -d '{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"bob"},{"key":"path","value":"/v1/orders/7"}]}]}'`,
     '',
     '  # how many decisions each rule made',
     `  curl -s ${admin}/metrics | grep decisions`,

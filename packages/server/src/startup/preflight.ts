@@ -19,7 +19,7 @@ export interface Preflight {
 
 /** Reads every file that the configuration names; opens no connection. */
 export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
-  const { gateway, api, identity, redis, database } = config
+  const { gateway, api, envoy, identity, redis, database } = config
   let rules: RulesFileContent | undefined
   const messages = await Promise.all([
     messagesOf('rules', async () => {
@@ -31,6 +31,7 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
       async () => void (gateway.tls && (await readCertificatePair(gateway.tls))),
     ),
     messagesOf('api.tls', async () => void (api.tls && (await readCertificatePair(api.tls)))),
+    messagesOf('envoy.tls', async () => void (envoy.tls && (await readCertificatePair(envoy.tls)))),
     messagesOf('redis.tls', async () => void (redis?.tls && (await readPem(redis.tls)))),
     messagesOf('database', async () => void (database && (await prepareConnection(database)))),
     messagesOf('identity.jwt', async () => {

@@ -7,7 +7,7 @@ closeAfterTests()
 const u1 = { attributes: { user: 'u1' } }
 const guarded = ROUTES.filter(({ access }) => access === 'token' || access === 'admin')
 /** A call is no body of these, which is found out only with the right token. */
-const NEED_RESERVATION = ['/v1/settle', '/v1/extend', '/v1/cancel']
+const NEED_OTHERS = ['/v1/settle', '/v1/extend', '/v1/cancel', '/json']
 const WRONG = [
   undefined,
   '',
@@ -44,7 +44,7 @@ describe('if a token is configured,', () => {
   test.each(guarded)('$path accepts the admin token', async ({ path }) => {
     const api = await startApi({ token: API_TOKEN })
     const { status } = await api.post(path, u1, { token: ADMIN_TOKEN })
-    expect(status).toBe(NEED_RESERVATION.includes(path) ? 400 : 200)
+    expect(status).toBe(NEED_OTHERS.includes(path) ? 400 : 200)
   })
 
   test('the scheme is accepted in any case', async () => {
@@ -73,7 +73,7 @@ describe('if no token is configured,', () => {
         error: 'unauthorized',
         detail: `${path} needs the admin token.`,
       })
-    } else expect(status).toBe(['/v1/refund', ...NEED_RESERVATION].includes(path) ? 400 : 200)
+    } else expect(status).toBe(['/v1/refund', ...NEED_OTHERS].includes(path) ? 400 : 200)
   })
 })
 

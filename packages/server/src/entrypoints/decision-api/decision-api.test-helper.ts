@@ -13,6 +13,7 @@ import { createSecretMasker } from '../../identity/masked-value.js'
 import { identityConfig, SECRET } from '../../identity/identify.test-helper.js'
 import { createMemoryLog, type MemoryLog } from '../../observability/log/memory-log.test-helper.js'
 import type { Telemetry } from '../../observability/tracing/telemetry.js'
+import type { RateLimitService } from '../envoy/rate-limit-service.js'
 import { createApi, type Readiness } from './decision-api.js'
 
 export const API_TOKEN = 'api-token-0123456789'
@@ -35,13 +36,15 @@ export interface TestOptions {
   /** Handles `Expect: 100-continue`, as the listener does. @default true */
   readonly checkContinue?: boolean
   readonly telemetry?: Telemetry | undefined
+  /** Answers `/json`; undefined: there is no such path. @default one that allows everything */
+  readonly rateLimitService?: RateLimitService | undefined
 }
 
 export interface ApiResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** The parsed JSON; undefined if the body is empty. */
+  /** The parsed JSON; undefined if the body is empty or text. */
   readonly body: unknown
 }
 
@@ -61,6 +64,17 @@ export interface TestApi {
   send(path: string, sent?: ApiRequestOptions, body?: string | Buffer): Promise<ApiResponse>
   /** Everything that is received for these bytes until the server closes. */
   raw(bytes: string | Buffer): Promise<string>
+}
+
+const EVERYTHING_OK: RateLimitService = {
+  shouldRateLimit: () => ({
+    overallCode: 'ok',
+    statuses: [],
+    responseHeaders: [],
+    requestHeaders: [],
+    rawBody: '',
+    dynamicMetadata: undefined,
+  }),
 }
 
 const PER_USER = [{ id: 'per-user', by: ['user'], limits: ['2/minute'] }]
@@ -94,6 +108,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
     adminToken: ADMIN_TOKEN,
     hideSecrets: createSecretMasker(SECRET, ['api_key']),
     telemetry: options.telemetry,
+    rateLimitService: 'rateLimitService' in options ? options.rateLimitService : EVERYTHING_OK,
   })
   const server = createServer((request, response) => api.handle(request, response))
   if (options.checkContinue !== false) {
@@ -238,7 +253,9 @@ function sendTo(
         response.on('end', () => {
           const text = Buffer.concat(chunks).toString()
           const status = response.statusCode ?? 0
-          resolve({ status, headers: response.headers, text, body: jsonOf(text) })
+          const isText = response.headers['content-type']?.startsWith('text/') === true
+          const json = isText ? undefined : jsonOf(text)
+          resolve({ status, headers: response.headers, text, body: json })
         })
       },
     )

@@ -1,10 +1,18 @@
 /** The decision API, with forward-auth and the health endpoints on the same listener. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attributes } from '@sluice/core'
-import { sendJson, sendProblem, flatHeaders, type HttpProblem } from '../http/responses.js'
+import {
+  sendJson,
+  sendProblem,
+  sendText,
+  flatHeaders,
+  type HttpProblem,
+} from '../http/responses.js'
 import { ErrorReporter } from '../http/error-reporter.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { createTokens, isFromPage, type Rights, type Tokens } from './api-authorization.js'
+import { JsonEndpoint } from '../envoy/json-endpoint.js'
+import type { RateLimitService } from '../envoy/rate-limit-service.js'
 import { ForwardAuth, type ForwardAuthDeps } from '../forward-auth/forward-auth.js'
 import {
   sendAndClose,
@@ -29,6 +37,8 @@ export interface Readiness {
 export interface DecisionApiDeps extends Omit<ForwardAuthDeps, 'errorReporter'> {
   readonly readiness: () => Readiness
   readonly adminToken: string
+  /** Decides the requests of `/json`; undefined: there is no such path. */
+  readonly rateLimitService?: RateLimitService | undefined
   /** Masks secret attributes as the gateway does; see identity/masked-value.ts. */
   readonly hideSecrets: (attributes: Attributes) => Attributes
 }
@@ -57,6 +67,7 @@ class DecisionApi implements Api {
   readonly #tokens: Tokens
   readonly #verbs: Verbs
   readonly #forwardAuth: ForwardAuth
+  readonly #json: JsonEndpoint | undefined
 
   constructor(deps: DecisionApiDeps) {
     const { config, adminToken } = deps
@@ -66,6 +77,8 @@ class DecisionApi implements Api {
     this.#tokens = createTokens({ apiToken: config.api.token, adminToken })
     this.#verbs = new Verbs(deps.decider, errorReporter, deps.hideSecrets)
     this.#forwardAuth = new ForwardAuth({ ...deps, errorReporter })
+    const { rateLimitService: service } = deps
+    this.#json = service && new JsonEndpoint({ service, errorReporter })
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -82,6 +95,7 @@ class DecisionApi implements Api {
     if (problem !== undefined) return this.refuse(request, response, problem)
     if (serves === 'health') return this.respond(request, response, 200, { status: 'ok' })
     if (serves === 'readiness') return this.respondReadiness(request, response)
+    if (serves === 'rate-limit-json') return this.serveJson(rights, request, response)
     this.serve(serves, rights, request, response)
   }
 
@@ -95,6 +109,18 @@ class DecisionApi implements Api {
       if (body === undefined) return sendAndClose(request, response, TOO_LARGE)
       const traced = this.#deps.telemetry?.follow(request)
       void this.answer({ verb, rights, body, traced }, response)
+    })
+  }
+
+  private serveJson(rights: Rights, request: IncomingMessage, response: ServerResponse): void {
+    const endpoint = this.#json
+    if (endpoint === undefined) return this.refuse(request, response, NOT_FOUND)
+    readBody(request, response, (body) => {
+      if (body === undefined) return sendAndClose(request, response, TOO_LARGE)
+      void endpoint.answer(body, { mayGiveBack: rights === 'admin' }).then((answer) => {
+        if (answer !== 'forbidden') return sendText(response, answer)
+        sendProblem(response, needsAdmin('A request that gives hits back', rights))
+      })
     })
   }
 

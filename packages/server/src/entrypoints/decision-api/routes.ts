@@ -22,7 +22,7 @@ export type Verb =
   | 'settle'
   | 'extend'
   | 'cancel'
-type Action = Verb | 'forward-auth' | 'health' | 'readiness'
+type Action = Verb | 'forward-auth' | 'rate-limit-json' | 'health' | 'readiness'
 
 const POST = ['POST']
 const GET = ['GET', 'HEAD']
@@ -38,6 +38,7 @@ export const ROUTES: readonly Route[] = [
   { path: '/v1/extend', serves: 'extend', access: 'token', methods: POST },
   { path: '/v1/cancel', serves: 'cancel', access: 'token', methods: POST },
   { path: '/v1/forward-auth', serves: 'forward-auth', access: 'proxy', methods: [] },
+  { path: '/json', serves: 'rate-limit-json', access: 'token', methods: POST },
   { path: '/healthz', serves: 'health', access: 'open', methods: GET },
   { path: '/readyz', serves: 'readiness', access: 'open', methods: GET },
 ]

@@ -31,7 +31,7 @@ import {
   type RateLimitServiceOptions,
 } from './service-options.js'
 
-interface RateLimitOptions {
+export interface RateLimitOptions {
   /** How long the client waits for the answer, in milliseconds; undefined if it does not say. */
   readonly timeoutMs: number | undefined
 }

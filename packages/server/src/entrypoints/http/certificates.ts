@@ -1,7 +1,7 @@
 /** Reloads the certificate of a server when its files change, without a restart. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type Server as TlsServer } from 'node:tls'
-import type { TlsFiles } from '../../config/config.js'
+import type { ServerTlsFiles } from '../../config/config.js'
 import { readWholeFile } from '@sluice/limiter/internal'
 import { watchFile } from '@sluice/limiter/internal'
 import type { Log } from '../../observability/log/logger.js'
@@ -18,6 +18,8 @@ export interface CertificateOptions {
 interface CertificatePair {
   readonly cert: string
   readonly key: string
+  /** The authorities of client certificates; undefined: clients need none. */
+  readonly ca: string | undefined
   /** When the certificate expires. */
   readonly until: string
 }
@@ -30,13 +32,13 @@ const TLS_MIN = 'TLSv1.2'
  */
 export async function watchCertificates(
   server: Pick<TlsServer, 'setSecureContext'>,
-  files: TlsFiles,
+  files: ServerTlsFiles,
   log: Log,
   { pollMs }: CertificateOptions = {},
 ): Promise<Certificates> {
   let inUse = await readCertificatePair(files)
-  const use = ({ cert, key }: CertificatePair) => {
-    server.setSecureContext({ cert, key, minVersion: TLS_MIN })
+  const use = ({ cert, key, ca }: CertificatePair) => {
+    server.setSecureContext({ cert, key, ...(ca !== undefined && { ca }), minVersion: TLS_MIN })
   }
   use(inUse)
 
@@ -47,7 +49,7 @@ export async function watchCertificates(
   const renew = async () => {
     // Both files are read whichever changed, since usually both change.
     const pair = await readCertificatePair(files)
-    if (pair.cert === inUse.cert && pair.key === inUse.key) return
+    if (pair.cert === inUse.cert && pair.key === inUse.key && pair.ca === inUse.ca) return
     use(pair)
     inUse = pair
     log.info({ file: files.cert, until: pair.until }, 'certificate changed')
@@ -59,6 +61,7 @@ export async function watchCertificates(
   const watch = (file: string, known: string) =>
     watchFile(file, renewNext, { known, onError: refuse, pollMs })
   const watched = [watch(files.cert, inUse.cert), watch(files.key, inUse.key)]
+  if (files.clientCa !== undefined) watched.push(watch(files.clientCa, inUse.ca ?? ''))
   return {
     close: () => {
       for (const file of watched) file.close()
@@ -67,7 +70,7 @@ export async function watchCertificates(
 }
 
 /** Rejects if the files are missing or do not match; the message names the file. */
-export async function readCertificatePair(files: TlsFiles): Promise<CertificatePair> {
+export async function readCertificatePair(files: ServerTlsFiles): Promise<CertificatePair> {
   const { text: cert } = await readWholeFile(files.cert)
   const { text: key } = await readWholeFile(files.key)
   const certificate = attempt(
@@ -85,7 +88,16 @@ export async function readCertificatePair(files: TlsFiles): Promise<CertificateP
     () => createSecureContext({ cert, key, minVersion: TLS_MIN }),
     `${files.cert}: this certificate or one behind it cannot be used`,
   )
-  return { cert, key, until: certificate.validTo }
+  const ca = files.clientCa === undefined ? undefined : await readAuthorities(files.clientCa)
+  return { cert, key, ca, until: certificate.validTo }
+}
+
+/** Fails for a file without a certificate, with which no client could connect. */
+async function readAuthorities(file: string): Promise<string> {
+  const { text } = await readWholeFile(file)
+  const accepted = 'accepted: PEM, the certificates of the authorities that sign those of clients'
+  attempt(() => new X509Certificate(text), `${file}: found no certificate; ${accepted}`)
+  return text
 }
 
 function attempt<Result>(make: () => Result, message: string): Result {

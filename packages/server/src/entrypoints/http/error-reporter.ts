@@ -9,7 +9,7 @@ interface ErrorReporterDeps {
   readonly log: Log
   readonly clock: WallClock
   /** Begins log lines and is named in responses. */
-  readonly component: 'admin API' | 'decision API' | 'gateway' | 'usage'
+  readonly component: 'admin API' | 'decision API' | 'gateway' | 'rate limit service' | 'usage'
 }
 
 export class ErrorReporter {

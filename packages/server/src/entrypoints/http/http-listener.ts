@@ -35,13 +35,13 @@ export interface ListenerOptions {
   readonly exclusive?: boolean | undefined
 }
 
-interface PerAddressOptions extends AddressBoundsOptions {
+export interface PerAddressOptions extends AddressBoundsOptions {
   /** The address as it appears in logs. */
   readonly describe: (address: string) => string
 }
 
 /** What a listener has refused or closed since the start. */
-interface ListenerCounts {
+export interface ListenerCounts {
   /** Connections beyond `maxConnections`. */
   readonly overMax: number
   /** Connections beyond the limit of one address. */
@@ -77,7 +77,7 @@ export interface HttpListener {
 }
 
 /** All callers behind a balancer share its address. */
-const BALANCER_HINT = 'if this is a balancer or proxy, list it in trustedProxies'
+export const BALANCER_HINT = 'if this is a balancer or proxy, list it in trustedProxies'
 const HEADER_BYTES_MAX = 16 * 1024
 /** How much later than `headersMs` a silent connection is closed at most. */
 const CHECK_MS_MAX = 250
@@ -404,7 +404,7 @@ const LISTEN_REASONS: Readonly<Record<string, string>> = {
   ENOTFOUND: 'there is no such name',
 }
 
-function listenError({ host, port }: ListenAddress, cause: NodeJS.ErrnoException): Error {
+export function listenError({ host, port }: ListenAddress, cause: NodeJS.ErrnoException): Error {
   const why = LISTEN_REASONS[cause.code ?? ''] ?? cause.message
   return new Error(`listen ${host}:${port}: ${why}`, { cause })
 }

@@ -52,6 +52,19 @@ export function sendJson(
   writeBody(response, status, 'application/json', JSON.stringify(body), headers)
 }
 
+export interface TextResponse {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+export function sendText(
+  response: ServerResponse,
+  { status, contentType, body }: TextResponse,
+): void {
+  writeBody(response, status, contentType, body, [])
+}
+
 /** The last response of a connection as text, for sockets without a ServerResponse. */
 export function responseText({ status, headers, body }: HttpResponse): string {
   const length = String(Buffer.byteLength(body))

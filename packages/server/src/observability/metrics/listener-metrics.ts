@@ -1,8 +1,8 @@
 /** Registers connections and requests that the listeners refused or closed. */
-import type { HttpListener } from '../../entrypoints/http/http-listener.js'
+import type { ListenerCounts } from '../../entrypoints/http/http-listener.js'
 import type { Registry } from './registry.js'
 
-type Listeners = Readonly<Record<string, Pick<HttpListener, 'counts'>>>
+type Listeners = Readonly<Record<string, { counts(): ListenerCounts }>>
 
 /** By listener name, which becomes a label. */
 export function registerListenerMetrics(registry: Registry, listeners: Listeners): void {

@@ -1,0 +1,65 @@
+/** Opens the rate limit service over the engine, as the configuration says. */
+import { monotonicMs, wallClock } from '../../lib/wall-clock.js'
+import type { Config, EnvoyDomain } from '../../config/config.js'
+import type { Registry } from '../../observability/metrics/registry.js'
+import type { EntryPointDeps } from '../entrypoint.js'
+import { ErrorReporter } from '../http/error-reporter.js'
+import type { DirectorySource } from './config/config-source.js'
+import { createRateLimitService, type RateLimitService } from './rate-limit-service.js'
+import type { MaskSecrets } from './reported-call.js'
+import type { DomainOptions } from './service-options.js'
+
+export interface ServiceDeps extends Pick<EntryPointDeps, 'decider' | 'responseClock' | 'log'> {
+  /** Undefined: the rules of Sluice decide all domains. */
+  readonly envoyConfig: DirectorySource | undefined
+  readonly registry: Registry
+  readonly hideSecrets: MaskSecrets
+  /** From 0 to 1. */
+  readonly random: () => number
+}
+
+/** Jitter, status and headers of refusals are those of the other entry points. */
+export function openRateLimitService(
+  { envoy, redis, refusals }: Config,
+  { decider, responseClock, log, envoyConfig, registry, hideSecrets, random }: ServiceDeps,
+): RateLimitService {
+  const errorReporter = new ErrorReporter({
+    log,
+    clock: wallClock,
+    component: 'rate limit service',
+  })
+  const { deadlineMs, domains } = envoy
+  return createRateLimitService(
+    {
+      decider,
+      configSource: envoyConfig,
+      configLoads: envoyConfig,
+      registry,
+      responseClock,
+      nowMs: monotonicMs,
+      random,
+      mask: hideSecrets,
+      log: {
+        error: (error) => errorReporter.log(error),
+        inexactLimit: (path, problem) =>
+          log.warn({ limit: path, problem }, 'envoy: limit counted by a fixed window'),
+      },
+    },
+    {
+      domains: new Map([...domains].map(([name, domain]) => [name, optionsOf(domain)])),
+      deadlineMs,
+      storeDeadlineMs: redis?.deadlineMs ?? deadlineMs,
+      headers: { kind: 'sluice', standard: true, legacy: true },
+      refusals,
+    },
+  )
+}
+
+function optionsOf({ counting, requireMatch, algorithm, posture }: EnvoyDomain): DomainOptions {
+  return {
+    counting: counting === 'reference' ? 'reference' : 'all-or-nothing',
+    requireMatch,
+    algorithm,
+    posture: posture === 'local' ? { local: 1 } : posture,
+  }
+}

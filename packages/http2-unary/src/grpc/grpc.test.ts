@@ -31,6 +31,16 @@ describe('grpc-message', () => {
     expect(encodeStatusMessage('🙂')).toBe('%F0%9F%99%82')
   })
 
+  test('has no space at its ends, where HTTP/2 allows none', () => {
+    expect(encodeStatusMessage(' a  b ')).toBe('%20a  b%20')
+    expect(encodeStatusMessage(' ')).toBe('%20')
+    expect(encodeStatusMessage(`${'a'.repeat(511)} b`)).toBe(`${'a'.repeat(511)}%20`)
+  })
+
+  test('is not cut within a character', () => {
+    expect(encodeStatusMessage(`${'a'.repeat(511)}🙂`)).toBe('a'.repeat(511))
+  })
+
   test('is cut, so that the headers of an answer stay small', () => {
     expect(encodeStatusMessage('a'.repeat(100_000))).toHaveLength(512)
     expect(encodeStatusMessage('ü'.repeat(100_000)).length).toBeLessThan(4_096)

@@ -73,7 +73,11 @@ describe('a server', () => {
     const first = await open(port)
     await open(port)
     const third = await open(port)
-    await once(third.resume(), 'close')
+    let received = 0
+    third.on('data', (chunk) => (received += chunk.length))
+    await once(third, 'close')
+    // Nothing was made for it.
+    expect(received).toBe(0)
     expect(server.stats()).toMatchObject({ connections: 2, connectionsRefused: 1 })
     first.destroy()
     await eventually(() => server.stats().connections).toBe(1)
@@ -142,6 +146,23 @@ describe('closing', () => {
     const socket = await open(port)
     await Promise.all([once(socket.resume(), 'close'), server.close()])
     expect(server.stats().connections).toBe(0)
+  })
+
+  test.each([Infinity, 2 ** 40])('drains as long as it takes if that is %d ms', async (ms) => {
+    let answer = () => {}
+    const handler = () =>
+      new Promise<Buffer>((resolve) => (answer = () => resolve(Buffer.alloc(0))))
+    const { server, port } = await start({ methods: { [PATH]: handler } })
+    const socket = await open(port)
+    socket.write(Buffer.concat([HELLO, call(1)]))
+    await eventually(() => server.stats().calls).toBe(1)
+    const drained = server.drain(ms)
+    await readFrames(socket, FrameType.goaway, 2)
+    answer()
+    await readFrames(socket, FrameType.data, 1)
+    expect(server.stats().answers).toBe(1)
+    socket.end()
+    await drained
   })
 
   test('a server that never listened is no error', async () => {

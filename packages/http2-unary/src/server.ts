@@ -29,6 +29,9 @@ const SWEEP_MS = 1_000
 /** The same during a drain, which somebody waits for. */
 const DRAIN_SWEEP_MS = 50
 
+/** Timers have 31 bits; a longer one fires at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1
+
 export interface UnaryServerOptions extends ContextOptions {
   /**
    * With it the server accepts only TLS, with ALPN `h2`. For mutual TLS: `ca`, `requestCert` and
@@ -84,7 +87,6 @@ class NetUnaryServer implements UnaryServer {
     })
     this.#isTls = options.tls !== undefined
     this.#server = this.createListener(options.tls)
-    this.#server.on('connection', (socket) => this.onSocket(socket))
   }
 
   listen(options: ListenOptions): Promise<AddressInfo | string> {
@@ -114,7 +116,7 @@ class NetUnaryServer implements UnaryServer {
       const nowMs = this.#context.now()
       for (const { connection } of this.#clients) connection.drain(nowMs)
     }
-    const timer = setTimeout(() => this.destroyAll(), ms)
+    const timer = setTimeout(() => this.destroyAll(), Math.min(ms, TIMER_MS_MAX))
     await closed
     clearTimeout(timer)
   }
@@ -132,7 +134,10 @@ class NetUnaryServer implements UnaryServer {
 
   private createListener(tls: UnaryServerOptions['tls']): Server | TlsServer {
     if (tls === undefined) {
-      return createServer({ noDelay: true }, (socket) => this.onClient(socket))
+      return createServer({ noDelay: true }, (socket) => {
+        this.onSocket(socket)
+        this.onClient(socket)
+      })
     }
     const server = createTlsServer(
       {
@@ -143,6 +148,7 @@ class NetUnaryServer implements UnaryServer {
       } as TlsOptions,
       (socket) => this.onSecureClient(socket),
     )
+    server.on('connection', (socket) => this.onSocket(socket))
     // A handshake that fails concerns its client only.
     server.on('tlsClientError', (_error, socket) => socket.destroy())
     return server

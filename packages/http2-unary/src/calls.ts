@@ -105,10 +105,11 @@ export class Calls {
   /** The payload of a DATA frame, without its padding. */
   onData(stream: UnaryStream, bytes: Buffer, start: number, end: number, isEnd: boolean): void {
     stream.receivedBytes += end - start
-    if (stream.rejection !== undefined) {
-      if (isEnd) this.endRequest(stream, undefined)
-      return
+    const { contentLength } = stream
+    if (contentLength !== NO_LENGTH && stream.receivedBytes > contentLength) {
+      return this.fault(stream.id, ErrorCode.protocolError)
     }
+    if (stream.rejection !== undefined) return this.refuse(stream, stream.rejection, isEnd)
     if (isEnd && stream.reader === undefined) {
       const message = wholeMessage(bytes, start, end, this.#context.limits.messageBytes)
       if (message !== undefined) return this.endRequest(stream, message)
@@ -116,6 +117,15 @@ export class Calls {
     stream.rejection = this.collect(stream, bytes, start, end)
     if (isEnd) this.endRequest(stream, undefined)
     else if (stream.rejection !== undefined) this.respond(stream, stream.rejection)
+  }
+
+  /**
+   * A request that its headers refuse, and whose body comes. A call of gRPC is not waited for: a
+   * client that streams sends no end before it has an answer.
+   */
+  private refuse(stream: UnaryStream, rejection: Response, isEnd: boolean): void {
+    if (isEnd) this.endRequest(stream, undefined)
+    else if (rejection.body === undefined) this.respond(stream, rejection)
   }
 
   /** The request is complete: it is answered, or its handler is called. */

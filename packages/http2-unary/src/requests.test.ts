@@ -78,6 +78,22 @@ describe('a request that is refused', () => {
     expect(conversation.reply(3)).toMatchObject(OK)
   })
 
+  test('as an unknown method is answered with its first message: it may be a stream', () => {
+    const conversation = Conversation.open()
+    const unknown = block(requestTo('/test.Service/Stream'))
+    conversation.send(headers(1, unknown), data(1, grpc('a'), false), data(1, grpc('b'), false))
+    expect(conversation.reply(1)).toMatchObject({ grpcStatus: '12', isEnded: true, reset: 0 })
+    expect(conversation.context).toMatchObject({ held: { bytes: 0 }, counters: { answers: 1 } })
+  })
+
+  test('with more than its content-length is a stream error at once', () => {
+    const fields = block([...REQUEST, ['content-length', '3']])
+    expect(send(headers(1, fields), data(1, Buffer.alloc(4), false))).toMatchObject({
+      grpcStatus: undefined,
+      reset: ErrorCode.protocolError,
+    })
+  })
+
   test.each([
     ['a name in capitals', [...REQUEST, ['X-A', 'b']]],
     ['a header of the connection', [...REQUEST, ['connection', 'close']]],

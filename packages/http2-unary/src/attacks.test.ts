@@ -301,7 +301,81 @@ describe('streams', () => {
     for (const id of streamIds(1_000)) {
       conversation.send(headers(id, REQUEST_BLOCK), data(id, promise, false))
     }
-    expect(conversation.context.held.bytes).toBeLessThan(1_100_000)
+    expect(conversation.context.held.bytes).toBeLessThan(1_000 * (1_024 + 512) + 1)
+  })
+
+  test('whose message is whole, but not their request, count as held, and keep no chunk', () => {
+    const seen: Buffer[] = []
+    const conversation = Conversation.open({
+      methods: { [PATH]: (message) => (seen.push(message), Buffer.alloc(0)) },
+    })
+    const whole = grpc('a'.repeat(16_000))
+    for (const id of streamIds(100)) {
+      conversation.send(headers(id, REQUEST_BLOCK), data(id, whole, false), ping())
+    }
+    expect(conversation.context.held.bytes).toBeGreaterThan(100 * 16_000)
+    conversation.send(...streamIds(100).map((id) => data(id, Buffer.alloc(0))))
+    expect(conversation.context.held.bytes).toBe(0)
+    expect(seen).toHaveLength(100)
+    for (const message of seen) expect(message.buffer.byteLength).toBeLessThan(16_100)
+  })
+
+  test('with messages of many frames that are whole, but do not end, are bounded', () => {
+    const conversation = Conversation.open()
+    const bytes = grpc('a'.repeat(200_000))
+    const parts = range(20).map((index) => bytes.subarray(index * 12_000, (index + 1) * 12_000))
+    for (const id of streamIds(100)) {
+      const frames = parts.filter((part) => part.length > 0).map((part) => data(id, part, false))
+      conversation.send(headers(id, REQUEST_BLOCK), ...frames)
+    }
+    expect(conversation.context.held.bytes).toBeGreaterThan(4_000_000)
+    expect(conversation.context.held.bytes).toBeLessThan(4_800_000)
+    expect(conversation.reply(199)).toMatchObject({ grpcStatus: '8', reset: 0 })
+    conversation.connection.onClosed()
+    expect(conversation.context.held.bytes).toBe(0)
+  })
+
+  test('with large headers count as held until their handlers have ended', async () => {
+    const release: (() => void)[] = []
+    const handler = () =>
+      new Promise<Buffer>((resolve) => release.push(() => resolve(Buffer.alloc(0))))
+    const conversation = Conversation.open({ metadata: ['x-a'], methods: { [PATH]: handler } })
+    const fields = requestTo(PATH, ['x-a', 'a'.repeat(10_000)])
+    conversation.send(...streamIds(500).map((id) => call(id, '', fields)))
+    expect(release.length).toBeGreaterThan(300)
+    expect(release.length).toBeLessThan(420)
+    const { held } = conversation.context
+    expect(held.bytes).toBeGreaterThan(4_000_000)
+    conversation.connection.onClosed()
+    expect(held.bytes).toBeGreaterThan(4_000_000)
+    for (const resolve of release) resolve()
+    await conversation.settle()
+    expect(held.bytes).toBe(0)
+  })
+
+  test('of unknown methods keep no path', () => {
+    const conversation = Conversation.open()
+    const path = `/${'a'.repeat(15_000)}`
+    const open = streamIds(1_000).map((id) => headers(id, block(requestTo(path))))
+    conversation.send(...open)
+    expect(conversation.context.counters.activeStreams).toBe(1_000)
+    expect(conversation.context.held.bytes).toBeLessThan(1_000_000)
+  })
+
+  test('of many connections, each with its bound, are bounded together', () => {
+    const first = Conversation.open({ methods: { [PATH]: never }, limits: { heldBytes: 100_000 } })
+    const ids = streamIds(100)
+    let running = 0
+    for (let count = 0; count < 20; count++) {
+      const other = new Conversation({}, first.context)
+      other.send(PREFACE, settings(), ...ids.map((id) => call(id)))
+      other.connection.onClosed()
+      running = first.context.counters.activeStreams
+    }
+    expect(running).toBeGreaterThan(200)
+    expect(running).toBeLessThan(1_000)
+    first.send(call(1))
+    expect(first.context.counters.activeStreams).toBe(running + 1)
   })
 
   test('that hold too much of one connection are refused, and later ones too', () => {

@@ -24,6 +24,9 @@ import {
 import { SendQueue } from './send-queue.js'
 import { type StreamOwner, UnaryStream } from './stream.js'
 
+/** About what a stream costs beside its message and its answer: its objects, and a promise. */
+const STREAM_BYTES = 512
+
 interface CallsDeps {
   readonly context: ServerContext
   readonly writer: FrameWriter
@@ -99,6 +102,8 @@ export class Calls {
     stream.rejection = head.rejection ?? (handler === undefined ? UNKNOWN_METHOD : undefined)
     this.#streams.set(id, stream)
     counters.activeStreams += 1
+    stream.ownBytes = STREAM_BYTES + head.metadataBytes
+    this.#deps.held.change(stream.ownBytes)
     if (isEnd) this.endRequest(stream, undefined)
   }
 
@@ -174,7 +179,7 @@ export class Calls {
       stream.isRunning = false
       if (stream.isReset) {
         this.#detached -= 1
-        this.#context.counters.activeStreams -= 1
+        this.forget(stream)
       } else if (message === undefined) {
         this.answerError(stream, error)
       } else {
@@ -285,7 +290,13 @@ export class Calls {
     this.release(stream)
     stream.isReset = true
     if (stream.isRunning) this.#detached += 1
-    else this.#context.counters.activeStreams -= 1
+    else this.forget(stream)
+  }
+
+  /** Neither the connection nor a handler has the stream any more. */
+  private forget(stream: UnaryStream): void {
+    this.#context.counters.activeStreams -= 1
+    this.#deps.held.change(-stream.ownBytes)
   }
 
   private release(stream: UnaryStream): void {

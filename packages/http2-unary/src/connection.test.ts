@@ -303,7 +303,8 @@ describe('windows of the client', () => {
     const conversation = Conversation.open(answers(20), [Setting.initialWindowSize, 0])
     conversation.send(call(1))
     expect(conversation.reply(1).body).toBe('')
-    expect(conversation.context.held.bytes).toBe(25)
+    // The stream itself, and a message with its prefix.
+    expect(conversation.context.held.bytes).toBe(512 + 25)
     conversation.send(settings([Setting.initialWindowSize, 10]))
     expect(conversation.reply(1)).toMatchObject({ body: bodyOf('x'.repeat(20)).slice(0, 10) })
     // Ten bytes are out, so the window becomes negative, and opens at the eleventh.

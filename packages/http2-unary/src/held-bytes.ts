@@ -1,11 +1,11 @@
 /**
- * The bytes that are held for clients: incomplete requests, answers that wait for a window, and
- * output that waits to be read.
+ * The bytes that are held for clients: streams, incomplete requests, answers that wait for a
+ * window, and output that waits to be read.
  */
 
 /**
  * What every connection may hold while all together hold too much, so that clients at work are
- * served while others use up the memory: some tens of answers.
+ * served while others use up the memory: some thirty calls.
  */
 const FREE_BYTES = 16 * 1_024
 

@@ -10,8 +10,9 @@ export interface UnaryServerLimits {
    */
   readonly headerListBytes: number
   /**
-   * What one connection holds of incomplete requests, of answers that wait for a window, and of
-   * output that is not read. Beyond it new streams are refused.
+   * What one connection holds of incomplete requests, of answers that wait for a window, of output
+   * that is not read, and of its streams, at 512 bytes each with the metadata that handlers read.
+   * Beyond it new streams are refused.
    */
   readonly connectionHeldBytes: number
   /** The same of all together. Beyond it, connections that hold more than 16 KiB are refused. */
@@ -40,7 +41,7 @@ export const DEFAULT_LIMITS: UnaryServerLimits = {
   messageBytes: 256 * 1_024,
   // As much as most servers accept; calls of proxies have less than 1 KiB.
   headerListBytes: 16 * 1_024,
-  // Sixteen of the largest messages at once, or a thousand of 4 KiB.
+  // Some fifteen of the largest messages at once, or a thousand of 3 KiB.
   connectionHeldBytes: 4 * 1_024 * 1_024,
   // Of all clients together, so that many connections cannot use up the memory of the process.
   heldBytes: 64 * 1_024 * 1_024,

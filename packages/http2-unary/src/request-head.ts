@@ -28,6 +28,8 @@ export class RequestHead implements FieldSink {
   timeoutMs: number | undefined
   /** The values of metadata by their place in the option, if there are any. */
   metadata: (string | undefined)[] | undefined
+  /** The length of these values. */
+  metadataBytes = 0
 
   #contentType = ''
   #hasScheme = false
@@ -48,6 +50,7 @@ export class RequestHead implements FieldSink {
     this.contentLength = NO_LENGTH
     this.timeoutMs = undefined
     this.metadata = undefined
+    this.metadataBytes = 0
     this.#contentType = ''
     this.#hasScheme = false
     this.#hasAuthority = false
@@ -139,6 +142,7 @@ export class RequestHead implements FieldSink {
   private addMetadata(index: number, value: string): void {
     this.#hasRegular = true
     this.metadata ??= []
+    this.metadataBytes += value.length
     const before = this.metadata[index]
     this.metadata[index] = before === undefined ? value : `${before},${value}`
   }

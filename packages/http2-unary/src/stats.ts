@@ -3,7 +3,7 @@ export interface UnaryServerStats {
   readonly connections: number
   /** Streams whose handler has not answered, or whose answer waits for a window. */
   readonly activeStreams: number
-  /** Bytes of incomplete requests, of answers that wait, and of output that is not read. */
+  /** Bytes of streams, incomplete requests, answers that wait, and output that is not read. */
   readonly heldBytes: number
 
   readonly connectionsAccepted: number

@@ -28,6 +28,8 @@ export class UnaryStream implements UnaryCall {
   /** Of a message that does not lie in one frame. */
   reader: MessageReader | undefined
   isRemoteClosed = false
+  /** What the stream itself is counted as, until its handler has settled too. */
+  ownBytes = 0
   /** Whether its handler has not settled. */
   isRunning = false
   isReset = false
@@ -49,7 +51,8 @@ export class UnaryStream implements UnaryCall {
   ) {
     this.#owner = owner
     this.id = id
-    this.path = head.path
+    // Of an unknown method it is of no use, and the client chooses how long it is.
+    this.path = handler === undefined ? '' : head.path
     this.contentLength = head.contentLength
     this.#timeoutMs = head.timeoutMs
     this.#metadata = head.metadata

@@ -48,12 +48,14 @@ export function wholeMessage(
 const FIRST_BYTES = 1_024
 
 /**
- * Puts the one message of a request together. One that lies whole in a frame is not copied. The
- * length that a prefix states is believed only for a bound: memory follows what was received.
+ * Puts the one message together of a request that takes more than one frame. It is copied, even if
+ * it is whole: the client decides when the request ends, and a view would keep all that was read
+ * with it. The length that a prefix states is believed only for a bound: memory follows what was
+ * received.
  */
 export class MessageReader {
   readonly #bytesMax: number
-  /** What was received so far, with the prefix, unless the message is complete. */
+  /** What was received so far, with the prefix. */
   #held: Buffer | undefined
   #heldBytes = 0
   /** The message with its prefix, once that is known. */
@@ -64,7 +66,7 @@ export class MessageReader {
     this.#bytesMax = bytesMax
   }
 
-  /** The bytes that are allocated for a message that is not complete. */
+  /** The bytes that are allocated. */
   get heldBytes(): number {
     return this.#held?.length ?? 0
   }
@@ -77,12 +79,7 @@ export class MessageReader {
       const length = readUint32(bytes, start + 1)
       const problem = this.checkPrefix(bytes[start] ?? 0, length)
       if (problem !== undefined) return problem
-      const messageEnd = start + PREFIX_BYTES + length
-      if (messageEnd < end) return SECOND
-      if (messageEnd === end) {
-        this.#message = bytes.subarray(start + PREFIX_BYTES, end)
-        return undefined
-      }
+      this.#wholeBytes = PREFIX_BYTES + length
     }
     return this.hold(bytes, start, end)
   }
@@ -90,11 +87,6 @@ export class MessageReader {
   /** The message, or why there is none, when the request has ended. */
   end(): Buffer | MessageProblem {
     return this.#message ?? (this.#heldBytes === 0 ? NONE : CUT)
-  }
-
-  release(): void {
-    this.#held = undefined
-    this.#message = undefined
   }
 
   private checkPrefix(flag: number, length: number): MessageProblem | undefined {
@@ -109,6 +101,7 @@ export class MessageReader {
 
   private hold(bytes: Buffer, start: number, end: number): MessageProblem | undefined {
     const total = this.#heldBytes + end - start
+    if (total > this.#wholeBytes) return SECOND
     const hadPrefix = this.#heldBytes >= PREFIX_BYTES
     const held = this.grow(total)
     bytes.copy(held, this.#heldBytes, start, end)
@@ -119,10 +112,7 @@ export class MessageReader {
     if (problem !== undefined) return problem
     this.#wholeBytes = PREFIX_BYTES + length
     if (total > this.#wholeBytes) return SECOND
-    if (total === this.#wholeBytes) {
-      this.#message = held.subarray(PREFIX_BYTES, total)
-      this.#held = undefined
-    }
+    if (total === this.#wholeBytes) this.#message = held.subarray(PREFIX_BYTES, total)
     return undefined
   }
 

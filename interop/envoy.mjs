@@ -16,6 +16,8 @@ import { recordCases } from './envoy/record.mjs'
 import { CASES } from './envoy/recorded-cases.mjs'
 import { startRecordingService } from './envoy/recording-service.mjs'
 import { checkAnswers, checkDrain, checkLoad, checkTimeouts } from './envoy/scenarios.mjs'
+import { checkSluice, SLUICE_LISTENERS } from './envoy/sluice-scenarios.mjs'
+import { startSluice } from './envoy/sluice-server.mjs'
 import { startUpstream } from './envoy/upstream.mjs'
 
 const RECORDED = new URL('../conformance/envoy/recorded/', import.meta.url)
@@ -49,6 +51,9 @@ const { createUnaryServer, GrpcStatusError, Status } = await import(
   process.exit(2)
 })
 
+/** The implementations of gRPC that `envoy.server` selects. */
+const SERVERS = ['grpc-js']
+
 /** Warnings of a bootstrap without an overload manager, and of costs that a response does not name. */
 const EXPECTED_LOG = /global_downstream_max_connections|Invalid hits_addend/
 
@@ -66,6 +71,20 @@ async function run() {
     console.log(`Envoy ${version}, ${mode.name}`)
     await runMode(mode, upstream.port)
   }
+  for (const server of SERVERS) {
+    console.log(`Envoy ${version}, sluice serve with server: ${server}`)
+    await runSluice(server, upstream.port)
+  }
+}
+
+async function runSluice(server, upstreamPort) {
+  const sluice = await startSluice(server)
+  cleanups.push(() => sluice.stop())
+  const services = [{ name: 'service', port: sluice.port }]
+  const config = bootstrap({ listeners: SLUICE_LISTENERS, services, upstreamPort })
+  const envoy = await startEnvoy(values.envoy, config)
+  cleanups.push(() => envoy.stop())
+  await checkSluice({ envoy, sluice, check })
 }
 
 async function runMode(mode, upstreamPort) {

@@ -9,8 +9,8 @@ const RATE_LIMIT = 'envoy.filters.http.ratelimit'
 const TIMEOUT = '0.020s'
 
 /**
- * A listener for each `{ name, domain, routes, failureModeDeny, cluster, timeout }`, and a cluster
- * for each rate limit service `{ name, port, http2 }`.
+ * A listener for each `{ name, domain, routes, failureModeDeny, cluster }`, and a cluster for each
+ * rate limit service `{ name, port, http2 }`.
  */
 export function bootstrap({ listeners, services, upstreamPort }) {
   return {
@@ -34,7 +34,8 @@ export function bootstrap({ listeners, services, upstreamPort }) {
   }
 }
 
-function listener({ name, domain, routes, failureModeDeny, cluster: service, timeout }) {
+function listener({ cluster: service, ...options }) {
+  const { name, domain, routes, failureModeDeny, timeout, withXRateLimit } = options
   const filters = [
     {
       name: 'envoy.filters.http.set_metadata',
@@ -56,7 +57,7 @@ function listener({ name, domain, routes, failureModeDeny, cluster: service, tim
         domain,
         timeout: timeout ?? TIMEOUT,
         failure_mode_deny: failureModeDeny,
-        enable_x_ratelimit_headers: 'DRAFT_VERSION_03',
+        enable_x_ratelimit_headers: withXRateLimit === false ? 'OFF' : 'DRAFT_VERSION_03',
         enable_retry_after_header: true,
         rate_limit_service: {
           transport_api_version: 'V3',

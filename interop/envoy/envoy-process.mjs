@@ -32,6 +32,7 @@ export async function startEnvoy(envoy, bootstrap) {
     hasExited = true
   })
   const signal = (name) => {
+    if (child.pid === undefined) return
     try {
       process.kill(-child.pid, name)
     } catch {

@@ -83,39 +83,46 @@ const OK = 1
 const OVER_LIMIT = 2
 const MINUTE = 2
 
-export const ANSWER_OK = Buffer.concat([number(1, OK), bytes(2, status(OK, 7))])
+export const ANSWER_OK = Buffer.concat([numberField(1, OK), bytesField(2, status(OK, 7))])
 
 export const PROBLEM = '{"title":"Too Many Requests","status":429}'
 
 /** With a header of its own, and a body in place of the empty one. */
 export const ANSWER_OVER_LIMIT = Buffer.concat([
-  number(1, OVER_LIMIT),
-  bytes(2, status(OVER_LIMIT, 0)),
+  numberField(1, OVER_LIMIT),
+  bytesField(2, status(OVER_LIMIT, 0)),
   header('content-type', 'application/problem+json'),
   header('ratelimit', '"interop";r=0;t=17'),
-  bytes(5, Buffer.from(PROBLEM)),
+  bytesField(5, Buffer.from(PROBLEM)),
 ])
 
 /** Of a limit of 10 a minute that is whole again after 17 seconds. */
 function status(code, remaining) {
-  const limit = Buffer.concat([number(1, 10), number(2, MINUTE), bytes(3, Buffer.from('ten'))])
+  const limit = Buffer.concat([
+    numberField(1, 10),
+    numberField(2, MINUTE),
+    bytesField(3, Buffer.from('ten')),
+  ])
   return Buffer.concat([
-    number(1, code),
-    bytes(2, limit),
-    number(3, remaining),
-    bytes(4, number(1, 17)),
+    numberField(1, code),
+    bytesField(2, limit),
+    numberField(3, remaining),
+    bytesField(4, numberField(1, 17)),
   ])
 }
 
 function header(name, value) {
-  return bytes(3, Buffer.concat([bytes(1, Buffer.from(name)), bytes(2, Buffer.from(value))]))
+  return bytesField(
+    3,
+    Buffer.concat([bytesField(1, Buffer.from(name)), bytesField(2, Buffer.from(value))]),
+  )
 }
 
 /** All numbers and lengths here are below 128. */
-function number(field, value) {
+function numberField(field, value) {
   return Buffer.from([field << 3, value])
 }
 
-function bytes(field, value) {
+function bytesField(field, value) {
   return Buffer.concat([Buffer.from([(field << 3) | 2, value.length]), value])
 }

@@ -74,6 +74,7 @@ export class JoinedPlan implements Plan {
   #byKey: Map<string, CounterPlace> | undefined
   #shadows: string[] | undefined
   #groups: PlannedTake[][] | undefined
+  #listed: { readonly plan: Plan; readonly places: ReadonlyMap<PlannedTake, number> } | undefined
 
   /** Adds a call. `isAlternative`: its first group is decided by itself. */
   add(own: Plan, isAlternative: boolean): void {
@@ -206,23 +207,24 @@ export class JoinedPlan implements Plan {
 
   /** The answer of a refusal that lists only limits that refuse. */
   private knownAnswer(
-    { own, groups, places }: JoinedCall,
+    { own, groups, places, before }: JoinedCall,
     plan: Plan,
     outcomes: Groups<KnownOutcome>,
   ): JoinedAnswer {
-    const listed = plan.groups[0] ?? []
+    const listed = this.listedIn(plan)
     const takes: PlannedTake[] = []
     const answers: KnownOutcome[] = []
     let at = 0
     for (const group of own.groups) {
       for (const take of group) {
         const joined = this.groups[this.indexOf(groups[at] ?? 0)]?.[places[at] ?? 0]
+        const units = before[at] ?? 0
         at++
-        const place = joined === undefined ? -1 : listed.indexOf(joined)
-        const outcome = outcomes[0]?.[place]
-        if (outcome === undefined) continue
+        const place = joined === undefined ? undefined : listed.get(joined)
+        const outcome = place === undefined ? undefined : outcomes[0]?.[place]
+        if (joined === undefined || outcome === undefined) continue
         takes.push(take)
-        answers.push(outcome)
+        answers.push(joined === take ? outcome : ownOutcome(take, joined, units, outcome))
       }
     }
     return {
@@ -231,20 +233,32 @@ export class JoinedPlan implements Plan {
     }
   }
 
+  /** The places of the takes of a refusal: found once for all calls. */
+  private listedIn(plan: Plan): ReadonlyMap<PlannedTake, number> {
+    if (this.#listed?.plan !== plan) {
+      const places = new Map((plan.groups[0] ?? []).map((take, i) => [take, i] as const))
+      this.#listed = { plan, places }
+    }
+    return this.#listed.places
+  }
+
   /** The index of a group; alternatives are the last. */
   private indexOf(group: number): number {
     return group >= 0 ? group : this.#shadowGroups.length - group
   }
 }
 
-/** One take of what both take. If one of them counts before it compares, the sum does. */
+/**
+ * One take of what both take. If one of them counts before it compares, the sum does. Where their
+ * limits differ the smallest decides, so that no limit admits more than its own number: that of a
+ * gate may be larger than the limit itself, and two calls of one caller may be of two tiers.
+ */
 function sumOf(a: PlannedTake, b: PlannedTake): PlannedTake {
   const amount = a.amount + b.amount
   const gate = amount === 0 && (a.gate === true || b.gate === true)
   const overdraw = amount > 0 && (a.overdraw === true || b.overdraw === true)
-  // A gate may have a limit of its own; what is counted, is counted by the limit itself.
-  const { limit } = a.amount === 0 ? b : a
-  return { ...a, limit, amount, gate, overdraw }
+  const smallest = b.limit.capacity < a.limit.capacity ? b : a
+  return { ...smallest, amount, gate, overdraw }
 }
 
 /** The outcome of one of several calls that took from a counter together. */
@@ -255,8 +269,9 @@ function ownOutcome(
   outcome: KnownOutcome,
 ): KnownOutcome {
   const { amount } = take
-  // A gate may have a larger limit than what counts; its figures are those of its own limit.
-  const margin = take.limit.capacity - all.limit.capacity
+  // A gate may have a larger limit than what counts; its figures are those of its own limit. What
+  // counts has those of the limit that decided: with its own it might claim room that was denied.
+  const margin = take.gate === true ? take.limit.capacity - all.limit.capacity : 0
   const present = outcome.remaining + margin
   if (outcome.retryAfterMs === 0) {
     if (outcome.granted === 0) return { ...outcome, remaining: present }

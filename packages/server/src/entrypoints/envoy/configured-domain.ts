@@ -3,7 +3,7 @@ import type { Snapshot } from '@sluice/core'
 import type { LimitTree } from './config/limit-tree.js'
 import { DomainLimits, type DomainLimitsDeps } from './descriptor-limits.js'
 import { UINT32_MAX, windowOfUnit } from './limit-units.js'
-import { type RequestDescriptor, Status } from './request-descriptor.js'
+import { OVER_STATUS, type RequestDescriptor, Status } from './request-descriptor.js'
 
 /** Of a descriptor without a bound. */
 const UNLIMITED = new Status('ok', undefined, UINT32_MAX, undefined)
@@ -45,8 +45,12 @@ export class ConfiguredDomain {
     if (this.#hasQuota) this.separateAlternatives(descriptors)
   }
 
-  /** Whether a descriptor is one of several of which one must have room. */
-  isQuota({ kind, selected }: RequestDescriptor): boolean {
+  /**
+   * Whether a descriptor is one of several of which one must have room. One that gives units back
+   * asks for none, and one that is refused because it matches nothing is refused in any case.
+   */
+  isQuota({ kind, selected, status, isReturn }: RequestDescriptor): boolean {
+    if (isReturn || (kind === 'unmatched' && status === OVER_STATUS)) return false
     if (this.#deps.isQuota) return kind !== 'exempt'
     return this.#hasQuota && kind === 'limited' && selected?.node.isQuota === true
   }

@@ -36,7 +36,7 @@ export class ConfiguredRequest extends RateLimitCall {
     const caller =
       selected === undefined
         ? limits.callerOfEntries(descriptor.entries)
-        : limits.callerOf(selected.counter)
+        : limits.callerOf(selected)
     const cost = each.isReturn ? 0 : hits
     const { entries } = descriptor
     const { rule } = limit

@@ -87,11 +87,12 @@ export class DomainLimits {
     this.#compiler = new SingleRuleCompiler(snapshot)
   }
 
-  of({ node, counter }: SelectedLimit): DescriptorLimit {
+  of({ node }: SelectedLimit): DescriptorLimit {
     const known = this.#limits.get(node)
     if (known !== undefined) return known
     const { limit, path, isShadow } = node
-    const by = attributeNames(counter)
+    // The names are part of the counters': those of a request may differ, from node to node.
+    const by = attributeNames(node.keys)
     const name = limit.name === '' ? path : limit.name
     const made = this.compile(path, by, name, isShadow, {
       requestsPerUnit: limit.requestsPerUnit,
@@ -119,10 +120,17 @@ export class DomainLimits {
     return made
   }
 
-  /** The caller of a configured limit: the domain and the values of its counter. */
-  callerOf(counter: readonly string[]): Hash64 {
+  /**
+   * The caller of a configured limit: the domain and the values of its counter, with their keys
+   * where those are not of the configuration but match a pattern.
+   */
+  callerOf({ node: { keys }, counter }: SelectedLimit): Hash64 {
     const values = [this.#deps.domain]
-    for (let i = 1; i < counter.length; i += 2) values.push(counter[i] ?? '')
+    for (let i = 1; i < counter.length; i += 2) {
+      const key = counter[i - 1] ?? ''
+      const value = counter[i] ?? ''
+      values.push(key === keys[(i - 1) / 2] ? value : `${key}\u0000${value}`)
+    }
     return callerHash(this.secret, values.length <= HASHED_MAX ? values : folded(values))
   }
 

@@ -22,15 +22,15 @@ export function limitId(path: string): string {
   return `${id.slice(0, ID_LENGTH_MAX)}~${formatHash(hashTexts(NAME_KEY, [path]))}`
 }
 
-/** The attributes that a counter of keys and values in turn is shown by. */
-export function attributeNames(counter: readonly string[]): readonly string[] {
+/** The attributes that a counter of these keys is shown by. */
+export function attributeNames(keys: readonly string[]): readonly string[] {
   const names: string[] = []
-  for (let i = 0; i < counter.length; i += 2) {
-    if (names.length === ATTRIBUTES_MAX - 1 && i + 2 < counter.length) {
+  for (let i = 0; i < keys.length; i++) {
+    if (names.length === ATTRIBUTES_MAX - 1 && i + 1 < keys.length) {
       names.push(distinctName(OTHER_ATTRIBUTES, names))
       return names
     }
-    const key = printable(counter[i] ?? '').slice(0, ATTRIBUTE_LENGTH_MAX)
+    const key = printable(keys[i] ?? '').slice(0, ATTRIBUTE_LENGTH_MAX)
     names.push(distinctName(key === '' ? '_' : key, names))
   }
   return names
@@ -51,7 +51,7 @@ export function attributeValues(
 }
 
 /** `key`, or `key_2` where that is taken, and so on. */
-export function distinctName(key: string, taken: readonly string[]): string {
+function distinctName(key: string, taken: readonly string[]): string {
   let name = key
   for (let count = 2; taken.includes(name); count++) name = `${key}_${count}`
   return name

@@ -1,6 +1,5 @@
 /** The attributes of a descriptor, for the rules of Sluice. */
 import type { Attributes } from '@sluice/core'
-import { distinctName } from './limit-names.js'
 import type { DescriptorEntry } from './rate-limit-messages.js'
 
 /** The entry of Envoy's action of the same name: the address of the client. */
@@ -30,10 +29,15 @@ function addDuplicates(
   attributes: Record<string, string>,
   entries: readonly DescriptorEntry[],
 ): void {
-  const seen = new Set(['domain'])
+  /** How often each key came: clients may send thousands of one. */
+  const counts = new Map<string, number>()
   for (const { key, value } of entries) {
     if (key === 'domain') continue
-    if (seen.has(key)) attributes[distinctName(key, Object.keys(attributes))] = value
-    seen.add(key)
+    let count = (counts.get(key) ?? 0) + 1
+    if (count > 1) {
+      while (Object.hasOwn(attributes, `${key}_${count}`)) count++
+      attributes[`${key}_${count}`] = value
+    }
+    counts.set(key, count)
   }
 }

@@ -34,6 +34,7 @@ export class NativeRequest extends RateLimitCall {
       if (!(error instanceof SluiceError) || !CALL_ERRORS.has(error.code)) throw error
       // As if it had been shed: nobody's limit refused it, and it was not counted.
       this.refuse(each, shedDecision(undefined, 0))
+      each.problem = error.message
       return undefined
     }
     if (planned.groups !== undefined) {
@@ -49,13 +50,19 @@ export class NativeRequest extends RateLimitCall {
 
   protected settle(each: RequestDescriptor, answer: JoinedAnswer): void {
     const { decision } = each
+    if (decision === undefined) return
     const shown = shownOutcome(answer, decision)
-    if (decision === undefined || shown === undefined) return
+    const code = decision.allowed ? 'ok' : 'over-limit'
+    if (shown === undefined) {
+      // A refusal that is known here may list the block of a limit without the limit.
+      if (!decision.allowed) each.status = blockedStatus(decision)
+      return
+    }
     const { take, outcome } = shown
     const { limit, compiled } = take
-    const code = decision.allowed ? 'ok' : 'over-limit'
-    const { resetAfterMs, retryAfterMs } = outcome
-    const resetMs = decision.allowed || retryAfterMs === null ? resetAfterMs : retryAfterMs
+    const { resetAfterMs } = outcome
+    // That of the decision: a block is longer than the wait of its limit.
+    const resetMs = decision.allowed ? resetAfterMs : (decision.retryAfterMs ?? resetAfterMs)
     const current = {
       requestsPerUnit: clampUint32(limit.capacity),
       unit: unitOfWindow(limit.windowMs),
@@ -70,6 +77,11 @@ export class NativeRequest extends RateLimitCall {
     each.decision = decision
     each.status = OVER_STATUS
   }
+}
+
+function blockedStatus({ retryAfterMs }: Decision): Status {
+  const resetSeconds = retryAfterMs === null ? undefined : Math.ceil(retryAfterMs / 1000)
+  return new Status('over-limit', undefined, 0, resetSeconds)
 }
 
 /**

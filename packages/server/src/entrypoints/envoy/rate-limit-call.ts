@@ -122,7 +122,8 @@ export abstract class RateLimitCall implements ReportedCalls {
     const { domain, mask, requireMatch } = this.deps
     each.call ??= new UnmatchedCall(domain, each.descriptor.entries, each.hits, mask)
     each.decision ??= UNMATCHED
-    if (!requireMatch) return
+    // What gives units back asks for nothing, and is never refused.
+    if (!requireMatch || each.isReturn) return
     each.decision = UNMATCHED_REFUSED
     each.status = OVER_STATUS
   }

@@ -62,11 +62,14 @@ export class RequestDescriptor {
   /** The call that metrics, statistics and logs show; undefined if they show none. */
   call: ReportedCall | undefined
   decision: Decision | undefined
+  /** Why it cannot be decided, for its client. */
+  problem: string | undefined
 
   constructor(descriptor: Descriptor, requestHits: number) {
     const { hitsAddend, isNegativeHits } = descriptor
     this.descriptor = descriptor
-    this.hits = hitsAddend ?? requestHits
+    // Larger amounts are no exact numbers, and a call that fails would be let through.
+    this.hits = Math.min(hitsAddend ?? requestHits, Number.MAX_SAFE_INTEGER)
     this.isMetered = hitsAddend !== undefined
     this.isReturn = isNegativeHits && this.hits > 0
     this.selected = undefined
@@ -74,6 +77,7 @@ export class RequestDescriptor {
     this.plan = undefined
     this.call = undefined
     this.decision = undefined
+    this.problem = undefined
   }
 }
 

@@ -44,11 +44,20 @@ export class ResponseWriter {
     const { headers } = this.#deps.options
     if (headers.kind === 'reference')
       return { headers: referenceHeaders(headers, descriptors), body: '' }
-    if (isRefused) return decision.allowed ? withoutLimit() : this.refusal(decision)
+    if (isRefused) return decision.allowed ? this.barred(descriptors) : this.refusal(decision)
     if (headers.kind === 'none') return NOTHING
     const { standard, legacy } = headers
     const nowMs = this.#deps.responseClock.now()
     return { headers: flatRateLimitHeaders(decision, { nowMs, standard, legacy }), body: '' }
+  }
+
+  /** A request that no counter refuses, but that has a descriptor which is refused without one. */
+  private barred(descriptors: readonly RequestDescriptor[]): ResponseParts {
+    for (const { problem } of descriptors) if (problem !== undefined) return undecidable(problem)
+    for (const { kind, decision } of descriptors) {
+      if (kind === 'refused' && decision !== undefined) return this.refusal(decision)
+    }
+    return unmatched()
   }
 
   private refusal(decision: Decision): ResponseParts {
@@ -63,11 +72,19 @@ export class ResponseWriter {
   }
 }
 
-/** A request that no limit refuses, but that has a descriptor which must match one. */
-function withoutLimit(): ResponseParts {
-  const title = 'Too Many Requests'
+/** A request with a descriptor that must match a limit, and matches none. */
+function unmatched(): ResponseParts {
   const detail = 'This request matches no limit, and calls without a limit are not allowed.'
-  const problem = problemObject({ title, status: 429, detail, error: 'unmatched' })
+  return withoutLimit(detail, 'unmatched')
+}
+
+/** A request with a descriptor that cannot be decided; `problem` does not quote its values. */
+function undecidable(problem: string): ResponseParts {
+  return withoutLimit(`This request cannot be decided: ${problem}.`, 'invalid')
+}
+
+function withoutLimit(detail: string, error: string): ResponseParts {
+  const problem = problemObject({ title: 'Too Many Requests', status: 429, detail, error })
   return {
     headers: ['Cache-Control', 'no-store', ...CONTENT_TYPE],
     body: JSON.stringify(problem),

@@ -134,6 +134,30 @@ describe('trips to the store', () => {
     expect(await statuses('user=a')).toEqual(['OK 2/hour 0 3600s'])
   })
 
+  test('a caller whose block is remembered stays refused once its limit has room again', async () => {
+    const limit = { max: 1, window: '1s', block: '10m' }
+    const rules = [{ id: 'per-user', by: ['user'], limits: [limit] }]
+    const { store, clock, ask } = await open({ config: undefined, rules }, 1000)
+    const codes: string[] = []
+    for (const waitMs of [0, 0, 30_000, 0, 0]) {
+      clock.advance(waitMs)
+      const { overallCode, statuses } = await ask(['user=a'])
+      codes.push(`${overallCode} ${statuses[0]?.code}`)
+    }
+    expect(codes).toEqual(['ok ok', ...Array.from({ length: 4 }, () => 'over-limit over-limit')])
+    // The last two are known here.
+    expect(store.takes).toHaveLength(3)
+  })
+
+  test('descriptors of one counter have the same statuses when a refusal is remembered', async () => {
+    const { store, statuses } = await open({}, 1000)
+    await statuses('user=a')
+    const first = await statuses('user=a', 'user=a')
+    expect(await statuses('user=a', 'user=a')).toEqual(first)
+    expect(first).toEqual(['OK 2/hour 1 3600s', 'OVER 2/hour 1 3600s'])
+    expect(store.takes).toHaveLength(2)
+  })
+
   test.each([
     [undefined, 15],
     [20, 15],

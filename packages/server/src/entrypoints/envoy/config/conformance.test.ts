@@ -63,6 +63,7 @@ describe('good configurations', async () => {
     expect(found).toEqual({
       node: {
         path: lookup.path,
+        keys: expect.any(Array),
         limit: {
           requestsPerUnit,
           unit: unit ?? undefined,

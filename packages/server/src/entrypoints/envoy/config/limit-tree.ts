@@ -23,6 +23,8 @@ export interface LimitNode {
    * with `~2`.
    */
   readonly path: string
+  /** The keys of its path, as the configuration has them. */
+  readonly keys: readonly string[]
   readonly limit: LimitConfig
   readonly isShadow: boolean
   readonly isQuota: boolean
@@ -236,13 +238,14 @@ class TreeBuilder {
       children: descriptors.length === 0 ? undefined : new Map(),
       patterns: [],
     }
-    this.addChildren(root, domain, descriptors)
+    this.addChildren(root, domain, [], descriptors)
     return root
   }
 
   private addChildren(
     parent: TreeNode,
     path: string,
+    parentKeys: readonly string[],
     descriptors: readonly DescriptorConfig[],
   ): void {
     for (const descriptor of descriptors) {
@@ -251,7 +254,8 @@ class TreeBuilder {
       if (parent.children === undefined || parent.children.has(composite)) continue
       const own = `${path}.${composite}`
       const hasPattern = composite.includes(WILDCARD)
-      const limit = descriptor.limit && this.limitNode(own, descriptor, descriptor.limit)
+      const keys = [...parentKeys, descriptor.key]
+      const limit = descriptor.limit && this.limitNode(own, keys, descriptor, descriptor.limit)
       const isDynamic =
         (hasPattern && descriptor.shareThreshold) ||
         descriptor.valueToMetric ||
@@ -275,17 +279,22 @@ class TreeBuilder {
       }
       parent.children.set(composite, node)
       if (hasPattern) parent.patterns.push(node)
-      this.addChildren(node, own, descriptor.descriptors)
+      this.addChildren(node, own, keys, descriptor.descriptors)
     }
   }
 
-  private limitNode(path: string, config: DescriptorConfig, limit: LimitConfig): LimitNode {
+  private limitNode(
+    path: string,
+    keys: readonly string[],
+    config: DescriptorConfig,
+    limit: LimitConfig,
+  ): LimitNode {
     let unique = path
     for (let count = 2; this.#paths.has(unique); count++) unique = `${path}~${count}`
     this.#paths.add(unique)
     const { isShadow, isQuota, detailedMetric, valueToMetric, metadata } = config
     const flags = { isShadow, isQuota, detailedMetric, valueToMetric }
-    const node = { path: unique, limit, ...flags, metadata }
+    const node = { path: unique, keys, limit, ...flags, metadata }
     this.nodes.push(node)
     return node
   }

@@ -54,7 +54,7 @@ const { createUnaryServer, GrpcStatusError, Status } = await import(
 /** The implementations of gRPC that `envoy.server` selects. */
 const SERVERS = ['grpc-js']
 
-/** Warnings of a bootstrap without an overload manager, and of costs that a response does not name. */
+/** Warnings of a bootstrap without an overload manager, and of costs that are not in a response. */
 const EXPECTED_LOG = /global_downstream_max_connections|Invalid hits_addend/
 
 const cleanups = []
@@ -69,7 +69,7 @@ async function run() {
   cleanups.push(() => upstream.stop())
   for (const mode of MODES) {
     console.log(`Envoy ${version}, ${mode.name}`)
-    await runMode(mode, upstream.port)
+    await runMode(mode, upstream)
   }
   for (const server of SERVERS) {
     console.log(`Envoy ${version}, sluice serve with server: ${server}`)
@@ -87,7 +87,7 @@ async function runSluice(server, upstreamPort) {
   await checkSluice({ envoy, sluice, check })
 }
 
-async function runMode(mode, upstreamPort) {
+async function runMode(mode, upstream) {
   const service = await startRecordingService(createUnaryServer)
   const tap = await startTap(service.port)
   const listeners = [
@@ -102,9 +102,12 @@ async function runMode(mode, upstreamPort) {
     { name: 'tapped', port: tap.port, http2: mode.http2 },
     { name: 'service', port: service.port, http2: mode.http2 },
   ]
-  const envoy = await startEnvoy(values.envoy, bootstrap({ listeners, services, upstreamPort }))
+  const envoy = await startEnvoy(
+    values.envoy,
+    bootstrap({ listeners, services, upstreamPort: upstream.port }),
+  )
   try {
-    const requests = await recordCases(envoy.port('recorded'), service, check)
+    const requests = await recordCases({ port: envoy.port('recorded'), service, upstream, check })
     keep('requests.json', { envoy: version, domain: DOMAIN, requests }, mode === MODES[0])
     const [connection, ...more] = tap.connections
     check('all calls come over one connection', more.length === 0, String(more.length))

@@ -9,16 +9,16 @@ const CALLS_MS_MAX = 5_000
 /** After the expected calls: none may follow. */
 const QUIET_MS = 100
 
-const ABANDONED_MS = 100
-
-export async function recordCases(port, service, check) {
+export async function recordCases({ port, service, upstream, check }) {
   const recorded = []
   for (const one of CASES) {
     service.calls.length = 0
     service.respond = () =>
       one.isRefused && service.calls.length === 1 ? ANSWER_OVER_LIMIT : ANSWER_OK
     const client = createClient(port)
-    const signal = AbortSignal.timeout(one.isAbandoned ? ABANDONED_MS : CALLS_MS_MAX)
+    const controller = new AbortController()
+    upstream.onSlow = () => controller.abort()
+    const { signal } = controller
     const answer = await client.get(`/${one.name}`, one.headers, signal).catch(() => undefined)
     client.close()
     const endMs = performance.now() + CALLS_MS_MAX

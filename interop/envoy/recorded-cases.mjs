@@ -196,7 +196,6 @@ export const CASES = [
     name: 'metered-and-abandoned',
     says: 'the client goes before the upstream has answered',
     isPerRoute: true,
-    isAbandoned: true,
     path: '/slow',
     rateLimits: [
       { actions: [generic('bytes')], hits_addend: { number: 0 } },

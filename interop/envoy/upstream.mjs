@@ -1,24 +1,21 @@
-/** An upstream that answers 200 with its cost in tokens; /slow answers a second later. */
+/** An upstream that answers 200 with its cost in tokens, and /slow never. */
 import { createServer } from 'node:http'
 
-const SLOW_MS = 1_000
-
 export async function startUpstream() {
+  const upstream = { onSlow: () => {} }
   const server = createServer((request, response) => {
-    const answer = () => {
-      response.setHeader('x-tokens', '120')
-      response.end('served\n')
-    }
-    if (request.url !== '/slow') return answer()
-    const timer = setTimeout(answer, SLOW_MS)
-    response.once('close', () => clearTimeout(timer))
+    if (request.url === '/slow') return upstream.onSlow()
+    response.setHeader('x-tokens', '120')
+    response.end('served\n')
   })
+  // A connection that closes while Envoy sends a request on it would be a 503.
+  server.keepAliveTimeout = 0
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
+  return Object.assign(upstream, {
     port: server.address().port,
     stop: () => {
       server.close()
       server.closeAllConnections()
     },
-  }
+  })
 }

@@ -1,11 +1,12 @@
 /**
- * Runs a real Envoy in front of a small upstream, with a rate limit service on
- * @sluice/http2-unary, once with header compression by tables and once without.
+ * Runs a real Envoy in front of a small upstream: with a rate limit service on
+ * @sluice/http2-unary, once with header compression by tables and once without, and then with
+ * `sluice serve`.
  *
  *     node interop/envoy.mjs [--envoy PATH] [--record]
  *
  * Compares what Envoy sends for each kind of descriptor with `conformance/envoy/recorded/`, or
- * writes it there with `--record`. Then come 10,000 requests, timeouts, errors and a drain.
+ * writes it there with `--record`.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { isDeepStrictEqual, parseArgs } from 'node:util'

@@ -44,7 +44,7 @@ test('a server exports its decisions and all metrics', async () => {
   })
   expect(server.calls[0]?.headers['traceparent']).toContain(traceId)
   const text = await (await fetch(`${server.admin}/metrics`)).text()
-  const names = [...text.matchAll(/^(sluice_\w+)/gm)].map(([, name = '']) => name)
+  const names = [...text.matchAll(/^\w+/gm)].map(([name]) => name)
   await namesOf()
   expect(new Set(await namesOf())).toEqual(new Set(names))
   await server.close()

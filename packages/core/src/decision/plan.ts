@@ -66,7 +66,7 @@ export interface Plan {
   readonly shadows: readonly string[]
   /**
    * How many of the last groups are alternatives. Each of them is decided by itself, like the first
-   * group, which still opens it; whoever made the plan says what they mean together. @default 0
+   * group, which still opens it; the maker of the plan combines their outcomes. @default 0
    */
   readonly alternatives?: number | undefined
 }

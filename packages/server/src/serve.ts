@@ -184,12 +184,12 @@ function lacksEnvoyConfig({ envoyConfig }: ServingState): boolean {
 
 /** Follows the directory of the configuration, if there is one. */
 async function openEnvoyConfig(
-  { envoy: { config: directory } }: Config,
+  { envoy: { config: directory, mergeDomains } }: Config,
   log: Log,
   closers: Closers,
 ): Promise<DirectorySource | undefined> {
   if (directory === undefined) return undefined
-  const source = await followConfigDirectory({ directory }, { log })
+  const source = await followConfigDirectory({ directory, mergeDomains }, { log })
   closers.add(() => source.close())
   return source
 }

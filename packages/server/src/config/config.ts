@@ -125,9 +125,23 @@ export interface EnvoyServiceConfig {
   readonly server: 'grpc-js' | 'own'
   /** Whether tools may ask for the services and messages of the server. */
   readonly reflection: boolean
+  /** Whether no request is refused; statuses still say what would have been. */
+  readonly shadow: boolean
+  /** What answers carry, besides their statuses. */
+  readonly headers: EnvoyHeaders
+  /** Whether answers carry the request and the metadata of its limits. */
+  readonly metadata: boolean
+  /** Whether several files of `config` may have one domain. */
+  readonly mergeDomains: boolean
   /** By name. Domains that are not listed have the defaults. */
   readonly domains: ReadonlyMap<string, EnvoyDomain>
 }
+
+/**
+ * `all`: `RateLimit`, `RateLimit-Policy` and `X-RateLimit-*`. `standard`: only the first two.
+ * `refusals`: none but those of a refusal. `none`: none at all, and no body of a refusal either.
+ */
+export type EnvoyHeaders = 'all' | 'standard' | 'refusals' | 'none'
 
 export interface EnvoyDomain {
   /** How it counts: as Sluice does, or to the unit as envoyproxy/ratelimit does. */

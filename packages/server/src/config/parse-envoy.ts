@@ -23,6 +23,7 @@ const DEADLINE = { least: '1ms', most: '10s' }
 /** Envoy waits 20 ms for the whole call unless it is configured otherwise. */
 const DEADLINE_MS_DEFAULT = 15
 const SERVERS = ['grpc-js', 'own'] as const
+const HEADERS = ['all', 'standard', 'refusals', 'none'] as const
 const COUNTINGS = ['sluice', 'reference'] as const
 /** Requests have a number for a unit of time, so nothing counts calls in flight. */
 const ALGORITHMS = ALGORITHM_NAMES.filter((name) => name !== 'concurrency')
@@ -48,6 +49,10 @@ export function readEnvoy(
     'deadline',
     'server',
     'reflection',
+    'shadow',
+    'headers',
+    'metadata',
+    'mergeDomains',
     'domains',
   ])
   const listen = resolveSetting(
@@ -70,6 +75,10 @@ export function readEnvoy(
       DEADLINE_MS_DEFAULT,
     server: readOptional(map, 'server', readServer) ?? 'grpc-js',
     reflection: readOptional(map, 'reflection', readBoolean) ?? false,
+    shadow: readOptional(map, 'shadow', readBoolean) ?? false,
+    headers: readOptional(map, 'headers', (located) => readWord(located, HEADERS)) ?? 'all',
+    metadata: readOptional(map, 'metadata', readBoolean) ?? false,
+    mergeDomains: readOptional(map, 'mergeDomains', readBoolean) ?? false,
     domains: readOptional(map, 'domains', readDomains) ?? new Map(),
   }
   return { config, listen }

@@ -1,13 +1,13 @@
 /** Opens the rate limit service over the engine, as the configuration says. */
 import { monotonicMs, wallClock } from '../../lib/wall-clock.js'
-import type { Config, EnvoyDomain } from '../../config/config.js'
+import type { Config, EnvoyDomain, EnvoyHeaders } from '../../config/config.js'
 import type { Registry } from '../../observability/metrics/registry.js'
 import type { EntryPointDeps } from '../entrypoint.js'
 import { ErrorReporter } from '../http/error-reporter.js'
 import type { DirectorySource } from './config/config-source.js'
 import { createRateLimitService, type RateLimitService } from './rate-limit-service.js'
 import type { MaskSecrets } from './reported-call.js'
-import type { DomainOptions } from './service-options.js'
+import type { DomainOptions, ResponseHeaders } from './service-options.js'
 
 export interface ServiceDeps extends Pick<EntryPointDeps, 'decider' | 'responseClock' | 'log'> {
   /** Undefined: the rules of Sluice decide all domains. */
@@ -28,7 +28,7 @@ export function openRateLimitService(
     clock: wallClock,
     component: 'rate limit service',
   })
-  const { deadlineMs, domains } = envoy
+  const { deadlineMs, domains, shadow, headers, metadata } = envoy
   return createRateLimitService(
     {
       decider,
@@ -49,10 +49,17 @@ export function openRateLimitService(
       domains: new Map([...domains].map(([name, domain]) => [name, optionsOf(domain)])),
       deadlineMs,
       storeDeadlineMs: redis?.deadlineMs ?? deadlineMs,
-      headers: { kind: 'sluice', standard: true, legacy: true },
+      headers: headersOf(headers),
       refusals,
+      isShadow: shadow,
+      sendsMetadata: metadata,
     },
   )
+}
+
+function headersOf(headers: EnvoyHeaders): ResponseHeaders {
+  if (headers === 'none' || headers === 'refusals') return { kind: headers }
+  return { kind: 'sluice', standard: true, legacy: headers === 'all' }
 }
 
 function optionsOf({ counting, requireMatch, algorithm, posture }: EnvoyDomain): DomainOptions {

@@ -393,8 +393,19 @@ describe('headers and bodies', () => {
     expect((await ask('shop', 'nowhere=x')).responseHeaders).toEqual([])
   })
 
-  test('without headers only a refusal has some', async () => {
+  test('without headers neither an answer nor a refusal has any, nor a body', async () => {
     const { ask } = await open({ config: CONFIG, headers: { kind: 'none' } })
+    expect((await ask('shop', 'user=a hits=5')).overallCode).toBe('over-limit')
+    await ask('shop', 'user=a hits=3')
+    expect(await ask('shop', 'user=a')).toMatchObject({
+      overallCode: 'over-limit',
+      responseHeaders: [],
+      rawBody: '',
+    })
+  })
+
+  test('with headers of refusals an answer has none', async () => {
+    const { ask } = await open({ config: CONFIG, headers: { kind: 'refusals' } })
     expect((await ask('shop', 'user=a')).responseHeaders).toEqual([])
     await ask('shop', 'user=a hits=5')
     const names = (await ask('shop', 'user=a')).responseHeaders.filter((_, i) => i % 2 === 0)

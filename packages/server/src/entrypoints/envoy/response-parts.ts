@@ -42,10 +42,11 @@ export class ResponseWriter {
     isRefused: boolean,
   ): ResponseParts {
     const { headers } = this.#deps.options
+    if (headers.kind === 'none') return NOTHING
     if (headers.kind === 'reference')
       return { headers: referenceHeaders(headers, descriptors), body: '' }
     if (isRefused) return decision.allowed ? this.barred(descriptors) : this.refusal(decision)
-    if (headers.kind === 'none') return NOTHING
+    if (headers.kind === 'refusals') return NOTHING
     const { standard, legacy } = headers
     const nowMs = this.#deps.responseClock.now()
     return { headers: flatRateLimitHeaders(decision, { nowMs, standard, legacy }), body: '' }

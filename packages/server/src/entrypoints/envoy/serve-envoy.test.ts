@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../../serve.test-helper.js'
 import { closeAfterEach, eventually, TestClient } from './envoy.test-helper.js'
@@ -5,7 +8,11 @@ import { closeAfterEach, eventually, TestClient } from './envoy.test-helper.js'
 closeAfterEach()
 
 const servers: TestServer[] = []
-afterAll(() => Promise.all(servers.map((server) => server.close())))
+const folder = mkdtempSync(join(tmpdir(), 'sluice-envoy-'))
+afterAll(async () => {
+  await Promise.all(servers.map((server) => server.close()))
+  rmSync(folder, { recursive: true })
+})
 
 const RULES = [{ id: 'edge', match: { where: { domain: 'edge' } }, by: ['ip'], limits: ['3/hour'] }]
 const REQUEST = {
@@ -62,6 +69,47 @@ test('the health follows readiness, and ends with the beginning of a shutdown', 
   await eventually(() => received).toEqual(['SERVING', 'NOT_SERVING'])
   expect(await stopped).toEqual({ cut: 0 })
 })
+
+const fileOf = (key: string, metadata: object) => ({
+  domain: 'edge',
+  descriptors: [{ key, rate_limit: { unit: 'day', requests_per_unit: 1 }, metadata }],
+})
+
+/** A server with two files of one domain, and a function that sends one descriptor to it. */
+async function startMerged(settings: object) {
+  const config = mkdtempSync(join(folder, 'config-'))
+  writeFileSync(join(config, 'users.yaml'), JSON.stringify(fileOf('user', { tier: 'user' })))
+  writeFileSync(join(config, 'plans.yaml'), JSON.stringify(fileOf('plan', { tier: 'plan' })))
+  const server = await start({ config: { envoy: { config, mergeDomains: true, ...settings } } })
+  return async (key: string) => {
+    const body = JSON.stringify({ domain: 'edge', descriptors: [{ entries: [{ key }] }] })
+    const answered = await fetch(`${server.api}/json`, { method: 'POST', body })
+    return { status: answered.status, answer: (await answered.json()) as JsonAnswer }
+  }
+}
+
+test('headers, metadata and merged domains are as configured', async () => {
+  const ask = await startMerged({ headers: 'standard', metadata: true })
+  const { answer } = await ask('user')
+  const names = answer.responseHeadersToAdd?.map(({ key }) => key)
+  expect(names?.toSorted()).toEqual(['RateLimit', 'RateLimit-Policy'])
+  expect(answer.dynamicMetadata).toMatchObject({ domain: 'edge', metadata: { tier: 'user' } })
+  expect((await ask('user')).status).toBe(429)
+  expect((await ask('plan')).answer.dynamicMetadata).toMatchObject({ metadata: { tier: 'plan' } })
+})
+
+test('in shadow no request is refused, and statuses say what would have been', async () => {
+  const ask = await startMerged({ shadow: true })
+  expect(await ask('user')).toMatchObject({ status: 200, answer: { statuses: [{ code: 'OK' }] } })
+  const over = await ask('user')
+  expect(over).toMatchObject({ status: 200, answer: { statuses: [{ code: 'OVER_LIMIT' }] } })
+  expect(over.answer.dynamicMetadata).toBeUndefined()
+})
+
+interface JsonAnswer {
+  readonly responseHeadersToAdd?: readonly { readonly key: string }[]
+  readonly dynamicMetadata?: object
+}
 
 test('reflection is off unless it is configured', async () => {
   const server = await start()

@@ -22,7 +22,7 @@ export interface DomainOptions {
 }
 
 /** The headers that Envoy adds to responses. */
-type ResponseHeaders =
+export type ResponseHeaders =
   | {
       readonly kind: 'sluice'
       /** The fields of the IETF draft. */
@@ -38,6 +38,8 @@ type ResponseHeaders =
       readonly reset: string
     }
   /** None but those of a refusal. */
+  | { readonly kind: 'refusals' }
+  /** None, and no body: the proxy alone words a refusal. */
   | { readonly kind: 'none' }
 
 interface RefusalSettings {

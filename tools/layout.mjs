@@ -55,6 +55,7 @@ const ARROWS = {
     '@sluice/core/config-reader',
     '@sluice/core/text',
     '@sluice/dashboard',
+    '@sluice/http2-unary',
     '@sluice/limiter',
     '@sluice/limiter/internal',
     '@sluice/limiter/node',

@@ -190,9 +190,9 @@ export class Calls {
 
   /** Resets what has taken too long. */
   sweep(nowMs: number): void {
-    const { requestMs, stalledMs } = this.#context.limits
+    const { requestMs, callMs, stalledMs } = this.#context.limits
     for (const stream of this.#streams.values()) {
-      const isSlow = !stream.isRemoteClosed && nowMs - stream.openedMs > requestMs
+      const isSlow = nowMs - stream.openedMs > (stream.isRemoteClosed ? callMs : requestMs)
       const isStalled = stream.pending !== undefined && nowMs - stream.waitingSinceMs > stalledMs
       if (!isSlow && !isStalled) continue
       this.#context.counters.timeouts += 1

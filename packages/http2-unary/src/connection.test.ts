@@ -446,3 +446,96 @@ describe('a drain', () => {
     expect(conversation.transport.isDestroyed).toBe(true)
   })
 })
+
+describe('the supervision of a connection', () => {
+  const pingsOf = (conversation: Conversation) =>
+    conversation.frames().filter(({ type }) => type === FrameType.ping)
+
+  test('asks a silent client whether it is there, as long as it answers', () => {
+    const conversation = Conversation.open({ limits: { pingMs: 60_000, pingTimeoutMs: 20_000 } })
+    for (let round = 0; round < 3; round++) {
+      conversation.pass(60_000)
+      expect(pingsOf(conversation)).toEqual([])
+      conversation.pass(1)
+      const [asked, ...others] = pingsOf(conversation)
+      expect(others).toEqual([])
+      conversation.pass(20_000)
+      expect(pingsOf(conversation)).toEqual([])
+      conversation.send(ping(asked?.payload.toString(), Flag.ack))
+    }
+    expect(conversation.transport.hasEnded).toBe(false)
+    expect(conversation.context.counters).toMatchObject({ stalled: 0, timeouts: 0 })
+  })
+
+  test('does not ask a client that goes on to send', () => {
+    const conversation = Conversation.open()
+    for (let id = 1; id < 100; id += 2) {
+      conversation.send(call(id))
+      conversation.pass(59_000)
+    }
+    expect(pingsOf(conversation)).toEqual([])
+  })
+
+  test('closes the connection of a client that sends nothing more', () => {
+    const conversation = Conversation.open()
+    conversation.pass(60_001)
+    conversation.pass(20_000)
+    expect(conversation.transport.isDestroyed).toBe(false)
+    conversation.pass(1)
+    expect(conversation.transport.isDestroyed).toBe(true)
+    expect(conversation.context.counters).toMatchObject({ stalled: 1, timeouts: 1 })
+  })
+
+  test('waits for the answer only from when the PING has left', () => {
+    const conversation = Conversation.open({ limits: { stalledMs: 1_000_000 } })
+    conversation.transport.backlogBytes = 1
+    for (let second = 0; second < 300; second++) conversation.pass(1_000)
+    expect(conversation.transport.isDestroyed).toBe(false)
+    conversation.transport.backlogBytes = 0
+    conversation.pass(61_000)
+    conversation.pass(20_001)
+    expect(conversation.transport.isDestroyed).toBe(true)
+  })
+
+  test.each([
+    [0, 0.9],
+    [0.5, 1],
+    [0.999, 1.0998],
+  ])('drains it when it is old, for a random number of %d at %d times the age', (number, times) => {
+    const limits = { ageMs: 3_600_000, pingMs: 2 ** 30, idleMs: 2 ** 30 }
+    const conversation = Conversation.open({ limits, random: () => number })
+    conversation.pass(times * limits.ageMs)
+    expect(conversation.frames()).toEqual([])
+    conversation.pass(1)
+    expect(conversation.frames()[0]).toMatchObject({ type: FrameType.goaway })
+    expect(conversation.transport.hasEnded).toBe(false)
+  })
+
+  test('resets a call whose handler takes too long, and goes on', () => {
+    const never = () => new Promise<Buffer>(() => {})
+    const conversation = Conversation.open({
+      methods: { [PATH]: never },
+      limits: { callMs: 40_000, requestMs: 10_000 },
+    })
+    conversation.send(call(1))
+    conversation.pass(40_000)
+    expect(conversation.reply(1).reset).toBeUndefined()
+    conversation.pass(1)
+    expect(conversation.reply(1).reset).toBe(ErrorCode.cancel)
+    expect(conversation.connection.inFlight).toBe(0)
+    expect(conversation.context.counters).toMatchObject({ timeouts: 1, activeStreams: 1 })
+  })
+
+  test('closes it when its calls go on for too long after it was asked to go', () => {
+    const never = () => new Promise<Buffer>(() => {})
+    const conversation = Conversation.open({ methods: { [PATH]: never } })
+    conversation.send(call(1))
+    conversation.connection.drain(conversation.nowMs)
+    conversation.pass(60_000)
+    expect(conversation.transport.hasEnded).toBe(false)
+    expect(conversation.connection.inFlight).toBe(1)
+    conversation.pass(1)
+    expect(conversation.transport.isDestroyed).toBe(true)
+    expect(conversation.connection.inFlight).toBe(0)
+  })
+})

@@ -28,6 +28,12 @@ const LINGER_MS = 1_000
 /** The payload of the PING that follows the first GOAWAY of a drain. */
 const DRAIN_PING = Buffer.from('draining', 'latin1')
 
+/** The payload of the PING that asks a client whether it is still there. */
+const ALIVE_PING = Buffer.from('alive...', 'latin1')
+
+/** Connections differ in their age by up to this part of it, so that they do not end together. */
+const AGE_SPREAD = 0.1
+
 /** The priority of a stream in a frame of HEADERS, which is ignored. */
 const PRIORITY_BYTES = 5
 
@@ -55,6 +61,8 @@ export class Connection implements FrameHandler, AnswerWriter {
   /** When the phase began. */
   #phaseMs: number
   #nowMs: number
+  /** When the client was asked to go. */
+  #drainedMs: number | undefined
   #hasSettings = false
   #isAcknowledged = false
   #isPeerLeaving = false
@@ -71,6 +79,12 @@ export class Connection implements FrameHandler, AnswerWriter {
   #received = 0
   /** When the last call began. */
   #activeMs: number
+  /** The age at which this connection ends. */
+  readonly #ageMs: number
+  /** When something was last read from the client. */
+  #readMs: number
+  /** When the client was asked whether it is there, if it has sent nothing since. */
+  #pingedMs: number | undefined
 
   constructor(context: ServerContext, transport: Transport, remoteAddress: string, nowMs: number) {
     this.#context = context
@@ -79,6 +93,8 @@ export class Connection implements FrameHandler, AnswerWriter {
     this.#phaseMs = nowMs
     this.#nowMs = nowMs
     this.#activeMs = nowMs
+    this.#readMs = nowMs
+    this.#ageMs = context.limits.ageMs * (1 + AGE_SPREAD * (2 * context.random() - 1))
     this.#writer = new FrameWriter(context.output)
     this.#budget = new FloodBudget(nowMs)
     this.#decoder = new HpackDecoder(context.names, context.statics)
@@ -99,6 +115,11 @@ export class Connection implements FrameHandler, AnswerWriter {
     return this.#phase === 'ended'
   }
 
+  /** Calls whose answer has not left, by their number; output that waits counts as one. */
+  get inFlight(): number {
+    return this.#calls.size + (this.#transport.backlogBytes > 0 ? 1 : 0)
+  }
+
   /** Sends what a server sends first. */
   start(): void {
     this.run(() => {
@@ -111,6 +132,8 @@ export class Connection implements FrameHandler, AnswerWriter {
   receive(chunk: Buffer, nowMs: number): void {
     if (this.isEnded) return
     this.#nowMs = nowMs
+    this.#readMs = nowMs
+    this.#pingedMs = undefined
     this.#budget.refill(nowMs)
     this.run(() => this.#reader.read(chunk, nowMs))
     const { pauseMs } = this.#budget
@@ -129,6 +152,7 @@ export class Connection implements FrameHandler, AnswerWriter {
   drain(nowMs: number): void {
     if (this.#phase !== 'open') return
     this.#nowMs = nowMs
+    this.#drainedMs = nowMs
     this.enterPhase('announced')
     this.run(() => {
       this.#writer.goaway(STREAM_ID_MAX, ErrorCode.noError, '')
@@ -417,11 +441,13 @@ export class Connection implements FrameHandler, AnswerWriter {
     const { limits, counters } = this.#context
     const isLate = (sinceMs: number | undefined, limitMs: number) =>
       sinceMs !== undefined && nowMs - sinceMs > limitMs
-    if (this.#transport.blockedMs(nowMs) > limits.stalledMs) {
+    // Until what was sent before it has left, the PING has not.
+    if (this.#pingedMs !== undefined && this.#transport.backlogBytes > 0) this.#pingedMs = nowMs
+    const isSilent = isLate(this.#pingedMs, limits.pingTimeoutMs)
+    if (isSilent || this.#transport.blockedMs(nowMs) > limits.stalledMs) {
       counters.timeouts += 1
-      this.end()
-      this.#transport.destroy()
-      return
+      counters.stalled += 1
+      return this.abort()
     }
     const blockSinceMs = this.#block.isOpen ? this.#block.startedMs : undefined
     if (
@@ -436,8 +462,27 @@ export class Connection implements FrameHandler, AnswerWriter {
     if (this.#phase === 'announced' && nowMs - this.#phaseMs >= DRAIN_PAUSE_MS) {
       this.refuseNewStreams()
     }
-    const isIdle = this.#phase === 'open' && this.#calls.size === 0
-    if (isIdle && isLate(this.#activeMs, limits.idleMs)) this.drain(nowMs)
+    if (this.#phase === 'open') {
+      const isIdle = this.#calls.size === 0 && isLate(this.#activeMs, limits.idleMs)
+      if (isIdle || isLate(this.#createdMs, this.#ageMs)) this.drain(nowMs)
+    } else if (isLate(this.#drainedMs, limits.drainMs)) {
+      counters.timeouts += 1
+      return this.abort()
+    }
+    this.pingIfDue(nowMs)
+  }
+
+  private pingIfDue(nowMs: number): void {
+    if (!this.#hasSettings || this.#pingedMs !== undefined) return
+    if (nowMs - this.#readMs <= this.#context.limits.pingMs) return
+    this.#pingedMs = nowMs
+    this.#writer.ping(ALIVE_PING, 0, false)
+  }
+
+  /** Ends the connection without regard for what is under way. */
+  private abort(): void {
+    this.end()
+    this.#transport.destroy()
   }
 }
 

@@ -12,6 +12,8 @@ export interface ContextOptions {
   /** The headers that handlers read with `call.metadata`, in lower case. All others are skipped. */
   readonly metadata?: readonly string[]
   readonly limits?: Partial<UnaryServerLimits>
+  /** From 0 to 1, by which connections differ in their age. @default Math.random */
+  readonly random?: () => number
   /** Is told of what a handler threw that is no GrpcStatusError, with the path of the call. */
   readonly onError?: (error: unknown, path: string | undefined) => void
 }
@@ -29,6 +31,7 @@ interface ContextDeps {
 /** What all connections of a server share. */
 export interface ServerContext extends ContextDeps {
   readonly limits: UnaryServerLimits
+  readonly random: () => number
   readonly methods: ReadonlyMap<string, UnaryHandler>
   readonly names: FieldNames
   readonly statics: StaticEntries
@@ -49,6 +52,7 @@ export function createContext(options: ContextOptions, deps: ContextDeps): Serve
   return {
     ...deps,
     limits,
+    random: options.random ?? Math.random,
     methods: new Map(Object.entries(options.methods)),
     names,
     statics: staticEntries(names),

@@ -27,10 +27,20 @@ export interface UnaryServerLimits {
   readonly frameMs: number
   /** From the headers of a request to its end. */
   readonly requestMs: number
+  /** From the headers of a request until its answer is sent; its handler may take this long. */
+  readonly callMs: number
   /** How long an answer waits for a window, or output for a peer that does not read. */
   readonly stalledMs: number
   /** A connection without a call for so long is closed by GOAWAY. */
   readonly idleMs: number
+  /** The same for a connection that is this old, give or take 10 %. */
+  readonly ageMs: number
+  /** From the first GOAWAY of a connection until it is closed, even if calls have not ended. */
+  readonly drainMs: number
+  /** A client that has sent nothing for so long is asked by PING whether it is still there. */
+  readonly pingMs: number
+  /** How long it may then go on to send nothing. */
+  readonly pingTimeoutMs: number
 }
 
 export const DEFAULT_LIMITS: UnaryServerLimits = {
@@ -58,11 +68,20 @@ export const DEFAULT_LIMITS: UnaryServerLimits = {
   frameMs: 30_000,
   // As long as the longest deadline that a call with one small message has in practice.
   requestMs: 30_000,
+  // Ten times that: an answer that takes longer is of no use, and its stream counts until then.
+  callMs: 5 * 60_000,
   // A client that has not read for so long has given up every call.
   stalledMs: 30_000,
   // Longer than the pauses of a client that is in use. Proxies close idle connections themselves
   // after an hour; a closed one costs them a handshake.
   idleMs: 15 * 60_000,
+  // Connections spread over new processes in a day, and not all at the same time.
+  ageMs: 24 * 60 * 60_000,
+  // Calls take seconds at most; a client that keeps one open longer does not end by itself.
+  drainMs: 60_000,
+  // A peer that disappeared holds its connection no longer than these two together.
+  pingMs: 60_000,
+  pingTimeoutMs: 20_000,
 }
 
 export function resolveLimits(given: Partial<UnaryServerLimits> = {}): UnaryServerLimits {

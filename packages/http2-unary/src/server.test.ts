@@ -95,6 +95,26 @@ describe('a server', () => {
     expect(server.stats().connectionsRefused).toBe(1)
   })
 
+  test('asks about each connection, and says when it is gone', async () => {
+    const admitted: string[] = []
+    const admit = (address: string) => {
+      if (admitted.length === 1) return undefined
+      admitted.push(address)
+      return () => void admitted.pop()
+    }
+    const { server, port } = await start({ admit })
+    const first = await open(port)
+    first.write(HELLO)
+    const second = await open(port)
+    await once(second.resume(), 'close')
+    expect(server.stats().connectionsRefused).toBe(1)
+    expect(admitted).toEqual(['127.0.0.1'])
+    first.destroy()
+    await eventually(() => admitted).toEqual([])
+    await open(port)
+    await eventually(() => admitted).toEqual(['127.0.0.1'])
+  })
+
   test('closes what is silent', async () => {
     const { server, port } = await start({ limits: { prefaceMs: 10 } })
     const socket = await open(port)

@@ -23,8 +23,10 @@ import {
 import { SocketTransport } from './socket-transport.js'
 import type { UnaryServerStats } from './stats.js'
 
-/** How often deadlines are looked at. None is shorter than seconds. */
+/** How often deadlines are looked at. None is shorter than seconds by default. */
 const SWEEP_MS = 1_000
+
+const ADMITTED = () => {}
 
 /** The same during a drain, which somebody waits for. */
 const DRAIN_SWEEP_MS = 50
@@ -38,6 +40,14 @@ export interface UnaryServerOptions extends ContextOptions {
    * `rejectUnauthorized`.
    */
   readonly tls?: Omit<TlsOptions, 'ALPNProtocols' | 'ALPNCallback' | 'handshakeTimeout'>
+  /**
+   * Decides on a connection from this address, beside the bounds of `limits`. A function accepts it
+   * and is called when it is gone; undefined refuses it. An address is empty for a socket of the
+   * file system, and for a connection that was reset before it was accepted.
+   */
+  readonly admit?: (remoteAddress: string) => (() => void) | undefined
+  /** How often deadlines are looked at, in milliseconds. @default 1000 */
+  readonly sweepMs?: number
 }
 
 export interface UnaryServer {
@@ -47,7 +57,7 @@ export interface UnaryServer {
   setSecureContext(options: SecureContextOptions): void
   /**
    * Accepts no more connections, asks clients to go, and answers what they still send. Resolves
-   * when all have gone; after `ms` the rest is closed.
+   * when all have gone; after `ms` the rest is closed, and each after `limits.drainMs`.
    */
   drain(ms: number): Promise<void>
   /** Closes everything at once. */
@@ -69,6 +79,8 @@ class NetUnaryServer implements UnaryServer {
   readonly #context: ServerContext
   readonly #server: Server | TlsServer
   readonly #isTls: boolean
+  readonly #admit: NonNullable<UnaryServerOptions['admit']>
+  readonly #sweepMs: number
   readonly #clients = new Set<Client>()
   /** All sockets, those included that are in the handshake of TLS. */
   readonly #sockets = new Set<Socket>()
@@ -86,6 +98,8 @@ class NetUnaryServer implements UnaryServer {
       scheduleAnswers: (writer) => this.scheduleAnswers(writer),
     })
     this.#isTls = options.tls !== undefined
+    this.#admit = options.admit ?? (() => ADMITTED)
+    this.#sweepMs = options.sweepMs ?? SWEEP_MS
     this.#server = this.createListener(options.tls)
   }
 
@@ -96,7 +110,7 @@ class NetUnaryServer implements UnaryServer {
       server.listen(options, () => {
         server.off('error', reject)
         server.on('error', (error) => this.#context.onError(error, undefined))
-        this.sweepEvery(SWEEP_MS)
+        this.sweepEvery(this.#sweepMs)
         resolve(server.address() ?? '')
       })
     })
@@ -112,7 +126,7 @@ class NetUnaryServer implements UnaryServer {
     const closed = this.stopListening()
     if (!this.#isDraining) {
       this.#isDraining = true
-      this.sweepEvery(DRAIN_SWEEP_MS)
+      this.sweepEvery(Math.min(this.#sweepMs, DRAIN_SWEEP_MS))
       const nowMs = this.#context.now()
       for (const { connection } of this.#clients) connection.drain(nowMs)
     }
@@ -129,7 +143,9 @@ class NetUnaryServer implements UnaryServer {
 
   stats(): UnaryServerStats {
     const { counters, held } = this.#context
-    return { ...counters, connections: this.#sockets.size, heldBytes: held.bytes }
+    let inFlight = 0
+    for (const { connection } of this.#clients) inFlight += connection.inFlight
+    return { ...counters, connections: this.#sockets.size, inFlight, heldBytes: held.bytes }
   }
 
   private createListener(tls: UnaryServerOptions['tls']): Server | TlsServer {
@@ -160,7 +176,9 @@ class NetUnaryServer implements UnaryServer {
     const address = socket.remoteAddress ?? ''
     const sockets = this.#socketsOf.get(address) ?? 0
     const isCrowded = address !== '' && sockets >= limits.connectionsPerAddress
-    if (this.#sockets.size >= limits.connections || isCrowded) {
+    const isFull = this.#sockets.size >= limits.connections || isCrowded
+    const release = isFull ? undefined : this.#admit(address)
+    if (release === undefined) {
       counters.connectionsRefused += 1
       socket.destroy()
       return
@@ -173,6 +191,7 @@ class NetUnaryServer implements UnaryServer {
       const left = (this.#socketsOf.get(address) ?? 1) - 1
       if (left > 0) this.#socketsOf.set(address, left)
       else this.#socketsOf.delete(address)
+      release()
       this.resolveIfEmpty()
     })
   }

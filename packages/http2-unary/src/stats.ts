@@ -1,13 +1,15 @@
-/** What a server has counted since it was created; the first three say how it is now. */
+/** What a server has counted since it was created; the first four say how it is now. */
 export interface UnaryServerStats {
   readonly connections: number
   /** Streams whose handler has not answered, or whose answer waits for a window. */
   readonly activeStreams: number
+  /** Calls whose answer has not left this process; those that their client has reset have none. */
+  readonly inFlight: number
   /** Bytes of streams, incomplete requests, answers that wait, and output that is not read. */
   readonly heldBytes: number
 
   readonly connectionsAccepted: number
-  /** By the bounds of connections in all and for each address. */
+  /** By the bounds of connections in all and for each address, or by `admit`. */
   readonly connectionsRefused: number
   /** Connections that ended because the client broke HTTP/2. */
   readonly protocolErrors: number
@@ -15,6 +17,8 @@ export interface UnaryServerStats {
   readonly floods: number
   /** Connections and streams that took longer than a limit allows. */
   readonly timeouts: number
+  /** Of these, connections whose client did not read, or did not answer a PING. */
+  readonly stalled: number
 
   /** Calls that a handler was given. */
   readonly calls: number
@@ -30,8 +34,11 @@ export interface UnaryServerStats {
   readonly handlerErrors: number
 }
 
+/** What is not counted, but looked up. */
+type Measured = 'connections' | 'inFlight' | 'heldBytes'
+
 export type Counters = {
-  -readonly [Name in keyof Omit<UnaryServerStats, 'connections' | 'heldBytes'>]: number
+  -readonly [Name in keyof Omit<UnaryServerStats, Measured>]: number
 }
 
 export function createCounters(): Counters {
@@ -42,6 +49,7 @@ export function createCounters(): Counters {
     protocolErrors: 0,
     floods: 0,
     timeouts: 0,
+    stalled: 0,
     calls: 0,
     answers: 0,
     resets: 0,

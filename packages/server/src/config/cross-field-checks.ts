@@ -11,7 +11,8 @@ export interface CheckedSettings {
   readonly apiListen: Setting<ListenAddress>
   readonly apiToken: Setting<string | undefined>
   readonly grpcListen: Setting<ListenAddress>
-  readonly envoy: Pick<EnvoyServiceConfig, 'tls' | 'insecure'>
+  readonly envoy: Pick<EnvoyServiceConfig, 'tls' | 'insecure' | 'server'>
+  readonly reflection: Setting<boolean>
   readonly adminListen: Setting<ListenAddress>
   readonly adminToken: Setting<string | undefined>
   readonly workers: Setting<number>
@@ -32,6 +33,7 @@ export function checkSettings(settings: CheckedSettings): void {
     why: 'no other machine could know the one that is made at the start',
   })
   requireClientCertificates(settings)
+  refuseReflection(settings)
   refuseSameToken(settings)
   refuseClashes(settings)
   refuseWorkers(settings)
@@ -58,6 +60,13 @@ function requireClientCertificates({ grpcListen: listen, envoy }: CheckedSetting
     'a loopback address; without envoy.tls.clientCa or envoy.insecure: true only loopback is ' +
     "allowed: anyone could spend anyone's budget, and give it back"
   reportAt(listen.located, 'bad-value', { accepted })
+}
+
+/** Reflection is a stream, and our own server answers single messages. */
+function refuseReflection({ reflection: { value, located }, envoy }: CheckedSettings): void {
+  if (located === undefined || !value || envoy.server !== 'own') return
+  const accepted = 'false with envoy.server: own, which has no streams; or envoy.server: grpc-js'
+  reportAt(located, 'bad-value', { accepted })
 }
 
 /** A generated token is random, and so never equal to another. */

@@ -196,6 +196,7 @@ function readConfig(
     apiToken: api.token,
     grpcListen: envoy.listen,
     envoy: envoy.config,
+    reflection: envoy.reflection,
     adminListen: admin.listen,
     adminToken: admin.token,
     proxyHeaders: identity.proxyHeaders,

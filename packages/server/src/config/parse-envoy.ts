@@ -35,6 +35,7 @@ const DOMAIN_LENGTH_MAX = 256
 export interface EnvoySettings {
   readonly config: EnvoyServiceConfig
   readonly listen: Setting<ListenAddress>
+  readonly reflection: Setting<boolean>
 }
 
 export function readEnvoy(
@@ -65,6 +66,7 @@ export function readEnvoy(
     readExplicit(map, 'config', (located) => readFileName(located, folder)),
     undefined,
   )
+  const reflection = resolveSetting(undefined, readExplicit(map, 'reflection', readBoolean), false)
   const config: EnvoyServiceConfig = {
     listen: listen.value,
     tls: readOptional(map, 'tls', (located) => readServerTls(located, folder)),
@@ -73,21 +75,15 @@ export function readEnvoy(
     deadlineMs:
       readOptional(map, 'deadline', (located) => readDuration(located, DEADLINE)) ??
       DEADLINE_MS_DEFAULT,
-    server: readOptional(map, 'server', readServer) ?? 'grpc-js',
-    reflection: readOptional(map, 'reflection', readBoolean) ?? false,
+    server: readOptional(map, 'server', (located) => readWord(located, SERVERS)) ?? 'grpc-js',
+    reflection: reflection.value,
     shadow: readOptional(map, 'shadow', readBoolean) ?? false,
     headers: readOptional(map, 'headers', (located) => readWord(located, HEADERS)) ?? 'all',
     metadata: readOptional(map, 'metadata', readBoolean) ?? false,
     mergeDomains: readOptional(map, 'mergeDomains', readBoolean) ?? false,
     domains: readOptional(map, 'domains', readDomains) ?? new Map(),
   }
-  return { config, listen }
-}
-
-function readServer(located: Located): EnvoyServiceConfig['server'] | undefined {
-  const server = readWord(located, SERVERS)
-  if (server !== 'own') return server
-  return reportAt(located, 'bad-value', { accepted: 'grpc-js; own is not there yet' })
+  return { config, listen, reflection }
 }
 
 function readDomains(located: Located): ReadonlyMap<string, EnvoyDomain> | undefined {

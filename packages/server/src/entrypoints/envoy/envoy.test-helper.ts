@@ -13,8 +13,8 @@ import {
 import { afterEach, expect } from 'vitest'
 import { createMemoryLog, type MemoryLog } from '../../observability/log/memory-log.test-helper.js'
 import type { RateLimitRequest, RateLimitResponse } from './rate-limit-messages.js'
-import { GrpcListener, type GrpcListenerOptions } from './grpc/grpc-listener.js'
-import { type GrpcJsDeps, serveWithGrpcJs } from './grpc/grpc-js-server.js'
+import type { GrpcServer, GrpcServerOptions } from './grpc/grpc-server.js'
+import { type GrpcServerDeps, openGrpcServer } from './grpc/open-grpc-server.js'
 import { unaryMethods } from './grpc/grpc-service.js'
 import { HealthService } from './grpc/health.js'
 import { officialService } from './protobuf/official-protos.test-helper.js'
@@ -66,17 +66,21 @@ export function testService(
   }
 }
 
-export interface TestGrpcOptions
-  extends Partial<Omit<GrpcListenerOptions, 'isUnary' | 'perAddress'>> {
+/** Both implementations of HTTP/2 and gRPC: what clients see holds for each. */
+export const SERVERS = ['grpc-js', 'own'] as const
+
+export interface TestGrpcOptions extends Partial<Omit<GrpcServerOptions, 'perAddress'>> {
+  /** @default grpc-js */
+  readonly kind?: GrpcServerDeps['kind']
   readonly service?: RateLimitService
   readonly isReady?: () => boolean
   readonly maxConnectionsPerAddress?: number
-  readonly streams?: GrpcJsDeps['streams']
-  readonly onAnswered?: GrpcJsDeps['onAnswered']
+  readonly streams?: GrpcServerDeps['streams']
+  readonly onAnswered?: GrpcServerDeps['onAnswered']
 }
 
 export interface TestGrpc {
-  readonly listener: GrpcListener
+  readonly listener: GrpcServer
   readonly port: number
   readonly target: string
   readonly health: HealthService
@@ -100,26 +104,10 @@ export function closeAfterTest(close: () => void | Promise<void>): void {
 }
 
 export async function startGrpc(options: TestGrpcOptions = {}): Promise<TestGrpc> {
-  const { service = testService(), isReady = () => true, streams = [], onAnswered } = options
+  const { isReady = () => true } = options
   const memoryLog = createMemoryLog()
   const health = new HealthService({ isReady })
-  const unary = unaryMethods({ service, health })
-  const listener = new GrpcListener({
-    listen: { host: '127.0.0.1', port: 0 },
-    tls: undefined,
-    maxConnections: 1000,
-    log: memoryLog.log,
-    ...options,
-    perAddress: {
-      maxConnections: options.maxConnectionsPerAddress ?? 1000,
-      isExempt: () => options.maxConnectionsPerAddress === undefined,
-      describe: (address) => address,
-    },
-    isUnary: (path) => unary.some((method) => method.path === path),
-  })
-  const errorReporter = { log: (error: unknown) => memoryLog.log.error({}, String(error)) }
-  const clock = { now: () => Date.now() }
-  serveWithGrpcJs(listener.server, { unary, streams, health, errorReporter, clock, onAnswered })
+  const listener = openTestServer(options, { health, memoryLog })
   closeAfterTest(async () => {
     await listener.stopAccepting()
     listener.destroyAll()
@@ -127,6 +115,36 @@ export async function startGrpc(options: TestGrpcOptions = {}): Promise<TestGrpc
   })
   const { port, target } = await listener.start()
   return { listener, port, target, health, memoryLog }
+}
+
+/** A server that does not listen yet. */
+export function openTestServer(
+  options: TestGrpcOptions,
+  { health, memoryLog }: Pick<TestGrpc, 'health' | 'memoryLog'>,
+): GrpcServer {
+  const { kind = 'grpc-js', service = testService(), streams = [], onAnswered } = options
+  return openGrpcServer(
+    {
+      listen: { host: '127.0.0.1', port: 0 },
+      tls: undefined,
+      maxConnections: 1000,
+      log: memoryLog.log,
+      ...options,
+      perAddress: {
+        maxConnections: options.maxConnectionsPerAddress ?? 1000,
+        isExempt: () => options.maxConnectionsPerAddress === undefined,
+        describe: (address) => address,
+      },
+    },
+    {
+      kind,
+      unary: unaryMethods({ service, health }),
+      streams,
+      health,
+      errorReporter: { log: (error: unknown) => memoryLog.log.error({}, String(error)) },
+      onAnswered,
+    },
+  )
 }
 
 export interface UnaryResult {

@@ -4,12 +4,12 @@ import type { Config } from '../../config/config.js'
 import type { EntryPointDeps } from '../entrypoint.js'
 import { exemptAddresses } from '../http/address-bounds.js'
 import { ErrorReporter } from '../http/error-reporter.js'
-import type { Registry } from '../../observability/metrics/registry.js'
+import type { Registry, Series } from '../../observability/metrics/registry.js'
 import type { Drainable } from '../../shutdown.js'
-import { GrpcListener } from './grpc/grpc-listener.js'
-import { serveWithGrpcJs } from './grpc/grpc-js-server.js'
-import { unaryMethods } from './grpc/grpc-service.js'
+import type { GrpcServer } from './grpc/grpc-server.js'
+import { type UnaryMethod, unaryMethods } from './grpc/grpc-service.js'
 import { HealthService } from './grpc/health.js'
+import { openGrpcServer } from './grpc/open-grpc-server.js'
 import { reflectionMethods } from './grpc/reflection.js'
 import type { RateLimitService } from './rate-limit-service.js'
 
@@ -23,7 +23,7 @@ export interface EnvoyDeps extends Pick<EntryPointDeps, 'log' | 'describeAddress
 }
 
 export interface EnvoyEntryPoint extends Drainable {
-  readonly listener: GrpcListener
+  readonly listener: GrpcServer
 }
 
 /** Opens the listener; it does not listen yet. */
@@ -31,30 +31,29 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
   const { service, isReady, log, registry, describeAddress, exclusive, random } = deps
   const { envoy, gateway, trustedProxies } = config
   const health = new HealthService({ isReady })
-  const unary = unaryMethods({ service, health })
-  const paths = new Set(unary.map(({ path }) => path))
-  const listener = new GrpcListener({
-    listen: envoy.listen,
-    tls: envoy.tls,
-    maxConnections: gateway.maxConnections,
-    perAddress: {
-      maxConnections: gateway.maxConnectionsPerAddress,
-      isExempt: exemptAddresses(trustedProxies),
-      describe: describeAddress,
+  const listener = openGrpcServer(
+    {
+      listen: envoy.listen,
+      tls: envoy.tls,
+      maxConnections: gateway.maxConnections,
+      perAddress: {
+        maxConnections: gateway.maxConnectionsPerAddress,
+        isExempt: exemptAddresses(trustedProxies),
+        describe: describeAddress,
+      },
+      log,
+      exclusive,
+      random,
     },
-    isUnary: (path) => paths.has(path),
-    log,
-    exclusive,
-    random,
-  })
-  serveWithGrpcJs(listener.server, {
-    unary,
-    streams: envoy.reflection ? reflectionMethods() : [],
-    health,
-    errorReporter: new ErrorReporter({ log, clock: wallClock, component: 'rate limit service' }),
-    clock: wallClock,
-    onAnswered: callCounter(registry),
-  })
+    {
+      kind: envoy.server,
+      unary: unaryMethods({ service, health }),
+      streams: envoy.reflection ? reflectionMethods() : [],
+      health,
+      errorReporter: new ErrorReporter({ log, clock: wallClock, component: 'rate limit service' }),
+      onAnswered: callCounter(registry),
+    },
+  )
   registry.gauge(
     'sluice_grpc_connections',
     'Open connections of the rate limit service for Envoy.',
@@ -84,7 +83,11 @@ function callCounter(registry: Registry) {
     'Calls of unary methods, by method and by the number of their gRPC status.',
     ['method', 'code'],
   )
-  return ({ path }: { readonly path: string }, code: number) => {
-    calls.labels(path.slice(path.lastIndexOf('/') + 1), String(code)).inc()
+  const ofMethod = new Map<UnaryMethod, Series[]>()
+  return (method: UnaryMethod, code: number) => {
+    const byCode = ofMethod.get(method) ?? []
+    if (byCode.length === 0) ofMethod.set(method, byCode)
+    byCode[code] ??= calls.labels(method.path.slice(method.path.lastIndexOf('/') + 1), `${code}`)
+    byCode[code].inc()
   }
 }

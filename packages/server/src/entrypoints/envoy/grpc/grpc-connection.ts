@@ -1,24 +1,6 @@
 /** One HTTP/2 connection of a gRPC client: its streams, and when it is to end. */
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
-
-export interface ConnectionTimes {
-  /** The time within which a client has to begin HTTP/2. */
-  readonly handshakeMs: number
-  /** The time for a unary call, from its headers until its response is sent. */
-  readonly callMs: number
-  /** A connection without a stream for this time is closed. */
-  readonly idleMs: number
-  /** A connection is closed after this time, so that clients spread over new processes. */
-  readonly ageMs: number
-  /** How often a client is asked whether it is still there. */
-  readonly pingMs: number
-  /** The time for the answer to a ping. */
-  readonly pingTimeoutMs: number
-  /** The time between the announcement that a connection ends and its end. */
-  readonly noticeMs: number
-  /** The time that streams may take to end on a connection that is closing. */
-  readonly closeMs: number
-}
+import type { ConnectionTimes } from './grpc-server.js'
 
 /** The last stream id: all streams that are still on their way are accepted. */
 const LAST_STREAM = 2 ** 31 - 1

@@ -13,57 +13,27 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import type { ListenAddress, ServerTlsFiles } from '../../../config/config.js'
 import { formatListen } from '../../../config/listen.js'
 import { monotonicMs } from '../../../lib/wall-clock.js'
-import type { Log } from '../../../observability/log/logger.js'
 import { AddressBounds, type AddressUse } from '../../http/address-bounds.js'
 import { type Certificates, watchCertificates } from '../../http/certificates.js'
-import type { ListenerCounts, PerAddressOptions } from '../../http/http-listener.js'
-import { BALANCER_HINT, listenError } from '../../http/http-listener.js'
-import { type ConnectionTimes, GrpcConnection } from './grpc-connection.js'
+import { type ListenerCounts, listenError } from '../../http/http-listener.js'
+import { GrpcConnection } from './grpc-connection.js'
+import {
+  type GrpcServer,
+  type GrpcServerOptions,
+  HEADER_LIST_BYTES_MAX,
+  STREAMS_MAX,
+  TIMES,
+  TLS_MIN,
+} from './grpc-server.js'
+import { RefusedConnections } from './refused-connections.js'
 
-export interface GrpcListenerOptions {
-  readonly listen: ListenAddress
-  /** Undefined: HTTP/2 in clear text, with prior knowledge. */
-  readonly tls: ServerTlsFiles | undefined
-  readonly maxConnections: number
-  readonly perAddress: Omit<PerAddressOptions, 'maxCalls'>
+export interface GrpcListenerOptions extends GrpcServerOptions {
   /** Whether a path is a unary method, which counts as a call in flight. */
   readonly isUnary: (path: string) => boolean
-  readonly log: Log
-  /** Whether the port is not shared with other workers. @default false */
-  readonly exclusive?: boolean | undefined
-  /** From 0 to 1, for the age of a connection. @default Math.random */
-  readonly random?: (() => number) | undefined
-  readonly times?: Partial<ConnectionTimes & { readonly sweepMs: number }> | undefined
 }
 
-const SECOND_MS = 1000
-const MINUTE_MS = 60 * SECOND_MS
-
-const TIMES = {
-  handshakeMs: 10 * SECOND_MS,
-  /** Far more than any client waits; it ends calls whose message never arrives. */
-  callMs: 30 * SECOND_MS,
-  /** Long enough for quiet routes; a client that returns opens a new connection. */
-  idleMs: 30 * MINUTE_MS,
-  ageMs: 24 * 60 * MINUTE_MS,
-  pingMs: MINUTE_MS,
-  pingTimeoutMs: 20 * SECOND_MS,
-  /** Longer than what is on its way from a client. */
-  noticeMs: SECOND_MS,
-  closeMs: MINUTE_MS,
-  sweepMs: SECOND_MS,
-}
-
-/**
- * The streams of one connection at a time. Envoy sends all calls of a worker thread over one
- * connection, so fewer would make them wait; with small messages each takes a few kilobytes.
- */
-const STREAMS_MAX = 1000
-/** The header list that is announced to clients, larger than any that a gRPC client sends. */
-const HEADER_LIST_BYTES_MAX = 16 * 1024
 /** What Node may hold for one connection: the streams above, with a few headers each. */
 const SESSION_MEGABYTES_MAX = 32
 /**
@@ -73,11 +43,9 @@ const SESSION_MEGABYTES_MAX = 32
  */
 const RESETS = { streamResetBurst: 20_000, streamResetRate: 5000 }
 const KEEP_ALIVE_MS = 60_000
-const TLS_MIN = 'TLSv1.2'
 
-export class GrpcListener {
+export class GrpcListener implements GrpcServer {
   readonly server: Http2Server | Http2SecureServer
-  /** Settles when the listener is closed and the last connection has ended. */
   readonly closed: Promise<void>
   readonly #options: GrpcListenerOptions
   readonly #times: typeof TIMES
@@ -86,8 +54,7 @@ export class GrpcListener {
   readonly #connections = new Map<ServerHttp2Session, GrpcConnection>()
   readonly #sweeps: NodeJS.Timeout
   readonly #counts = { overMax: 0, overAddressMax: 0, busyCalls: 0, stalled: 0 }
-  /** The counts at the last log line. */
-  #logged: ListenerCounts = { ...this.#counts }
+  readonly #refused: RefusedConnections
   #overAddress = ''
   #certificates: Certificates | undefined
   #hasStarted = false
@@ -96,6 +63,7 @@ export class GrpcListener {
   constructor(options: GrpcListenerOptions) {
     this.#options = options
     this.#times = { ...TIMES, ...options.times }
+    this.#refused = new RefusedConnections(options)
     this.#addresses = new AddressBounds({ ...options.perAddress, maxCalls: Infinity })
     this.server = this.createServer()
     this.closed = new Promise<void>((resolve) => this.server.once('close', resolve)).then(() =>
@@ -105,7 +73,6 @@ export class GrpcListener {
     this.#sweeps = setInterval(() => this.sweep(), this.#times.sweepMs).unref()
   }
 
-  /** Resolves to the address as clients name it: host and port. */
   async start(): Promise<{ readonly port: number; readonly target: string }> {
     const { listen, tls, log } = this.#options
     if (tls !== undefined) {
@@ -148,7 +115,6 @@ export class GrpcListener {
     return calls
   }
 
-  /** The open connections. */
   connections(): number {
     return this.#connections.size
   }
@@ -254,25 +220,6 @@ export class GrpcListener {
     for (const connection of this.#connections.values()) {
       if (connection.sweep(nowMs) === 'stalled') this.#counts.stalled++
     }
-    this.logRefusals()
-  }
-
-  private logRefusals(): void {
-    const { log, maxConnections, perAddress } = this.#options
-    const [now, before] = [this.counts(), this.#logged]
-    this.#logged = now
-    const overMax = now.overMax - before.overMax
-    const overAddressMax = now.overAddressMax - before.overAddressMax
-    const stalled = now.stalled - before.stalled
-    if (overMax > 0) log.warn({ connections: overMax, maxConnections }, 'too many connections')
-    if (overAddressMax > 0) {
-      const address = perAddress.describe(this.#overAddress)
-      const most = { setting: 'gateway.maxConnectionsPerAddress', most: perAddress.maxConnections }
-      const fields = { connections: overAddressMax, address, ...most, hint: BALANCER_HINT }
-      log.warn(fields, 'connections refused: too many from one address')
-    }
-    if (stalled > 0) {
-      log.warn({ connections: stalled }, 'connections closed: the client did not answer a ping')
-    }
+    this.#refused.log(this.counts(), this.#overAddress)
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { closeAfterEach, eventually, startGrpc, TestClient } from '../envoy.test-helper.js'
+import { closeAfterEach, eventually, SERVERS, startGrpc, TestClient } from '../envoy.test-helper.js'
 import { encodeHealthResponse, HEALTH } from '../protobuf/health-codec.js'
 import { officialMessage } from '../protobuf/official-protos.test-helper.js'
 import { HealthService, WATCH_EVERY_MS, WATCHERS_MAX } from './health.js'
@@ -15,9 +15,11 @@ function statusOf(response: Uint8Array): unknown {
   return (CODEC.decode(response) as { readonly status: unknown }).status
 }
 
-test.each(NAMES)('the service "%s" serves while the server is ready', async (name) => {
+const ofEach = SERVERS.flatMap((kind) => NAMES.map((name) => [name, kind] as const))
+
+test.each(ofEach)('the service "%s" serves while the server %s is ready', async (name, kind) => {
   let isReady = true
-  const { target, health } = await startGrpc({ isReady: () => isReady })
+  const { target, health } = await startGrpc({ kind, isReady: () => isReady })
   const client = new TestClient(target)
   expect(await client.check(name)).toMatchObject({ response: { status: 'SERVING' } })
   isReady = false
@@ -27,8 +29,8 @@ test.each(NAMES)('the service "%s" serves while the server is ready', async (nam
   expect(await client.check(name)).toMatchObject({ response: { status: 'NOT_SERVING' } })
 })
 
-test('an unknown service is NOT_FOUND', async () => {
-  const { target } = await startGrpc()
+test.each(SERVERS)('an unknown service of the server %s is NOT_FOUND', async (kind) => {
+  const { target } = await startGrpc({ kind })
   const { error } = await new TestClient(target).check('other')
   expect(error).toMatchObject({ code: 5, details: 'unknown service' })
 })
@@ -37,6 +39,14 @@ test('the responses are those of the official definition', () => {
   expect(statusOf(encodeHealthResponse(HEALTH.serving))).toBe('SERVING')
   expect(statusOf(encodeHealthResponse(HEALTH.notServing))).toBe('NOT_SERVING')
   expect(statusOf(encodeHealthResponse(HEALTH.serviceUnknown))).toBe('SERVICE_UNKNOWN')
+})
+
+test('watching is UNIMPLEMENTED without streams, which clients take for serving', async () => {
+  const { target, listener } = await startGrpc({ kind: 'own' })
+  const stream = new TestClient(target).watch('ratelimit')
+  stream.resume()
+  expect(await new Promise((resolve) => stream.on('error', resolve))).toMatchObject({ code: 12 })
+  expect(listener.inFlight()).toBe(0)
 })
 
 test('a client that watches learns the health now and when the server stops', async () => {

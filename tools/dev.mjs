@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const COMMAND = 'packages/cli/bin/sluice.mjs'
-const PACKAGES = ['api', 'core', 'limiter', 'server', 'client', 'cli', 'dashboard']
+const PACKAGES = ['api', 'core', 'http2-unary', 'limiter', 'server', 'client', 'cli', 'dashboard']
 /** Editors and git write several files in a row, which one build covers. */
 const SETTLE_MS = 150
 /** How long a server may take to finish its calls. */

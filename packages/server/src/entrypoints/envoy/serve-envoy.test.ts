@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../../serve.test-helper.js'
-import { closeAfterEach, eventually, TestClient } from './envoy.test-helper.js'
+import { closeAfterEach, eventually, SERVERS, TestClient } from './envoy.test-helper.js'
 
 closeAfterEach()
 
@@ -31,8 +31,8 @@ async function metricsOf({ admin }: TestServer): Promise<string> {
   return (await fetch(`${admin}/metrics`, { headers })).text()
 }
 
-test('a server decides the same calls over gRPC and over /json', async () => {
-  const server = await start()
+test.each(SERVERS)('%s decides the same calls over gRPC and over /json', async (kind) => {
+  const server = await start({ config: { envoy: { server: kind } } })
   const client = new TestClient(server.grpc)
   const ask = async () => {
     const { response } = await client.shouldRateLimit(REQUEST)
@@ -51,6 +51,19 @@ test('a server decides the same calls over gRPC and over /json', async () => {
   expect(metrics).toContain('sluice_grpc_calls_total{method="ShouldRateLimit",code="3"} 1\n')
   expect(metrics).toContain('sluice_grpc_connections 1\n')
   expect(metrics).toContain('sluice_connections_refused_total{listener="grpc",reason="total"} 0\n')
+})
+
+test('the health of a server without streams follows readiness until it has stopped', async () => {
+  const config = { shutdown: { delay: '300ms' }, envoy: { server: 'own' } }
+  const unready = await start({ rules: [], config })
+  const client = new TestClient(unready.grpc)
+  expect(await client.check('')).toMatchObject({ response: { status: 'NOT_SERVING' } })
+  const ready = await start({ config })
+  const other = new TestClient(ready.grpc)
+  expect(await other.check('ratelimit')).toMatchObject({ response: { status: 'SERVING' } })
+  const stopped = ready.stop()
+  expect(await other.check('')).toMatchObject({ response: { status: 'NOT_SERVING' } })
+  expect(await stopped).toEqual({ cut: 0 })
 })
 
 test('the health follows readiness, and ends with the beginning of a shutdown', async () => {

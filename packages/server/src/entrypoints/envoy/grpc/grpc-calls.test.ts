@@ -220,8 +220,8 @@ describe.each(SERVERS)('calls of the server %s', (kind) => {
     const send = (message: Buffer) =>
       sendRaw(port, { 'grpc-encoding': 'gzip' }, framed(gzipSync(message), true))
     const small = await send(Buffer.from([0x0a, 1, 0x64]))
-    if (kind === 'own') return void expect(small.grpcStatus).toBe('12')
-    expect(small.grpcStatus).toBe('0')
+    expect(small.grpcStatus).toBe(kind === 'own' ? '12' : '0')
+    if (kind === 'own') return
     expect(service.requests).toMatchObject([{ domain: 'd' }])
     expect((await send(Buffer.alloc(1024 * 1024))).grpcStatus).toBe('8')
   })

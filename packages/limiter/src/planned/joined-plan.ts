@@ -26,6 +26,17 @@ export interface JoinedAnswer {
   readonly outcomes: Groups<KnownOutcome>
 }
 
+/** What a call is to the others of its plan. */
+export interface CallRole {
+  /** Its first group is decided by itself. */
+  readonly isAlternative: boolean
+  /**
+   * What it counts first is charged whatever else is refused, also for rules in shadow. Only for a
+   * plan in which every call that takes counts first, because the others would be refused with it.
+   */
+  readonly isCounted: boolean
+}
+
 const NO_NAMES: readonly string[] = []
 /** Of a take whose counter no other call takes from. */
 const NOTHING_BEFORE = 0
@@ -35,16 +46,16 @@ const SEARCHED_MAX = 32
 /** A plan of one call, and where its takes are in the joined plan, in order. */
 class JoinedCall {
   readonly own: Plan
-  readonly isAlternative: boolean
+  readonly role: CallRole
   /** The group of each take; that of an alternative is -1 for the first, and so on. */
   readonly groups: number[] = []
   readonly places: number[] = []
   /** The units of each counter that calls before this one take. */
   readonly before: number[] = []
 
-  constructor(own: Plan, isAlternative: boolean) {
+  constructor(own: Plan, role: CallRole) {
     this.own = own
-    this.isAlternative = isAlternative
+    this.role = role
   }
 }
 
@@ -76,9 +87,8 @@ export class JoinedPlan implements Plan {
   #groups: PlannedTake[][] | undefined
   #listed: { readonly plan: Plan; readonly places: ReadonlyMap<PlannedTake, number> } | undefined
 
-  /** Adds a call. `isAlternative`: its first group is decided by itself. */
-  add(own: Plan, isAlternative: boolean): void {
-    const call = new JoinedCall(own, isAlternative)
+  add(own: Plan, role: CallRole): void {
+    const call = new JoinedCall(own, role)
     this.#calls.push(call)
     for (let i = 0; i < own.matched.length; i++) {
       const match = own.matched[i]
@@ -114,20 +124,28 @@ export class JoinedPlan implements Plan {
   private addGroup(call: JoinedCall, from: number, takes: readonly PlannedTake[]): void {
     let group = 0
     let into: PlannedTake[] | undefined =
-      from === 0 && !call.isAlternative ? this.#first : undefined
+      from === 0 && !call.role.isAlternative ? this.#first : undefined
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       if (take === undefined || this.merge(call, take)) continue
+      if (call.role.isCounted && take.overdraw === true) {
+        this.place(call, take, 0, this.#first)
+        continue
+      }
       if (into === undefined) {
         into = []
         group = from === 0 ? this.openAlternative(into) : this.openShadow(call.own, from, into)
       }
-      call.groups.push(group)
-      call.places.push(into.length)
-      call.before.push(NOTHING_BEFORE)
-      this.remember(take.key, group, into.length)
-      into.push(take)
+      this.place(call, take, group, into)
     }
+  }
+
+  private place(call: JoinedCall, take: PlannedTake, group: number, into: PlannedTake[]): void {
+    call.groups.push(group)
+    call.places.push(into.length)
+    call.before.push(NOTHING_BEFORE)
+    this.remember(take.key, group, into.length)
+    into.push(take)
   }
 
   private openAlternative(takes: PlannedTake[]): number {

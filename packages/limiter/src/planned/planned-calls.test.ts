@@ -39,7 +39,10 @@ class JoinedCalls implements PlannedCalls {
     this.#joined = new JoinedPlan()
     for (const call of this.#calls) {
       const plan = planner.plan(call, { canWait: false, gate: false })
-      if (plan.groups !== undefined) this.#joined.add(this.#change(plan), this.#isAlternative)
+      if (plan.groups !== undefined) {
+        const role = { isAlternative: this.#isAlternative, isCounted: false }
+        this.#joined.add(this.#change(plan), role)
+      }
     }
     return this.#joined
   }

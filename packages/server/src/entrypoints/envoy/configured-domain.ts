@@ -1,6 +1,7 @@
 /** One domain of the configuration: which limit applies to each descriptor of a request. */
 import type { Snapshot } from '@sluice/core'
-import type { LimitTree } from './config/limit-tree.js'
+import { type LimitTree, pathOfEntries } from './config/limit-tree.js'
+import { sanitizeStat } from './config/stat-name.js'
 import { DomainLimits, type DomainLimitsDeps } from './descriptor-limits.js'
 import { UINT32_MAX, windowOfUnit } from './limit-units.js'
 import { OVER_STATUS, type RequestDescriptor, Status } from './request-descriptor.js'
@@ -61,6 +62,7 @@ export class ConfiguredDomain {
     // A limit without a known unit says nothing, and that of the configuration stays.
     if (limit !== undefined && windowOfUnit(limit.unit) !== undefined) {
       each.kind = 'limited'
+      each.metricPath = sanitizeStat(pathOfEntries(this.#deps.domain, entries))
       return
     }
     const selected = tree.select(entries)
@@ -69,6 +71,7 @@ export class ConfiguredDomain {
       return
     }
     each.selected = selected
+    each.metricPath = selected.metricPath
     each.kind = 'limited'
     if (!selected.node.limit.isUnlimited) return
     each.kind = 'exempt'

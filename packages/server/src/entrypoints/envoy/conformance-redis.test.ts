@@ -28,11 +28,21 @@ envoyConformance(async ({ config, isQuota, isShadow, requireMatch }, counting) =
   const store = storeWith(clock)
   await store.ready
   const patience = { deadlineMs: 5000, storeDeadlineMs: 5000 }
-  const options = { config, domains, isQuota, isShadow, clock, store, ...patience }
-  const { service, close } = await openService(options)
+  const options = {
+    config,
+    domains,
+    isQuota,
+    isShadow,
+    sendsMetadata: true,
+    clock,
+    store,
+    ...patience,
+  }
+  const { service, registry, close } = await openService(options)
   return {
     shouldRateLimit: (request) => service.shouldRateLimit(request, { timeoutMs: undefined }),
     advance: (ms) => clock.advance(ms),
+    metrics: () => registry.text(),
     close,
   }
 })

@@ -8,6 +8,8 @@ import { describe, expect, test } from 'vitest'
 import type {
   Descriptor,
   DescriptorStatus,
+  JsonObject,
+  JsonValue,
   LimitUnit,
   RateLimitRequest,
   RateLimitResponse,
@@ -24,6 +26,8 @@ export interface ConformanceCase {
   /** As the configuration files say it. */
   readonly config: readonly { readonly domain: string }[]
   readonly steps: readonly ConformanceStep[]
+  /** Lines that the metrics of the reference have after all steps, without their prefix. */
+  readonly metrics?: readonly string[]
 }
 
 interface ConformanceStep {
@@ -36,47 +40,109 @@ interface ConformanceStep {
   readonly expect: readonly string[]
   /** By default over if a descriptor is. */
   readonly overall?: 'OK' | 'OVER'
+  /** The metadata of the limits; null: none. Not compared if it is not given. */
+  readonly metadata?: JsonObject | null
+  /** The text of the error with which the request is answered. */
+  readonly error?: string
 }
 
 /** A service under test, with the time it goes by. */
 export interface ServiceUnderTest {
+  /** Fails with the text of the status. */
   shouldRateLimit(request: RateLimitRequest): RateLimitResponse | Promise<RateLimitResponse>
-  advance(ms: number): void
+  /** Lets the time of the service pass, by itself or by that of the machine. */
+  advance(ms: number): void | Promise<void>
+  /** Its metrics in the text format of Prometheus. */
+  metrics(): string | Promise<string>
   close(): Promise<void>
 }
 
 const FILE = new URL('../../../../../conformance/envoy/service.json', import.meta.url)
+const METRICS_PREFIX = 'ratelimit_service_rate_limit_'
 
-const conformanceCases: readonly ConformanceCase[] = JSON.parse(readFileSync(FILE, 'utf8'))
+export const conformanceCases: readonly ConformanceCase[] = JSON.parse(readFileSync(FILE, 'utf8'))
 
-export function envoyConformance(
-  open: (each: ConformanceCase, counting: Counting) => Promise<ServiceUnderTest>,
+/** Declares a test for each case and each way of counting. */
+export function testConformance(
+  cases: readonly ConformanceCase[],
+  run: (each: ConformanceCase, counting: Counting) => Promise<void>,
 ): void {
   const modes: readonly Counting[] = ['all-or-nothing', 'reference']
   describe.each(modes)('counting: %s', (counting) => {
-    const cases = conformanceCases.filter((each) => each.counting.includes(counting))
-    test.each(cases)('$name', async (each) => {
-      const service = await open(each, counting)
-      try {
-        for (const [i, step] of each.steps.entries()) {
-          service.advance(step.waitMs ?? 0)
-          const answer = await service.shouldRateLimit(requestOf(step))
-          expect({ step: i, ...textOf(answer) }).toEqual({ step: i, ...expected(step) })
-        }
-      } finally {
-        await service.close()
-      }
-    })
+    const those = cases.filter((each) => each.counting.includes(counting))
+    test.each(those)('$name', (each) => run(each, counting))
   })
 }
 
-function expected({ expect: statuses, overall }: ConformanceStep) {
-  const isOver = statuses.some((status) => status.startsWith('OVER'))
-  return { overall: overall ?? (isOver ? 'OVER' : 'OK'), statuses }
+/** All cases on services whose time stands still. */
+export function envoyConformance(
+  open: (each: ConformanceCase, counting: Counting) => Promise<ServiceUnderTest>,
+): void {
+  testConformance(conformanceCases, async (each, counting) => {
+    const service = await open(each, counting)
+    try {
+      for (const [i, step] of each.steps.entries()) {
+        expect({ step: i, ...(await runStep(service, step)) }).toEqual({
+          step: i,
+          ...expectedOf(step),
+        })
+      }
+      expectMetrics(each, await service.metrics())
+    } finally {
+      await service.close()
+    }
+  })
 }
 
-function textOf({ overallCode, statuses }: RateLimitResponse) {
-  return { overall: overallCode === 'ok' ? 'OK' : 'OVER', statuses: statuses.map(statusText) }
+export function expectMetrics({ metrics = [] }: ConformanceCase, text: string): void {
+  const wanted = metrics.map((line) => `${METRICS_PREFIX}${line}`)
+  const names = wanted.map((line) => line.slice(0, line.indexOf('}') + 1))
+  const lines = text.split('\n').filter((line) => names.some((name) => line.startsWith(name)))
+  expect(lines.toSorted()).toEqual(wanted.toSorted())
+}
+
+/** What a request was answered, in the words of the cases. */
+export type StepAnswer =
+  | { readonly error: string }
+  | {
+      readonly overall: 'OK' | 'OVER'
+      readonly statuses: readonly string[]
+      readonly metadata?: JsonValue
+    }
+
+export async function runStep(
+  service: ServiceUnderTest,
+  step: ConformanceStep,
+): Promise<StepAnswer> {
+  await service.advance(step.waitMs ?? 0)
+  try {
+    const { overallCode, statuses, dynamicMetadata } = await service.shouldRateLimit(
+      requestOf(step),
+    )
+    return {
+      overall: overallCode === 'ok' ? 'OK' : 'OVER',
+      statuses: statuses.map(statusText),
+      ...(step.metadata !== undefined && { metadata: dynamicMetadata?.['metadata'] ?? null }),
+    }
+  } catch (error) {
+    if (step.error === undefined) throw error
+    return { error: (error as Error).message }
+  }
+}
+
+export function expectedOf({
+  expect: statuses,
+  overall,
+  metadata,
+  error,
+}: ConformanceStep): StepAnswer {
+  if (error !== undefined) return { error }
+  const isOver = statuses.some((status) => status.startsWith('OVER'))
+  return {
+    overall: overall ?? (isOver ? 'OVER' : 'OK'),
+    statuses,
+    ...(metadata !== undefined && { metadata }),
+  }
 }
 
 export function statusText({

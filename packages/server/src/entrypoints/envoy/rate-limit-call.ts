@@ -56,6 +56,8 @@ export abstract class RateLimitCall implements ReportedCalls {
   #planned: RequestDescriptor[] = []
   #plan: Plan = NOTHING
   #joined: JoinedPlan | undefined
+  /** Whether no refusal concerns another limit: then all are counted, also those in shadow. */
+  #countsAll = false
 
   constructor(deps: RateLimitCallDeps, descriptors: readonly RequestDescriptor[]) {
     this.deps = deps
@@ -77,8 +79,7 @@ export abstract class RateLimitCall implements ReportedCalls {
       const each = descriptors[i]
       if (each?.plan === undefined) continue
       // What counts first is counted whatever else is refused.
-      const countsFirst = each.isMetered || each.limit?.countsFirst === true
-      if (!this.isBarred || countsFirst) this.#planned.push(each)
+      if (!this.isBarred || countsFirst(each)) this.#planned.push(each)
     }
     this.#plan = this.join(this.#planned)
     return this.#plan
@@ -92,11 +93,11 @@ export abstract class RateLimitCall implements ReportedCalls {
   ): Decision {
     const planned = this.#planned
     const isWhole = plan === this.#plan
-    const isOpen = passes(outcomes[0] ?? NO_ROW)
+    const isOpen = this.isOpen(plan, outcomes)
     for (let i = 0; i < planned.length; i++) {
       const each = planned[i]
       if (each === undefined) continue
-      const answer = this.#joined?.answerOf(i, plan, outcomes) ?? { plan, outcomes }
+      const answer = this.answerOf(i, plan, outcomes)
       const judged = isOpen || !isWhole ? answer : withoutShadows(answer)
       each.decision = decisionOf(judged, source, extras)
       this.settle(each, answer)
@@ -128,15 +129,33 @@ export abstract class RateLimitCall implements ReportedCalls {
     each.status = OVER_STATUS
   }
 
+  private answerOf(i: number, plan: Plan, outcomes: Groups<KnownOutcome>): JoinedAnswer {
+    return this.#joined?.answerOf(i, plan, outcomes) ?? { plan, outcomes }
+  }
+
+  /** Whether no enforced limit that is no alternative refuses. */
+  private isOpen(plan: Plan, outcomes: Groups<KnownOutcome>): boolean {
+    if (!this.#countsAll) return passes(outcomes[0] ?? NO_ROW)
+    return this.#planned.every(
+      (each, i) =>
+        each.isAlternative || passes(this.answerOf(i, plan, outcomes).outcomes[0] ?? NO_ROW),
+    )
+  }
+
   private join(planned: readonly RequestDescriptor[]): Plan {
     const first = planned[0]
     if (first?.plan === undefined) return NOTHING
     this.#joined = undefined
+    this.#countsAll = false
     if (planned.length === 1) return first.plan
     const joined = new JoinedPlan()
+    this.#countsAll = planned.some(isApart) && planned.every(countsFirst)
+    const isCounted = this.#countsAll
     for (let i = 0; i < planned.length; i++) {
       const each = planned[i]
-      if (each?.plan !== undefined) joined.add(each.plan, each.isAlternative)
+      if (each?.plan !== undefined) {
+        joined.add(each.plan, { isAlternative: each.isAlternative, isCounted })
+      }
     }
     this.#joined = joined
     return joined
@@ -152,21 +171,54 @@ export abstract class RateLimitCall implements ReportedCalls {
     const { matched, groups, alternatives } = plan
     const only = this.#joined === undefined ? this.#planned[0]?.decision : undefined
     if (only !== undefined) return only
-    if (alternatives === undefined) return combineSpread(plan, outcomes, source, extras)
-    const takes = [...(groups[0] ?? NO_ROW)]
-    const shown = [...(outcomes[0] ?? NO_ROW)]
-    const rows = groups.slice(groups.length - alternatives).map((group, i) => ({
-      group,
-      row: outcomes[groups.length - alternatives + i] ?? NO_ROW,
-    }))
-    const isOver = rows.every(({ row }) => !passes(row))
-    for (const { group, row } of rows) {
-      if (!isOver && !passes(row)) continue
-      takes.push(...group)
-      shown.push(...row)
+    if (this.#countsAll && plan === this.#plan) {
+      const answers = this.#planned.map((each, i) => {
+        const { plan: own, outcomes: rows } = this.answerOf(i, plan, outcomes)
+        const isAlternative = each.isAlternative
+        return { isAlternative, group: own.groups[0] ?? NO_ROW, row: rows[0] ?? NO_ROW }
+      })
+      return combineShown(matched, answers, source, extras)
     }
-    return combineSpread({ matched, groups: [takes], shadows: NO_SHADOWS }, [shown], source, extras)
+    if (alternatives === undefined) return combineSpread(plan, outcomes, source, extras)
+    const from = groups.length - alternatives
+    const rows = [0, ...Array.from({ length: alternatives }, (_, i) => from + i)].map((g) => ({
+      isAlternative: g > 0,
+      group: groups[g] ?? NO_ROW,
+      row: outcomes[g] ?? NO_ROW,
+    }))
+    return combineShown(matched, rows, source, extras)
   }
+}
+
+/** Whether a descriptor is counted first and compared then, whatever else is refused. */
+function countsFirst({ isMetered, limit }: RequestDescriptor): boolean {
+  return isMetered || limit?.countsFirst === true
+}
+
+/** Whether the limit of a configuration has a group of its own beside that of all others. */
+function isApart({ isAlternative, limit, plan }: RequestDescriptor): boolean {
+  return limit !== undefined && (isAlternative || (plan?.groups.length ?? 0) > 1)
+}
+
+interface ShownGroup {
+  readonly isAlternative: boolean
+  readonly group: Plan['groups'][number]
+  readonly row: readonly KnownOutcome[]
+}
+
+/** Combines what is enforced: of alternatives those that have room, or if none has, all of them. */
+function combineShown(
+  matched: Plan['matched'],
+  shown: readonly ShownGroup[],
+  source: Source,
+  extras: DecisionExtras | undefined,
+): Decision {
+  const isOver = shown.every(({ isAlternative, row }) => !isAlternative || !passes(row))
+  const those = shown.filter(({ isAlternative, row }) => !isAlternative || isOver || passes(row))
+  const takes = those.flatMap(({ group }) => group)
+  const outcomes = those.flatMap(({ row }) => row)
+  const plan = { matched, groups: [takes], shadows: NO_SHADOWS }
+  return combineSpread(plan, [outcomes], source, extras)
 }
 
 /** The decision of one of the calls, with those postures only that are of its rules. */

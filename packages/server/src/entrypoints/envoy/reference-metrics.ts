@@ -4,11 +4,13 @@
  *
  * A hit is near the limit above 0.8 of it; what is above the limit is over it. Labels come from the
  * configuration. Where it asks for values of requests in them (`detailed_metric`,
- * `value_to_metric`), only so many are told apart; the others count under the path of their limit.
+ * `value_to_metric`), and for limits that requests bring along, only so many are told apart; the
+ * others count under the path of their limit, or under their domain.
  */
 import type { Counter, Registry, Series } from '../../observability/metrics/registry.js'
 import type { ReadableHistogram } from '../../observability/metrics/histogram.js'
 import { sanitizeStat } from './config/stat-name.js'
+import type { DescriptorLimit } from './descriptor-limits.js'
 import type { RequestDescriptor } from './request-descriptor.js'
 
 /** As many as rules have series at most. */
@@ -35,6 +37,7 @@ interface LimitSeries {
   readonly near: Series
   readonly within: Series
   readonly shadow: Series
+  readonly negative: Series
 }
 
 interface LimitCounters {
@@ -43,6 +46,7 @@ interface LimitCounters {
   readonly near: Counter
   readonly within: Counter
   readonly shadow: Counter
+  readonly negative: Counter
 }
 
 export class ReferenceMetrics {
@@ -69,6 +73,7 @@ export class ReferenceMetrics {
       near: counter('near_limit', 'Hits above 0.8 of their limit, and not above it.'),
       within: counter('within_limit', 'Hits of descriptors that were not over their limit.'),
       shadow: counter('shadow_mode', 'Hits over a limit in shadow mode.'),
+      negative: counter('total_negative_hits', 'Hits that descriptors gave back.'),
     }
     this.#errors = registry.foreignCounter(
       'ratelimit_service_should_rate_limit_error',
@@ -112,11 +117,14 @@ export class ReferenceMetrics {
 
   /** `remaining` is what is left, and `left` what was left before a descriptor that is over. */
   record(each: RequestDescriptor, isOver: boolean, remaining: number, left: number): void {
-    const { selected, limit, hits, isReturn } = each
-    if (selected === undefined || limit === undefined || isReturn) return
+    const { selected, limit, hits, isReturn, metricPath } = each
+    if (limit === undefined) return
     const last = this.#last.get(limit)
-    const series = last?.path === selected.metricPath ? last : this.seriesOf(each)
-    if (series === undefined) return
+    const series = last?.path === metricPath ? last : this.seriesOf(each, limit)
+    if (isReturn) {
+      series.negative.inc(hits)
+      return
+    }
     const { requestsPerUnit: most } = limit.current
     const nearFrom = Math.floor(Math.fround(Math.fround(most) * this.#nearLimitRatio))
     if (hits > 0) series.total.inc(hits)
@@ -126,7 +134,7 @@ export class ReferenceMetrics {
       const isCounted = each.isMetered || limit.countsFirst
       series.over.inc(isCounted ? above : hits)
       if (isCounted && left > 0) series.near.inc(most - Math.max(nearFrom, most - left))
-      if (selected.node.isShadow) series.shadow.inc(hits)
+      if (selected?.node.isShadow === true) series.shadow.inc(hits)
       return
     }
     const after = most - remaining
@@ -134,15 +142,16 @@ export class ReferenceMetrics {
     series.within.inc(hits)
   }
 
-  private seriesOf({ selected, limit, hits }: RequestDescriptor): LimitSeries | undefined {
-    if (selected === undefined || limit === undefined) return undefined
-    const { node, metricPath } = selected
+  private seriesOf(
+    { selected, hits, metricPath }: RequestDescriptor,
+    limit: DescriptorLimit,
+  ): LimitSeries {
     const known = this.#series.get(metricPath)
     if (known !== undefined) {
       this.#last.set(limit, known)
       return known
     }
-    const ownPath = sanitizeStat(node.path)
+    const ownPath = selected === undefined ? domainOf(metricPath) : sanitizeStat(selected.node.path)
     const hasValues = metricPath !== ownPath
     const isFull = hasValues && this.#valuePaths >= VALUE_PATHS_MAX
     if (isFull) this.#folded += hits
@@ -156,7 +165,7 @@ export class ReferenceMetrics {
   /** Opens the series at 0, so that an increase shows the first hit. */
   private open(path: string): LimitSeries {
     const labels = this.#series.size < PATHS_MAX ? labelsOf(path) : OTHER
-    const { total, over, near, within, shadow } = this.#counters
+    const { total, over, near, within, shadow, negative } = this.#counters
     const series: LimitSeries = {
       path,
       total: total.labels(...labels),
@@ -164,6 +173,7 @@ export class ReferenceMetrics {
       near: near.labels(...labels),
       within: within.labels(...labels),
       shadow: shadow.labels(...labels),
+      negative: negative.labels(...labels),
     }
     if (this.#series.size < PATHS_MAX) this.#series.set(path, series)
     return series
@@ -171,6 +181,8 @@ export class ReferenceMetrics {
 }
 
 const OTHER = ['other', '', '']
+
+const domainOf = (path: string) => labelsOf(path)[0] ?? ''
 
 /** Domain and the first two levels; deeper ones count together. */
 function labelsOf(path: string): readonly string[] {

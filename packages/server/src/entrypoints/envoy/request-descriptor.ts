@@ -54,6 +54,8 @@ export class RequestDescriptor {
   status: DescriptorStatus = OK_STATUS
   /** The limit of the configuration that applies; undefined for an override, and by rules. */
   selected: SelectedLimit | undefined
+  /** The path of its metrics, if a limit of its domain or of its own applies. */
+  metricPath = ''
   limit: DescriptorLimit | undefined
   /** Whether it is one of several of which one must have room. */
   isAlternative = false

@@ -218,6 +218,11 @@ function pathOf(domain: string, names: readonly string[]): string {
   return path
 }
 
+/** The path of metrics of a limit that a request brings along: all its keys and values. */
+export function pathOfEntries(domain: string, entries: readonly DescriptorEntry[]): string {
+  return pathOf(domain, namesOf(entries))
+}
+
 class TreeBuilder {
   readonly nodes: LimitNode[] = []
   readonly #paths = new Set<string>()

@@ -10,26 +10,19 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from '../rate-limit-messages.js'
+import { encodeRequest, lengthDelimited } from './official-messages.test-helper.js'
 import { officialMessage } from './official-protos.test-helper.js'
 import { ProtoError } from './proto-reader.js'
 import { decodeRateLimitRequest, encodeRateLimitResponse } from './rate-limit-codec.js'
 
 const REQUEST = officialMessage('envoy.service.ratelimit.v3.RateLimitRequest')
 const RESPONSE = officialMessage('envoy.service.ratelimit.v3.RateLimitResponse')
-const DESCRIPTOR = officialMessage('envoy.extensions.common.ratelimit.v3.RateLimitDescriptor')
 
 const UINT32_MAX = 2 ** 32 - 1
 /** Units that the official definition of a request knows. */
 const UNITS: readonly LimitUnit[] = ['unknown', 'second', 'minute', 'hour', 'day', 'month', 'year']
 
 const bytesOf = (hex: string) => Buffer.from(hex.replaceAll(' ', ''), 'hex')
-function varint(value: number): number[] {
-  return value < 0x80 ? [value] : [(value % 0x80) | 0x80, ...varint(Math.floor(value / 0x80))]
-}
-
-const lengthDelimited = (field: number, content: Uint8Array) =>
-  Buffer.concat([Buffer.from([field * 8 + 2, ...varint(content.length)]), content])
-
 const text = fc.oneof(
   fc.string({ maxLength: 40 }),
   fc.string({ unit: 'grapheme', maxLength: 200 }).filter((value) => !/\p{Surrogate}/u.test(value)),
@@ -52,24 +45,6 @@ const request = fc.record({
     { maxLength: 6 },
   ),
 })
-
-/** The official definition at hand has no `hits_addend` and no refund in a descriptor. */
-function encodeRequest({ domain, hitsAddend, descriptors }: RateLimitRequest): Buffer {
-  const encoded = descriptors.map((descriptor) => {
-    const { entries, limit, isNegativeHits } = descriptor
-    const official = DESCRIPTOR.encode({
-      entries,
-      ...(limit && {
-        limit: { requests_per_unit: limit.requestsPerUnit, unit: limit.unit.toUpperCase() },
-      }),
-    })
-    const value = descriptor.hitsAddend
-    const hits = value === undefined ? [] : [lengthDelimited(3, Buffer.from([8, ...varint(value)]))]
-    const negative = isNegativeHits ? [Buffer.from([4 * 8, 1])] : []
-    return lengthDelimited(2, Buffer.concat([official, ...hits, ...negative]))
-  })
-  return Buffer.concat([REQUEST.encode({ domain, hits_addend: hitsAddend }), ...encoded])
-}
 
 describe('a request', () => {
   test('is read from the bytes that Envoy sends', () => {

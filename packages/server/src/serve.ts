@@ -9,10 +9,8 @@ import { type StoredSecret, loadOrCreateAdminToken } from './startup/stored-secr
 import { drain, type DrainResult } from './shutdown.js'
 import { startEcho } from './startup/echo.js'
 import { type Engine, startEngine } from './engine.js'
-import {
-  type DirectorySource,
-  followConfigDirectory,
-} from './entrypoints/envoy/config/config-source.js'
+import type { EnvoyConfigSource } from './entrypoints/envoy/config/config-source.js'
+import { openConfigSource } from './entrypoints/envoy/open-config-source.js'
 import { openEntryPoints, startClosable, startListener } from './entrypoints/entrypoint.js'
 import { exampleKeys, isUnconfigured } from './startup/example.js'
 import type { Log } from './observability/log/logger.js'
@@ -101,13 +99,14 @@ async function start(
   const { registry, ruleFollower, counterStore } = engine
   const adminToken = adminTokenOf(config, options)
   const allowsNoRules = config.allowNoRules || worker?.hadRules === true
-  const envoyConfig = await openEnvoyConfig(config, log, closers)
+  const envoyConfig = await openConfigSource(config, { log, registry, random: Math.random })
+  closers.add(() => envoyConfig?.close())
   const state = {
     isDraining: false,
     envoyConfig,
-    /** The limits of Envoy domains are rules too. */
+    /** The limits of Envoy domains are rules too; a control plane may also have none of them. */
     get allowsNoRules() {
-      return allowsNoRules || (envoyConfig?.current()?.domains.size ?? 0) > 0
+      return allowsNoRules || envoyConfig?.current() !== undefined
     },
   }
   worker?.reportRules(() => ruleFollower.hasHadRules())
@@ -163,7 +162,7 @@ function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOpti
 interface ServingState {
   readonly isDraining: boolean
   /** Undefined: none is configured. */
-  readonly envoyConfig: DirectorySource | undefined
+  readonly envoyConfig: EnvoyConfigSource | undefined
   /** Set by the configuration, or because this node had rules before this worker started. */
   readonly allowsNoRules: boolean
 }
@@ -180,18 +179,6 @@ function readinessOf({ ruleFollower, counterStore }: Engine, state: ServingState
 
 function lacksEnvoyConfig({ envoyConfig }: ServingState): boolean {
   return envoyConfig !== undefined && envoyConfig.current() === undefined
-}
-
-/** Follows the directory of the configuration, if there is one. */
-async function openEnvoyConfig(
-  { envoy: { config: directory, mergeDomains } }: Config,
-  log: Log,
-  closers: Closers,
-): Promise<DirectorySource | undefined> {
-  if (directory === undefined) return undefined
-  const source = await followConfigDirectory({ directory, mergeDomains }, { log })
-  closers.add(() => source.close())
-  return source
 }
 
 /**

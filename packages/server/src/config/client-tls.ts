@@ -1,5 +1,5 @@
-/** Parses `tls` of a section that connects to Redis or Postgres. */
-import { type MapNode, readOptional, type Located } from '@sluice/core/config-reader'
+/** Parses `tls` of a section that connects to Redis, Postgres or a control plane. */
+import { type MapNode, readOptional, reportAt, type Located } from '@sluice/core/config-reader'
 import type { ClientTlsFiles } from './config.js'
 import { readFields } from './fields.js'
 import { readFileName, readName } from './values.js'
@@ -29,4 +29,16 @@ export function readClientTls(
     ),
   }
   return { files, map }
+}
+
+/** Reports a certificate without its key, or a key without its certificate. */
+export function requirePair({ map }: ParsedClientTls): void {
+  for (const [one, other] of [
+    ['cert', 'key'],
+    ['key', 'cert'],
+  ] as const) {
+    if (!map.node.entries.has(one) || map.node.entries.has(other)) continue
+    const accepted = 'the name of a PEM file; a certificate needs both cert and key'
+    reportAt(map, 'missing-field', { field: `${map.field}.${other}`, found: 'nothing', accepted })
+  }
 }

@@ -118,8 +118,10 @@ export interface EnvoyServiceConfig {
   readonly tls: ServerTlsFiles | undefined
   /** Whether clients of other machines may connect without a certificate. */
   readonly insecure: boolean
-  /** The directory with the configuration of envoyproxy/ratelimit; undefined: native rules. */
+  /** The directory with the configuration of envoyproxy/ratelimit; undefined: none. */
   readonly config: string | undefined
+  /** The control plane that sends it in place of a directory; without either, rules decide. */
+  readonly xds: XdsConfig | undefined
   /** How long a decision waits for the store. */
   readonly deadlineMs: number
   readonly server: 'grpc-js' | 'own'
@@ -131,10 +133,26 @@ export interface EnvoyServiceConfig {
   readonly headers: EnvoyHeaders
   /** Whether answers carry the request and the metadata of its limits. */
   readonly metadata: boolean
-  /** Whether several files of `config` may have one domain. */
+  /** Whether several files or resources may have one domain. */
   readonly mergeDomains: boolean
   /** By name. Domains that are not listed have the defaults. */
   readonly domains: ReadonlyMap<string, EnvoyDomain>
+}
+
+/** A control plane that sends the configuration of envoyproxy/ratelimit, as Envoy Gateway does. */
+export interface XdsConfig {
+  readonly server: ListenAddress
+  /** By which the control plane chooses what it sends. */
+  readonly nodeId: string
+  readonly nodeMetadata: ReadonlyMap<string, string>
+  /** Sent with the stream. They may be secret. */
+  readonly headers: ReadonlyMap<string, string>
+  /** Undefined: clear text. */
+  readonly tls: ClientTlsFiles | undefined
+  /** A larger response ends the stream. */
+  readonly maxMessageBytes: number
+  /** The first and the longest pause before another stream. */
+  readonly backoff: { readonly firstMs: number; readonly mostMs: number }
 }
 
 /**
@@ -160,7 +178,7 @@ export interface AdminConfig {
   readonly token: string | undefined
 }
 
-/** PEM files for a connection to Redis or Postgres, read at start. */
+/** PEM files for a connection to Redis, Postgres or a control plane. */
 export interface ClientTlsFiles {
   /** The only authorities to trust; undefined: those of the system. */
   readonly ca: string | undefined

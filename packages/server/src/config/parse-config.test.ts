@@ -78,6 +78,7 @@ const DEFAULTS: Config = {
     tls: undefined,
     insecure: false,
     config: undefined,
+    xds: undefined,
     deadlineMs: 15,
     server: 'grpc-js',
     reflection: false,
@@ -251,6 +252,7 @@ test('every field is read, and relative file paths start at the configuration fi
       },
       insecure: false,
       config: '/etc/sluice/ratelimit',
+      xds: undefined,
       deadlineMs: 50,
       server: 'grpc-js',
       reflection: true,
@@ -376,6 +378,28 @@ describe('single fields', () => {
   test('an API key may use the authorization header if no jwt does', () => {
     const text = 'identity: { apiKey: { header: Authorization } }'
     expect(configOf(text).identity.apiKey.header).toBe('authorization')
+  })
+
+  test('a control plane has defaults, and files of TLS beside the configuration', () => {
+    const { xds } = configOf(
+      'envoy: { xds: { server: "Envoy-Gateway:18001", nodeId: n, tls: { ca: ca.crt } } }',
+    ).envoy
+    expect(xds).toEqual({
+      server: { host: 'envoy-gateway', port: 18_001 },
+      nodeId: 'n',
+      nodeMetadata: new Map(),
+      headers: new Map(),
+      tls: { ca: '/etc/sluice/ca.crt', cert: undefined, key: undefined, servername: undefined },
+      maxMessageBytes: 16 * 1024 * 1024,
+      backoff: { firstMs: 1000, mostMs: 60_000 },
+    })
+  })
+
+  test('a control plane and a directory exclude each other, also in a variable', () => {
+    const env = { SLUICE_ENVOY_CONFIG: 'ratelimit' }
+    expect(messagesOf('envoy: { xds: { server: "a:1", nodeId: n } }', { env })).toEqual([
+      `${FILE}:1:15: envoy.xds: bad value beside SLUICE_ENVOY_CONFIG. Accepted: one of the two: a control plane, or a directory in config or SLUICE_ENVOY_CONFIG`,
+    ])
   })
 
   test('shutdown.within is also checked against the default delay', () => {

@@ -14,8 +14,10 @@ import {
 import type { EnvoyServiceConfig, EnvoyDomain, ListenAddress } from './config.js'
 import { hideLongText, readExplicit, readFields, readSection, resolveSetting } from './fields.js'
 import type { Setting } from './fields.js'
+
 import { readListen } from './listen.js'
 import type { ConfigSources } from './parse-listeners.js'
+import { readXds } from './parse-xds.js'
 import { readDuration, readFileName, readServerTls, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8082 }
@@ -47,6 +49,7 @@ export function readEnvoy(
     'tls',
     'insecure',
     'config',
+    'xds',
     'deadline',
     'server',
     'reflection',
@@ -66,12 +69,15 @@ export function readEnvoy(
     readExplicit(map, 'config', (located) => readFileName(located, folder)),
     undefined,
   )
+  const xds = readExplicit(map, 'xds', (located) => readXds(located, folder))
+  refuseTwoSources(directory, xds?.located)
   const reflection = resolveSetting(undefined, readExplicit(map, 'reflection', readBoolean), false)
   const config: EnvoyServiceConfig = {
     listen: listen.value,
     tls: readOptional(map, 'tls', (located) => readServerTls(located, folder)),
     insecure: readOptional(map, 'insecure', readBoolean) ?? false,
     config: directory.value,
+    xds: xds?.value,
     deadlineMs:
       readOptional(map, 'deadline', (located) => readDuration(located, DEADLINE)) ??
       DEADLINE_MS_DEFAULT,
@@ -84,6 +90,14 @@ export function readEnvoy(
     domains: readOptional(map, 'domains', readDomains) ?? new Map(),
   }
   return { config, listen, reflection }
+}
+
+function refuseTwoSources(directory: Setting<unknown>, xds: Located | undefined): void {
+  if (directory.located === undefined || xds === undefined) return
+  const { field } = directory.located
+  const accepted =
+    'one of the two: a control plane, or a directory in config or SLUICE_ENVOY_CONFIG'
+  reportAt(xds, 'bad-value', { found: `beside ${field}`, accepted })
 }
 
 function readDomains(located: Located): ReadonlyMap<string, EnvoyDomain> | undefined {

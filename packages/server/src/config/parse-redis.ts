@@ -9,7 +9,7 @@ import {
   type Located,
 } from '@sluice/core/config-reader'
 import { DEFAULT_DEADLINE_MS, parseRedisUrl } from '@sluice/limiter/redis'
-import { readClientTls } from './client-tls.js'
+import { readClientTls, requirePair } from './client-tls.js'
 import type { ClientTlsFiles, RedisConfig } from './config.js'
 import type { Overrides } from './environment.js'
 import { readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
@@ -110,14 +110,6 @@ function readPrefix(located: Located): string | undefined {
 function readRedisTls(located: Located, folder: string): ClientTlsFiles | undefined {
   const read = readClientTls(located, { folder, peer: 'Redis' })
   if (read === undefined) return undefined
-  const { files, map } = read
-  for (const [one, other] of [
-    ['cert', 'key'],
-    ['key', 'cert'],
-  ] as const) {
-    if (!map.node.entries.has(one) || map.node.entries.has(other)) continue
-    const accepted = 'the name of a PEM file; a certificate needs both cert and key'
-    reportAt(map, 'missing-field', { field: `${map.field}.${other}`, found: 'nothing', accepted })
-  }
-  return files
+  requirePair(read)
+  return read.files
 }

@@ -15,7 +15,7 @@ import { type Engine, secretAttributes } from '../engine.js'
 import { openAdmin } from './admin/open-admin.js'
 import { openEnvoy } from './envoy/open-envoy.js'
 import { openRateLimitService } from './envoy/open-service.js'
-import type { DirectorySource } from './envoy/config/config-source.js'
+import type { EnvoyConfigSource } from './envoy/config/config-source.js'
 import type { UpstreamFailure } from './gateway/forward.js'
 import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
@@ -82,7 +82,7 @@ export interface EntryPointOptions {
   /** The metrics of all workers. */
   readonly metricsText: () => string | Promise<string>
   /** The configuration of envoyproxy/ratelimit; undefined: the rules of Sluice decide. */
-  readonly envoyConfig: DirectorySource | undefined
+  readonly envoyConfig: EnvoyConfigSource | undefined
 }
 
 /** Opens all entry points over an engine; none of them listens yet. */

@@ -1,4 +1,4 @@
-/** Reads the certificate files of a connection to Redis or Postgres. */
+/** Reads the certificate files of a connection to Redis, Postgres or a control plane. */
 import { createSecureContext } from 'node:tls'
 import type { ClientTlsFiles } from '../config/config.js'
 import { messageOf } from './message-of.js'

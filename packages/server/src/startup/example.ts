@@ -23,6 +23,7 @@ export function isUnconfigured({
     rules === undefined &&
     database === undefined &&
     envoy.config === undefined &&
+    envoy.xds === undefined &&
     gateway.upstreams.length === 0 &&
     listeners.every(({ host }) => isLoopback(host))
   )

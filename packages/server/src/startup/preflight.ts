@@ -1,7 +1,7 @@
 /** Finds what would keep a server from starting, before anything is opened or written. */
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { WallClock } from '../lib/wall-clock.js'
-import type { Config } from '../config/config.js'
+import type { ClientTlsFiles, Config } from '../config/config.js'
 import { headerAttributes } from '../config/header-attributes.js'
 import { readPem } from '../lib/read-pem.js'
 import { readWholeFile } from '@sluice/limiter/internal'
@@ -32,7 +32,8 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
     ),
     messagesOf('api.tls', async () => void (api.tls && (await readCertificatePair(api.tls)))),
     messagesOf('envoy.tls', async () => void (envoy.tls && (await readCertificatePair(envoy.tls)))),
-    messagesOf('redis.tls', async () => void (redis?.tls && (await readPem(redis.tls)))),
+    messagesOf('envoy.xds.tls', () => readPemIf(envoy.xds?.tls)),
+    messagesOf('redis.tls', () => readPemIf(redis?.tls)),
     messagesOf('database', async () => void (database && (await prepareConnection(database)))),
     messagesOf('identity.jwt', async () => {
       const { jwt, ipv6Prefix } = identity
@@ -59,6 +60,10 @@ export async function readRules(config: Config): Promise<RulesFileContent | unde
   const { text } = await readWholeFile(file)
   const fromHeaders = headerAttributes(config)
   return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
+}
+
+async function readPemIf(files: ClientTlsFiles | undefined): Promise<void> {
+  if (files !== undefined) await readPem(files)
 }
 
 /** Reports a file that cannot be used under the field that names it. */

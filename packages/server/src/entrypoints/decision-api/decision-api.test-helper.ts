@@ -201,6 +201,7 @@ function testConfig(options: TestOptions): Config {
       tls: undefined,
       insecure: false,
       config: undefined,
+      xds: undefined,
       deadlineMs: second,
       server: 'grpc-js',
       reflection: false,

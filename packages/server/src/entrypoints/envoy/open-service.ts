@@ -4,14 +4,14 @@ import type { Config, EnvoyDomain, EnvoyHeaders } from '../../config/config.js'
 import type { Registry } from '../../observability/metrics/registry.js'
 import type { EntryPointDeps } from '../entrypoint.js'
 import { ErrorReporter } from '../http/error-reporter.js'
-import type { DirectorySource } from './config/config-source.js'
+import type { EnvoyConfigSource } from './config/config-source.js'
 import { createRateLimitService, type RateLimitService } from './rate-limit-service.js'
 import type { MaskSecrets } from './reported-call.js'
 import type { DomainOptions, ResponseHeaders } from './service-options.js'
 
 export interface ServiceDeps extends Pick<EntryPointDeps, 'decider' | 'responseClock' | 'log'> {
   /** Undefined: the rules of Sluice decide all domains. */
-  readonly envoyConfig: DirectorySource | undefined
+  readonly envoyConfig: EnvoyConfigSource | undefined
   readonly registry: Registry
   readonly hideSecrets: MaskSecrets
   /** From 0 to 1. */
@@ -33,7 +33,6 @@ export function openRateLimitService(
     {
       decider,
       configSource: envoyConfig,
-      configLoads: envoyConfig,
       registry,
       responseClock,
       nowMs: monotonicMs,

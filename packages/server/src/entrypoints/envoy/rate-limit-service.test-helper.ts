@@ -109,6 +109,14 @@ class ManualSource implements EnvoyConfigSource {
     return undefined
   }
 
+  loads(): number {
+    return 1
+  }
+
+  failures(): number {
+    return 0
+  }
+
   onChange(listener: (config: EnvoyConfig) => void): void {
     this.#listeners.push(listener)
   }

@@ -20,7 +20,7 @@ import { attributesOf } from './native-attributes.js'
 import { NativeRequest } from './native-request.js'
 import type { RateLimitCall, RateLimitCallDeps } from './rate-limit-call.js'
 import type { RateLimitRequest, RateLimitResponse } from './rate-limit-messages.js'
-import { type ConfigLoads, ReferenceMetrics } from './reference-metrics.js'
+import { ReferenceMetrics } from './reference-metrics.js'
 import type { MaskSecrets } from './reported-call.js'
 import { describeRequest, type RequestDescriptor } from './request-descriptor.js'
 import { metadataOf, ResponseWriter } from './response-parts.js'
@@ -51,8 +51,6 @@ export interface RateLimitServiceDeps {
   readonly decider: Decider
   /** Undefined: the rules of Sluice decide all domains. */
   readonly configSource: EnvoyConfigSource | undefined
-  /** Undefined: loads of the configuration are not counted. */
-  readonly configLoads?: ConfigLoads | undefined
   readonly registry: Registry
   /** For instants in headers. */
   readonly responseClock: WallClock
@@ -103,7 +101,7 @@ class DescriptorService implements RateLimitService {
     this.#metrics = new EnvoyMetrics(registry)
     this.#reference = new ReferenceMetrics(registry, options.nearLimitRatio)
     this.#writer = new ResponseWriter({ ...deps, options })
-    if (deps.configLoads !== undefined) this.#reference.followLoads(deps.configLoads)
+    if (configSource !== undefined) this.#reference.followLoads(configSource)
     const config = configSource?.current()
     if (config !== undefined) this.useConfig(config)
     configSource?.onChange((changed) => this.useConfig(changed))

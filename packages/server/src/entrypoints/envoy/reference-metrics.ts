@@ -9,6 +9,7 @@
  */
 import type { Counter, Registry, Series } from '../../observability/metrics/registry.js'
 import type { ReadableHistogram } from '../../observability/metrics/histogram.js'
+import type { EnvoyConfigSource } from './config/config-source.js'
 import { sanitizeStat } from './config/stat-name.js'
 import type { DescriptorLimit } from './descriptor-limits.js'
 import type { RequestDescriptor } from './request-descriptor.js'
@@ -23,12 +24,6 @@ const LABELS = ['domain', 'key1', 'key2']
 const METHOD = 'ShouldRateLimit'
 /** From 50 us, to the second that nobody waits for. */
 const SECONDS = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1]
-
-/** How often a source has loaded a configuration since the start. */
-export interface ConfigLoads {
-  loads(): number
-  failures(): number
-}
 
 interface LimitSeries {
   readonly path: string
@@ -99,10 +94,10 @@ export class ReferenceMetrics {
   }
 
   /** Counts configurations that were loaded, and those that had errors. */
-  followLoads(source: ConfigLoads): void {
+  followLoads(source: Pick<EnvoyConfigSource, 'loads' | 'failures'>): void {
     const total = (result: string, help: string, read: () => number) => {
       const name = `ratelimit_service_config_load_${result}`
-      // All workers read the same directory.
+      // All workers read the same directory, or follow the same control plane.
       this.#registry.total(name, help, read, { isForeign: true, merge: 'max' })
     }
     total('success', 'Configurations that became active.', () => source.loads())

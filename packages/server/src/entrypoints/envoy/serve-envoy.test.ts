@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { startTestServer, type TestServer } from '../../serve.test-helper.js'
 import { closeAfterEach, eventually, SERVERS, TestClient } from './envoy.test-helper.js'
+import { TestControlPlane } from './xds/control-plane.test-helper.js'
 
 closeAfterEach()
 
@@ -135,4 +136,29 @@ test('reflection is off unless it is configured', async () => {
   answers.write({ list_services: '' })
   expect(await answer).toMatchObject({ list_services_response: { service: { length: 2 } } })
   answers.end()
+})
+
+test('a server that follows a control plane is ready with the first configuration', async () => {
+  const plane = await new TestControlPlane().start()
+  const xds = { server: `127.0.0.1:${plane.port}`, nodeId: 'envoy-ratelimit' }
+  const server = await start({ rules: [], config: { envoy: { xds } } })
+  const readiness = async () => (await fetch(`${server.api}/readyz`)).status
+  expect(await readiness()).toBe(503)
+  const limit = { unit: 'MINUTE', requests_per_unit: 1 }
+  const descriptors = [{ key: 'remote_address', rate_limit: limit }]
+  await plane.answerOf(await plane.send('v1', [{ name: 'edge', domain: 'edge', descriptors }]))
+  expect(await readiness()).toBe(200)
+  const client = new TestClient(server.grpc)
+  const ask = async () => (await client.shouldRateLimit(REQUEST)).response
+  expect([await ask(), await ask()]).toMatchObject([
+    { overall_code: 'OK' },
+    { overall_code: 'OVER_LIMIT' },
+  ])
+  const metrics = await metricsOf(server)
+  expect(metrics).toContain('sluice_envoy_xds_connected 1\n')
+  expect(metrics).toContain('sluice_envoy_xds_streams_lost_total 0\n')
+  expect(metrics).toContain('ratelimit_service_config_load_success 1\n')
+  const empty = await plane.answerOf(await plane.send('v2', []))
+  expect(empty).toMatchObject({ version_info: 'v2', error_detail: null })
+  expect(await readiness()).toBe(200)
 })

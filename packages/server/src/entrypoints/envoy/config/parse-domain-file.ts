@@ -1,7 +1,7 @@
 /**
- * Parses one file of an envoyproxy/ratelimit configuration. Reports every problem at once, each
- * with its place. What that program accepts without effect, as a key at the wrong level, is a
- * warning here: an unmodified directory must load.
+ * Parses one file of an envoyproxy/ratelimit configuration, or the tree of a resource that means
+ * the same. Reports every problem at once, each with its place. What that program accepts without
+ * effect, as a key at the wrong level, is a warning here: an unmodified directory must load.
  */
 import {
   createDiagnostics,
@@ -11,6 +11,7 @@ import {
   itemsOf,
   type Located,
   type MapNode,
+  type Node,
   type Problem,
   quote,
   readAnyMap,
@@ -83,7 +84,7 @@ const CONTROL_CHARACTER = /(?![\t\n\r\u0085])\p{Cc}/u
 /** What a decoder leaves in place of bytes that are not UTF-8. */
 const REPLACEMENT_CHARACTER = '\ufffd'
 
-/** What the files read before have: no domain twice, and no descriptor twice in a merged one. */
+/** What was read before: no domain twice, and no descriptor twice in a merged one. */
 export interface SeenDomains {
   readonly mergeDomains: boolean
   /** By the name of the domain. */
@@ -102,9 +103,9 @@ export function createSeenDomains(mergeDomains: boolean): SeenDomains {
 }
 
 export interface ParseDomainOptions {
-  /** The name of the file in messages. */
+  /** The name of the file in messages, or what stands for it. */
   readonly file: string
-  /** Shared by the files of one directory. @default none: the file is by itself */
+  /** Shared by what is one configuration. @default none: the file is by itself */
   readonly seen?: SeenDomains | undefined
   /** The tree of the text, if it was read before. */
   readonly tree?: Tree | undefined
@@ -119,12 +120,25 @@ export interface ParsedDomainFile {
 
 /** Never throws. */
 export function parseDomainFile(text: string, options: ParseDomainOptions): ParsedDomainFile {
-  const { file } = options
   const plain = withoutMark(text)
-  const errors = createDiagnostics({ file, strict: false, text: plain })
-  const warnings = createDiagnostics({ file, strict: false, text: plain })
-  const root = readRoot(plain, options.tree, errors)
-  const parser = new DomainParser(plain, warnings, options)
+  return parseRoot(plain, options, (errors) => readRoot(plain, options.tree, errors))
+}
+
+/** Parses a tree without text, so that its problems have no lines. */
+export function parseDomainTree(node: Node, options: ParseDomainOptions): ParsedDomainFile {
+  return parseRoot('', options, ({ report }) => ({ node, field: DOCUMENT, report }))
+}
+
+function parseRoot(
+  text: string,
+  options: ParseDomainOptions,
+  readDocumentRoot: (errors: Diagnostics) => Located | undefined,
+): ParsedDomainFile {
+  const { file } = options
+  const errors = createDiagnostics({ file, strict: false, text })
+  const warnings = createDiagnostics({ file, strict: false, text })
+  const root = readDocumentRoot(errors)
+  const parser = new DomainParser(text, warnings, options)
   const config = root && parser.readDomain(root)
   const isUsable = errors.errorCount() === 0
   return {
@@ -224,7 +238,7 @@ class DomainParser {
       return seen
     }
     if (mergeDomains) return known
-    const accepted = `each domain in one file; ${show(known.file, FILE_SHOWN_MAX)} has it too. With merged domains it may be in several`
+    const accepted = `each domain once; ${show(known.file, FILE_SHOWN_MAX)} has it too. With merged domains it may be in several`
     return reportAt(located, 'duplicate-value', { accepted })
   }
 

@@ -13,7 +13,7 @@ export class ProtoError extends Error {
 
 /** The wire type of a field, the low three bits of its tag. */
 export const VARINT = 0
-const FIXED64 = 1
+export const FIXED64 = 1
 export const BYTES = 2
 const FIXED32 = 5
 
@@ -75,6 +75,21 @@ export class ProtoReader {
   bool(): boolean {
     const low = this.varintLow()
     return low !== 0 || this.#high !== 0
+  }
+
+  double(): number {
+    const at = this.#at
+    this.advance(8)
+    const { buffer, byteOffset } = this.#bytes
+    return new DataView(buffer, byteOffset + at, 8).getFloat64(0, true)
+  }
+
+  /** The bytes of this field, not copied. */
+  bytes(): Uint8Array {
+    const end = this.endOfBytes()
+    const at = this.#at
+    this.#at = end
+    return this.#bytes.subarray(at, end)
   }
 
   /** Text, which has to be UTF-8. */

@@ -6,8 +6,6 @@ import {
   DESCRIPTORS_MAX,
   type DescriptorStatus,
   ENTRIES_MAX,
-  type JsonObject,
-  type JsonValue,
   type LimitOverride,
   type LimitUnit,
   type RateLimitRequest,
@@ -16,6 +14,7 @@ import {
 import { GRPC_CODES, GrpcError } from '../grpc-error.js'
 import { BYTES, ProtoReader, VARINT } from './proto-reader.js'
 import { ProtoWriter } from './proto-writer.js'
+import { writeStruct } from './struct-codec.js'
 
 /** Names of units by their numbers, which are those of requests and of responses alike. */
 export const UNITS: readonly LimitUnit[] = [
@@ -151,7 +150,7 @@ export function encodeRateLimitResponse(response: RateLimitResponse): Buffer {
   writer.string(5, response.rawBody)
   if (response.dynamicMetadata !== undefined) {
     const begun = writer.begin(6)
-    writeStruct(response.dynamicMetadata)
+    writeStruct(writer, response.dynamicMetadata)
     writer.end(begun)
   }
   return writer.finish()
@@ -186,41 +185,4 @@ function writeHeaders(field: number, headers: readonly string[]): void {
     writer.string(2, headers[index + 1] ?? '')
     writer.end(begun)
   }
-}
-
-/** A `google.protobuf.Struct`, whose map is a list of pairs. */
-function writeStruct(fields: JsonObject): void {
-  for (const key in fields) {
-    if (!Object.hasOwn(fields, key)) continue
-    const begun = writer.begin(1)
-    writer.string(1, key)
-    const value = writer.begin(2)
-    writeValue(fields[key] ?? null)
-    writer.end(value)
-    writer.end(begun)
-  }
-}
-
-/** A `google.protobuf.Value`: one of its fields is always present. */
-function writeValue(value: JsonValue): void {
-  if (value === null) return writer.presentVarint(1, 0)
-  if (typeof value === 'number') return writer.presentDouble(2, value)
-  if (typeof value === 'string') return writer.presentString(3, value)
-  if (typeof value === 'boolean') return writer.presentVarint(4, value ? 1 : 0)
-  if (isList(value)) {
-    const begun = writer.begin(6)
-    for (const item of value) {
-      const each = writer.begin(1)
-      writeValue(item)
-      writer.end(each)
-    }
-    return writer.end(begun)
-  }
-  const begun = writer.begin(5)
-  writeStruct(value)
-  writer.end(begun)
-}
-
-function isList(value: readonly JsonValue[] | JsonObject): value is readonly JsonValue[] {
-  return Array.isArray(value)
 }

@@ -13,7 +13,8 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../../lib/manual-scheduler.test-helper.js'
 import { createMemoryLog } from '../../../observability/log/memory-log.test-helper.js'
-import { type EnvoyConfig, type EnvoyConfigSource, followConfigDirectory } from './config-source.js'
+import type { EnvoyConfig, EnvoyConfigSource } from './config-source.js'
+import { followConfigDirectory } from './directory-source.js'
 
 const endings: (() => void | Promise<void>)[] = []
 afterEach(async () => {

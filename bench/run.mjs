@@ -28,6 +28,10 @@ const benchmarks = {
     about: 'the second part of it: CPU per /v1/check, against a bare node:http handler',
     files: ['./gateway/check.mjs'],
   },
+  grpc: {
+    about: 'the rate limit service for Envoy, in memory and on Redis, against peers, by h2load',
+    files: ['./grpc/measure.mjs'],
+  },
   'grpc-floor': {
     about: 'what a gRPC server costs by itself: http2-unary, node:http2 and grpc-js, by h2load',
     files: ['./grpc/floor.mjs'],

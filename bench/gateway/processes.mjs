@@ -5,6 +5,7 @@
 import { fork, spawn, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
 if (process.platform !== 'linux') throw new Error('Linux only: CPU times are read from /proc')
@@ -12,6 +13,8 @@ if (process.platform !== 'linux') throw new Error('Linux only: CPU times are rea
 const TICKS_PER_SECOND = Number(spawnSync('getconf', ['CLK_TCK']).stdout) || 100
 const START_MS = 30_000
 const STOP_MS = 15_000
+const READY_EVERY_MS = 50
+const OUTPUT_LENGTH_MAX = 10_000
 const places = findPlaces()
 const running = new Set()
 // Nothing is left behind, however the benchmark ends.
@@ -74,6 +77,31 @@ export function startServer(role, file, { args = [] } = {}) {
       resolve({ pid: child.pid, urls })
     })
   })
+}
+
+/** Starts a program that is no script, on the core of a role; resolves once `isReady` does. */
+export async function startProgram(role, program, { args = [], env = {}, isReady }) {
+  const [command, ...rest] = [...placed(role), program, ...args]
+  let output = ''
+  const child = spawn(command, rest, {
+    env: { ...plainEnvironment(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  running.add(child)
+  let problem
+  child.once('error', ({ message }) => (problem = message))
+  child.once('exit', (code) => (problem = `ended with ${code} before it listened`))
+  for (const stream of [child.stdout, child.stderr]) {
+    // Reads all, because a full pipe would block the program.
+    stream.on('data', (chunk) => (output = `${output}${chunk}`.slice(-OUTPUT_LENGTH_MAX)))
+  }
+  const untilMs = Date.now() + START_MS
+  while (!(await isReady())) {
+    if (Date.now() > untilMs) problem ??= `does not listen after ${START_MS} ms`
+    if (problem !== undefined) throw new Error(`${program}: ${problem}\n${output}`)
+    await sleep(READY_EVERY_MS)
+  }
+  return { pid: child.pid }
 }
 
 /** Production mode, without the user's own Sluice settings. */

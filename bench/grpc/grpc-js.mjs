@@ -1,5 +1,5 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js'
-import { ANSWER } from './answer.mjs'
+import { ANSWER } from './messages.mjs'
 
 const plain = (bytes) => bytes
 const method = {

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createUnaryServer } from '../../packages/http2-unary/dist/index.js'
-import { ANSWER } from './answer.mjs'
+import { ANSWER } from './messages.mjs'
 
 const kind = process.argv[2]
 const server = createUnaryServer({

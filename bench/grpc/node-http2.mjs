@@ -1,7 +1,7 @@
 /** The least that node:http2 needs for a call: it reads the message and sends a constant one. */
 import { createServer } from 'node:http2'
 import { announce } from '../gateway/listen.mjs'
-import { ANSWER } from './answer.mjs'
+import { ANSWER } from './messages.mjs'
 
 const BODY = Buffer.concat([Buffer.from([0, 0, 0, 0, ANSWER.length]), ANSWER])
 const HEADERS = { ':status': 200, 'content-type': 'application/grpc' }

@@ -1,7 +1,7 @@
 /**
  * Runs a real Envoy in front of a small upstream: with a rate limit service on
  * @sluice/http2-unary, once with header compression by tables and once without, and then with
- * `sluice serve`.
+ * `sluice serve` on both of its gRPC servers, each in clear text and over mutual TLS.
  *
  *     node interop/envoy.mjs [--envoy PATH] [--record]
  *
@@ -11,6 +11,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { isDeepStrictEqual, parseArgs } from 'node:util'
 import { bootstrap } from './envoy/bootstrap.mjs'
+import { makeCertificates } from './envoy/certificates.mjs'
 import { startTap } from './envoy/connection-tap.mjs'
 import { envoyVersion, startEnvoy } from './envoy/envoy-process.mjs'
 import { recordCases } from './envoy/record.mjs'
@@ -52,8 +53,11 @@ const { createUnaryServer, GrpcStatusError, Status } = await import(
   process.exit(2)
 })
 
-/** The implementations of gRPC that `envoy.server` selects. */
-const SERVERS = ['grpc-js']
+/** How `sluice serve` is run: `server` is the setting `envoy.server`. */
+const SLUICES = ['grpc-js', 'own'].flatMap((server) => [
+  { server, isTls: false },
+  { server, isTls: true },
+])
 
 /** Warnings of a bootstrap without an overload manager, and of costs that are not in a response. */
 const EXPECTED_LOG = /global_downstream_max_connections|Invalid hits_addend/
@@ -72,20 +76,40 @@ async function run() {
     console.log(`Envoy ${version}, ${mode.name}`)
     await runMode(mode, upstream)
   }
-  for (const server of SERVERS) {
-    console.log(`Envoy ${version}, sluice serve with server: ${server}`)
-    await runSluice(server, upstream.port)
+  for (const { server, isTls } of SLUICES) {
+    const transport = isTls ? 'over TLS with client certificates' : 'in clear text'
+    console.log(`Envoy ${version}, sluice serve with server: ${server}, ${transport}`)
+    await runSluice(
+      server,
+      isTls ? makeCertificates(['sluice', 'envoy']) : undefined,
+      upstream.port,
+    )
   }
 }
 
-async function runSluice(server, upstreamPort) {
-  const sluice = await startSluice(server)
+async function runSluice(server, certificates, upstreamPort) {
+  const sluice = await startSluice({ server, tls: certificates && serverFiles(certificates) })
   cleanups.push(() => sluice.stop())
-  const services = [{ name: 'service', port: sluice.port }]
+  const { port } = sluice
+  const services = [
+    { name: 'service', port, tls: certificates && clientTexts(certificates, 'envoy') },
+    // Where there are client certificates, one that has none.
+    { name: 'stranger', port, tls: certificates && clientTexts(certificates) },
+  ]
   const config = bootstrap({ listeners: SLUICE_LISTENERS, services, upstreamPort })
   const envoy = await startEnvoy(values.envoy, config)
   cleanups.push(() => envoy.stop())
-  await checkSluice({ envoy, sluice, check })
+  await checkSluice({ envoy, sluice, check, isTls: certificates !== undefined })
+}
+
+function serverFiles({ file }) {
+  const clientCa = file('ca', 'cert')
+  return { cert: file('sluice', 'cert'), key: file('sluice', 'key'), clientCa }
+}
+
+function clientTexts({ text }, name) {
+  const own = name && { cert: text(name, 'cert'), key: text(name, 'key') }
+  return { ca: text('ca', 'cert'), ...own }
 }
 
 async function runMode(mode, upstream) {

@@ -10,7 +10,8 @@ const TIMEOUT = '0.020s'
 
 /**
  * A listener for each `{ name, domain, routes, failureModeDeny, cluster }`, and a cluster for each
- * rate limit service `{ name, port, http2 }`.
+ * rate limit service `{ name, port, http2, tls }`; `tls`, in PEM: the authority `ca` of the service,
+ * and the client's own `cert` and `key`, if it has any.
  */
 export function bootstrap({ listeners, services, upstreamPort }) {
   return {
@@ -20,8 +21,9 @@ export function bootstrap({ listeners, services, upstreamPort }) {
       listeners: listeners.map(listener),
       clusters: [
         cluster('app', upstreamPort),
-        ...services.map(({ name, port, http2 }) => ({
+        ...services.map(({ name, port, http2, tls }) => ({
           ...cluster(name, port),
+          ...(tls && { transport_socket: transportSocket(tls) }),
           typed_extension_protocol_options: {
             'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
               '@type': `${API}.upstreams.http.v3.HttpProtocolOptions`,
@@ -136,6 +138,23 @@ function cluster(name, port) {
     load_assignment: {
       cluster_name: name,
       endpoints: [{ lb_endpoints: [{ endpoint: { address: address(port) } }] }],
+    },
+  }
+}
+
+function transportSocket({ ca, cert, key }) {
+  const inline = (text) => ({ inline_string: text })
+  const pair = { certificate_chain: inline(cert), private_key: inline(key) }
+  return {
+    name: 'envoy.transport_sockets.tls',
+    typed_config: {
+      '@type': `${API}.transport_sockets.tls.v3.UpstreamTlsContext`,
+      sni: 'localhost',
+      common_tls_context: {
+        alpn_protocols: ['h2'],
+        validation_context: { trusted_ca: inline(ca) },
+        ...(cert && { tls_certificates: [pair] }),
+      },
     },
   }
 }

@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { onExit } from './exit-cleanup.mjs'
 
 const START_MS_MAX = 20_000
 const STOP_MS_MAX = 5_000
@@ -43,9 +44,10 @@ export async function startEnvoy(envoy, bootstrap) {
     signal('SIGTERM')
     const isDown = await Promise.race([exited.then(() => true), sleep(STOP_MS_MAX, false)])
     if (!isDown) signal('SIGKILL')
+    forget()
     rmSync(folder, { recursive: true, force: true })
   }
-  process.once('exit', () => signal('SIGKILL'))
+  const forget = onExit(() => signal('SIGKILL'))
   try {
     const admin = await until(() => {
       if (hasExited) throw new Error(`Envoy has stopped:\n${log}`)

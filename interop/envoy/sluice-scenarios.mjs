@@ -57,9 +57,11 @@ export const SLUICE_LISTENERS = [
   listener('native', { domain: 'native' }),
   listener('open', { failureModeDeny: false }),
   listener('hasty', { failureModeDeny: false, timeout: '0.001s' }),
+  listener('hasty-closed', { timeout: '0.001s' }),
+  listener('stranger', { cluster: 'stranger' }),
 ]
 
-export async function checkSluice({ envoy, sluice, check }) {
+export async function checkSluice({ envoy, sluice, check, isTls }) {
   const client = createClient(envoy.port('patient'))
   const statusesOf = async (path, count, pauseMs = 0) => {
     const statuses = []
@@ -103,6 +105,7 @@ export async function checkSluice({ envoy, sluice, check }) {
   native.close()
 
   await checkManyCalls({ envoy, check })
+  if (isTls) await checkStranger({ envoy, expect, check })
   await sluice.stop()
   const open = await countStatuses(envoy.port('open'), '/three', 20, 1)
   expect('without Sluice failure_mode_deny false admits', JSON.stringify(open), '{"200":20}')
@@ -133,9 +136,31 @@ async function checkManyCalls({ envoy, check }) {
   const gone = destroyed - before.destroyed
   const what = `with ${timeouts - before.timeouts} timeouts (${gone} connections ended)`
   check(`${HASTY} requests ${what} are admitted`, hasty[200] === HASTY, JSON.stringify(hasty))
+  await checkClosed({ envoy, check })
   await sleep(QUIET_MS)
   const next = await countStatuses(envoy.port('patient'), '/many', 100, 1)
   check('the next calls are answered', next[200] === 100, JSON.stringify(next))
+}
+
+/** With failure_mode_deny true, a request whose call failed, as by its timeout, is 500. */
+async function checkClosed({ envoy, check }) {
+  const name = 'cluster.app.ratelimit.error'
+  const errors = async () => (await envoy.stats(`^${name}`))[name] ?? 0
+  const before = await errors()
+  const closed = await countStatuses(envoy.port('hasty-closed'), '/many', HASTY, AT_ONCE)
+  const failed = (await errors()) - before
+  const isRight = (closed[500] ?? 0) === failed && (closed[200] ?? 0) + failed === HASTY
+  const what = `with failure_mode_deny true, the ${failed} of ${HASTY} that fail are 500`
+  check(what, isRight, JSON.stringify(closed))
+}
+
+/** Over TLS, a client without a certificate reaches nothing. */
+async function checkStranger({ envoy, expect, check }) {
+  const statuses = await countStatuses(envoy.port('stranger'), '/many', 20, 1)
+  expect('without a client certificate no call is served', JSON.stringify(statuses), '{"500":20}')
+  const name = 'cluster.service.ssl.handshake'
+  const { [name]: handshakes } = await envoy.stats(`^${name}`)
+  check('with one, Envoy has made handshakes', handshakes >= 1, String(handshakes))
 }
 
 async function connectionsOf(envoy) {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { onExit } from './exit-cleanup.mjs'
 
 const COMMAND = fileURLToPath(new URL('../../packages/cli/bin/sluice.mjs', import.meta.url))
 
@@ -32,7 +33,8 @@ const RULES = `rules:
   - { id: native, match: { where: { domain: native } }, by: [ip], limits: [3/hour] }
 `
 
-export async function startSluice(server) {
+/** `server`: the setting of that name; `tls`: the files of a certificate, its key and clients' CA. */
+export async function startSluice({ server, tls }) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-interop-'))
   const configured = join(folder, 'configured')
   mkdirSync(configured)
@@ -40,14 +42,14 @@ export async function startSluice(server) {
   writeFileSync(join(folder, 'rules.yaml'), RULES)
   writeFileSync(
     join(folder, 'sluice.yaml'),
-    `rules: rules.yaml\nenvoy: { config: configured, server: ${server} }\n`,
+    JSON.stringify({ rules: 'rules.yaml', envoy: { config: 'configured', server, tls } }),
   )
   const child = spawn(process.execPath, [COMMAND, 'serve', '--json'], {
     cwd: folder,
     env: { ...process.env, ...FREE },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  process.once('exit', () => child.kill('SIGKILL'))
+  const forget = onExit(() => child.kill('SIGKILL'))
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk) => {
@@ -58,6 +60,7 @@ export async function startSluice(server) {
   const stop = async () => {
     child.kill('SIGKILL')
     await exited
+    forget()
     rmSync(folder, { recursive: true, force: true })
   }
   const endMs = performance.now() + START_MS_MAX

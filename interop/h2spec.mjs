@@ -1,14 +1,13 @@
 /**
- * Runs h2spec, strictly, against a server of @sluice/http2-unary: in plain text, and over TLS with
- * a certificate that openssl makes.
+ * Runs h2spec, strictly, against a server of @sluice/http2-unary and against `sluice serve` with
+ * `envoy.server: own`: in plain text, and over TLS with a certificate that openssl makes.
  *
  *     node interop/h2spec.mjs [--h2spec PATH]
  */
-import { execFile, execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { execFile, spawnSync } from 'node:child_process'
 import { parseArgs, promisify } from 'node:util'
+import { makeCertificates } from './envoy/certificates.mjs'
+import { startSluice } from './envoy/sluice-server.mjs'
 
 /** Several minutes: a case that fails waits for its timeout. */
 const RUN_MS_MAX = 600_000
@@ -25,34 +24,33 @@ const { createUnaryServer } = await import('../packages/http2-unary/dist/index.j
   process.exit(2)
 })
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-h2spec-'))
-try {
-  const results = [await check('plain text'), await check('TLS', makeCertificate(), ['-t', '-k'])]
-  if (results.includes(false)) process.exitCode = 1
-} finally {
-  rmSync(folder, { recursive: true })
-}
+const { file, text } = makeCertificates(['server'])
+const pair = { cert: text('server', 'cert'), key: text('server', 'key') }
+const files = { cert: file('server', 'cert'), key: file('server', 'key') }
+const OVER_TLS = ['-t', '-k']
+await check('http2-unary, plain text', await startPackage())
+await check('http2-unary, TLS', await startPackage(pair), OVER_TLS)
+await check('sluice serve, plain text', await startSluice({ server: 'own' }))
+await check('sluice serve, TLS', await startSluice({ server: 'own', tls: files }), OVER_TLS)
 
-/** Prints the last line of a run, or all of it if a case failed. */
-async function check(name, tls, flags = []) {
+async function startPackage(tls) {
   const methods = { '/interop.Service/Echo': (message) => message }
   const server = createUnaryServer({ methods, ...(tls && { tls }) })
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 })
+  return { port, stop: () => server.close() }
+}
+
+/** Prints the last line of a run, or all of it if a case failed. */
+async function check(name, { port, stop }, flags = []) {
   const args = ['--strict', '-h', '127.0.0.1', '-p', String(port), ...flags]
   const run = promisify(execFile)(h2spec, args, { timeout: RUN_MS_MAX })
   const { stdout } = await run.catch((error) => error)
-  await server.close()
+  await stop()
   const counts = /\d+ tests, .*/.exec(stdout ?? '')?.[0]
   const hasPassed = counts !== undefined && / 0 failed/.test(counts)
-  if (!hasPassed) console.log(stdout)
+  if (!hasPassed) {
+    console.log(stdout)
+    process.exitCode = 1
+  }
   console.log(`${name}: ${counts ?? 'h2spec printed no counts'}`)
-  return hasPassed
-}
-
-function makeCertificate() {
-  const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  const args = ['req', '-x509', ...curve, '-keyout', key, '-out', cert, '-subj', '/CN=localhost']
-  execFileSync('openssl', args, { stdio: 'ignore' })
-  return { key: readFileSync(key), cert: readFileSync(cert) }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { startServer } from '../gateway/processes.mjs'
 import { DOMAIN, KEYS, PLENTY } from './messages.mjs'
 
-/** Under full load calls wait for those before them: the deadline is no part of what is measured. */
+/** Calls of a closed loop wait for one another: the deadline is no part of what is measured. */
 const DEADLINE = '10s'
 const COMMAND = '../../packages/cli/bin/sluice.mjs'
 const LISTEN = { listen: '127.0.0.1:0' }

@@ -10,8 +10,8 @@ const TIMEOUT = '0.020s'
 
 /**
  * A listener for each `{ name, domain, routes, failureModeDeny, cluster }`, and a cluster for each
- * rate limit service `{ name, port, http2, tls }`; `tls`, in PEM: the authority `ca` of the service,
- * and the client's own `cert` and `key`, if it has any.
+ * rate limit service `{ name, port, http2, tls }`; `tls`, in PEM: the authority `ca` of the
+ * service, and the client's own `cert` and `key`, if it has any.
  */
 export function bootstrap({ listeners, services, upstreamPort }) {
   return {

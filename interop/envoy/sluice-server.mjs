@@ -33,7 +33,7 @@ const RULES = `rules:
   - { id: native, match: { where: { domain: native } }, by: [ip], limits: [3/hour] }
 `
 
-/** `server`: the setting of that name; `tls`: the files of a certificate, its key and clients' CA. */
+/** `server` and `tls` are settings of `envoy`; without `tls` it speaks clear text. */
 export async function startSluice({ server, tls }) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-interop-'))
   const configured = join(folder, 'configured')

@@ -141,11 +141,12 @@ function decideTogether(
     calls.eachDecision(report)
     return decision
   }
-  const decideLater = async (decided: Promise<Decision>, calls: ReportedCalls) => {
+  const decideLater = (decided: Promise<Decision>, calls: ReportedCalls) => {
     const beganMs = nowMs()
-    const decision = await decided
-    times.observe((nowMs() - beganMs) / 1000)
-    return reportAll(decision, calls)
+    return decided.then((decision) => {
+      times.observe((nowMs() - beganMs) / 1000)
+      return reportAll(decision, calls)
+    })
   }
   return (calls, options) => {
     const isTimed = untimed === TIMED_EVERY - 1

@@ -26,6 +26,7 @@ import { type MaskSecrets, UnmatchedCall } from './reported-call.js'
 import { OVER_STATUS, type RequestDescriptor } from './request-descriptor.js'
 
 const NO_SHADOWS: readonly string[] = []
+const NO_DESCRIPTORS: readonly RequestDescriptor[] = []
 const NO_ROW: readonly never[] = []
 /** Of a request that takes from no counter. */
 const NOTHING: Plan = { matched: [], groups: [[]], shadows: NO_SHADOWS }
@@ -53,7 +54,7 @@ export abstract class RateLimitCall implements ReportedCalls {
   isBarred = false
   /** The decision of what the answer shows: it is allowed if the request is. */
   decision: Decision = UNMATCHED
-  #planned: RequestDescriptor[] = []
+  #planned: readonly RequestDescriptor[] = NO_DESCRIPTORS
   #plan: Plan = NOTHING
   #joined: JoinedPlan | undefined
   /** Whether no refusal concerns another limit: then all are counted, also those in shadow. */
@@ -74,15 +75,24 @@ export abstract class RateLimitCall implements ReportedCalls {
       if (each.kind === 'unmatched') this.judgeUnmatched(each)
       if (each.status === OVER_STATUS) this.isBarred = true
     }
-    this.#planned = []
-    for (let i = 0; i < descriptors.length; i++) {
-      const each = descriptors[i]
-      if (each?.plan === undefined) continue
-      // What counts first is counted whatever else is refused.
-      if (!this.isBarred || countsFirst(each)) this.#planned.push(each)
-    }
+    this.#planned = this.plannedOf(descriptors)
     this.#plan = this.join(this.#planned)
     return this.#plan
+  }
+
+  /** Mostly all of them, and then no list is made. */
+  private plannedOf(descriptors: readonly RequestDescriptor[]): readonly RequestDescriptor[] {
+    for (let i = 0; i < descriptors.length; i++) {
+      const each = descriptors[i]
+      if (each !== undefined && this.isPlanned(each)) continue
+      return descriptors.filter((one) => this.isPlanned(one))
+    }
+    return descriptors
+  }
+
+  /** What counts first is counted whatever else is refused. */
+  private isPlanned(each: RequestDescriptor): boolean {
+    return each.plan !== undefined && (!this.isBarred || countsFirst(each))
   }
 
   compose(

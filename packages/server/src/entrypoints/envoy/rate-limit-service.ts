@@ -116,23 +116,12 @@ class DescriptorService implements RateLimitService {
     const beganMs = isTimed ? this.#deps.nowMs() : 0
     try {
       const answer = this.answer(request, options)
-      if (answer instanceof Promise) return this.answerLater(answer)
+      if (answer instanceof Promise) return answer
       this.#untimed = isTimed ? 0 : this.#untimed + 1
       if (isTimed) this.observe(beganMs, TIMED_EVERY)
       return answer
     } catch (error) {
       throw this.statusOf(error)
-    }
-  }
-
-  private async answerLater(answer: Promise<RateLimitResponse>): Promise<RateLimitResponse> {
-    const beganMs = this.#deps.nowMs()
-    try {
-      return await answer
-    } catch (error) {
-      throw this.statusOf(error)
-    } finally {
-      this.observe(beganMs, 1)
     }
   }
 
@@ -166,8 +155,34 @@ class DescriptorService implements RateLimitService {
     if (!(decided instanceof Promise) && !(returns instanceof Promise)) {
       return this.respond(request, described, call, configured)
     }
-    const all = Promise.all([decided, returns])
-    return all.then(() => this.respond(request, described, call, configured))
+    const pending = returns instanceof Promise ? Promise.all([decided, returns]) : decided
+    return this.respondLater(pending, request, described, call, configured)
+  }
+
+  /** One handler for all that comes after the store: each promise more costs CPU and memory. */
+  private respondLater(
+    pending: Promise<unknown> | Decision,
+    request: RateLimitRequest,
+    described: readonly RequestDescriptor[],
+    call: RateLimitCall,
+    configured: ConfiguredDomain | undefined,
+  ): Promise<RateLimitResponse> {
+    const beganMs = this.#deps.nowMs()
+    return Promise.resolve(pending).then(
+      () => {
+        try {
+          return this.respond(request, described, call, configured)
+        } catch (error) {
+          throw this.statusOf(error)
+        } finally {
+          this.observe(beganMs, 1)
+        }
+      },
+      (error: unknown) => {
+        this.observe(beganMs, 1)
+        throw this.statusOf(error)
+      },
+    )
   }
 
   /** Most clients wait for the same time in all their requests. */

@@ -195,6 +195,9 @@ function levelsOf(node: TreeNode): readonly TreeNode[] {
 }
 
 function namesOf(entries: readonly DescriptorEntry[]): readonly string[] {
+  const first = entries[0]
+  // Pushing to an empty list allocates seventeen places.
+  if (entries.length === 1 && first !== undefined) return [first.key, first.value]
   const names: string[] = []
   for (let i = 0; i < entries.length; i++) {
     const entry = entries[i]

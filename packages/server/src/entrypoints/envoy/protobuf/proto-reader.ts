@@ -5,6 +5,7 @@
  * the caller then reads its value or skips it. Every read checks the end, so no length that a
  * client claims is believed, and nothing is allocated but the texts.
  */
+import { AsciiTexts } from './ascii-texts.js'
 
 /** The bytes are not a message of the expected type. */
 export class ProtoError extends Error {
@@ -26,6 +27,8 @@ const TWO_TO_32 = 2 ** 32
 /** Text up to this length is checked and decoded byte by byte, which is faster for short texts. */
 const SHORT_TEXT_MAX = 24
 
+const asciiTexts = new AsciiTexts()
+const HASH_FACTOR = 31
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export class ProtoReader {
@@ -116,13 +119,14 @@ export class ProtoReader {
 
   private shortText(from: number, to: number): string {
     const bytes = this.#bytes
-    let text = ''
+    let hash = to - from
+    let any = 0
     for (let at = from; at < to; at++) {
       const byte = bytes[at] ?? 0
-      if (byte > 0x7f) return this.textOf(from, to)
-      text += String.fromCharCode(byte)
+      any |= byte
+      hash = (Math.imul(hash, HASH_FACTOR) + byte) | 0
     }
-    return text
+    return any > 0x7f ? this.textOf(from, to) : asciiTexts.get(bytes, from, to, hash)
   }
 
   private textOf(from: number, to: number): string {

@@ -59,21 +59,73 @@ const LIMIT_REQUESTS = varint(1)
 const LIMIT_UNIT = varint(2)
 const WRAPPED_VALUE = varint(1)
 
+const NO_DESCRIPTORS: Descriptor[] = []
+const NO_ENTRIES: DescriptorEntry[] = []
+
+/** Classes, not object literals, because they live while a call waits: see docs/performance.md. */
+class DecodedRequest implements RateLimitRequest {
+  readonly domain: string
+  readonly descriptors: readonly Descriptor[]
+  readonly hitsAddend: number
+
+  constructor(domain: string, descriptors: readonly Descriptor[], hitsAddend: number) {
+    this.domain = domain
+    this.descriptors = descriptors
+    this.hitsAddend = hitsAddend
+  }
+}
+
+class DecodedDescriptor implements Descriptor {
+  readonly entries: readonly DescriptorEntry[]
+  readonly limit: LimitOverride | undefined
+  readonly hitsAddend: number | undefined
+  readonly isNegativeHits: boolean
+
+  constructor(
+    entries: readonly DescriptorEntry[],
+    limit: LimitOverride | undefined,
+    hitsAddend: number | undefined,
+    isNegativeHits: boolean,
+  ) {
+    this.entries = entries
+    this.limit = limit
+    this.hitsAddend = hitsAddend
+    this.isNegativeHits = isNegativeHits
+  }
+}
+
+class DecodedEntry implements DescriptorEntry {
+  readonly key: string
+  readonly value: string
+
+  constructor(key: string, value: string) {
+    this.key = key
+    this.value = value
+  }
+}
+
+/** Begins a list of one as a literal: pushing to an empty list allocates seventeen places. */
+function appended<Item>(list: Item[], item: Item): Item[] {
+  if (list.length === 0) return [item]
+  list.push(item)
+  return list
+}
+
 /** Throws a ProtoError for bytes that are no request, and a GrpcError for one that is too large. */
 export function decodeRateLimitRequest(message: Uint8Array): RateLimitRequest {
   const reader = new ProtoReader(message)
   let domain = ''
   let hitsAddend = 0
-  const descriptors: Descriptor[] = []
+  let descriptors = NO_DESCRIPTORS
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
     if (tag === REQUEST_DOMAIN) domain = reader.string()
     else if (tag === REQUEST_DESCRIPTORS) {
       if (descriptors.length === DESCRIPTORS_MAX) throw tooMany('descriptors', DESCRIPTORS_MAX)
-      descriptors.push(readDescriptor(reader))
+      descriptors = appended(descriptors, readDescriptor(reader))
     } else if (tag === REQUEST_HITS_ADDEND) hitsAddend = reader.uint32()
     else reader.skip(tag)
   }
-  return { domain, descriptors, hitsAddend }
+  return new DecodedRequest(domain, descriptors, hitsAddend)
 }
 
 export function tooMany(what: string, most: number): GrpcError {
@@ -82,21 +134,21 @@ export function tooMany(what: string, most: number): GrpcError {
 
 function readDescriptor(reader: ProtoReader): Descriptor {
   const outer = reader.enter()
-  const entries: DescriptorEntry[] = []
+  let entries = NO_ENTRIES
   let limit: LimitOverride | undefined
   let hitsAddend: number | undefined
   let isNegativeHits = false
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
     if (tag === DESCRIPTOR_ENTRIES) {
       if (entries.length === ENTRIES_MAX) throw tooMany('entries in a descriptor', ENTRIES_MAX)
-      entries.push(readEntry(reader))
+      entries = appended(entries, readEntry(reader))
     } else if (tag === DESCRIPTOR_LIMIT) limit = readLimit(reader, limit)
     else if (tag === DESCRIPTOR_HITS_ADDEND) hitsAddend = readWrapped(reader, hitsAddend)
     else if (tag === DESCRIPTOR_IS_NEGATIVE) isNegativeHits = reader.bool()
     else reader.skip(tag)
   }
   reader.leave(outer)
-  return { entries, limit, hitsAddend, isNegativeHits }
+  return new DecodedDescriptor(entries, limit, hitsAddend, isNegativeHits)
 }
 
 function readEntry(reader: ProtoReader): DescriptorEntry {
@@ -109,7 +161,7 @@ function readEntry(reader: ProtoReader): DescriptorEntry {
     else reader.skip(tag)
   }
   reader.leave(outer)
-  return { key, value }
+  return new DecodedEntry(key, value)
 }
 
 /** A message that is sent twice is merged: its fields replace only those of the same number. */

@@ -11,6 +11,7 @@ import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
 import { type EphemeralSecrets, createEphemeralSecrets } from './startup/stored-secrets.js'
 import { isUnconfigured } from './startup/example.js'
+import { disablePretenuring } from './startup/garbage-collection.js'
 import { createLogger, type Log } from './observability/log/logger.js'
 import { messageOf } from './lib/message-of.js'
 import { createRegistry } from './observability/metrics/registry.js'
@@ -82,6 +83,7 @@ export async function runServer(options: RunOptions): Promise<number> {
     write('Configuration and rules are valid.\n')
     return STOPPED
   }
+  disablePretenuring()
   let server: RunningServer
   const signals = quitOnSignals(log)
   try {

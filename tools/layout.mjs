@@ -80,6 +80,7 @@ const ARROWS = {
     'node:timers/promises',
     'node:tls',
     'node:url',
+    'node:v8',
     'node:worker_threads',
     'node:zlib',
     'pg',

@@ -1,6 +1,6 @@
 /**
- * The texts that were read last. Domains, keys and the values of busy callers come in every request:
- * comparing bytes with a text costs less than making it again.
+ * The texts that were read last. Domains, keys and the values of busy callers come in every
+ * request: comparing bytes with a text costs less than making it again.
  */
 
 /** A power of two. With texts of some 24 characters about 64 KB in all. */

@@ -515,7 +515,7 @@ describe('time', () => {
     expect(conversation.frames().map(({ type }) => type)).not.toContain(FrameType.goaway)
     conversation.pass(1)
     expect(conversation.goawayCode()).toBe(ErrorCode.noError)
-    conversation.pass(1_000)
+    conversation.pass(5_000)
     expect(conversation.transport.hasEnded).toBe(true)
   })
 })

@@ -421,6 +421,15 @@ describe('a drain', () => {
     expect(conversation.transport.hasEnded).toBe(true)
   })
 
+  test('counts the client as leaving until it has answered the PING', () => {
+    const conversation = Conversation.open()
+    expect(conversation.connection.isLeaving).toBe(false)
+    conversation.connection.drain(conversation.nowMs)
+    expect(conversation.connection.isLeaving).toBe(true)
+    conversation.send(DRAIN_ACK(conversation.frames()))
+    expect(conversation.connection.isLeaving).toBe(false)
+  })
+
   test('waits for answers that promises give', async () => {
     const conversation = Conversation.open({ methods: { [PATH]: async (message) => message } })
     conversation.send(call(1))
@@ -433,7 +442,7 @@ describe('a drain', () => {
   })
 
   test('goes on after a pause if the client does not answer the PING', () => {
-    const conversation = Conversation.open()
+    const conversation = Conversation.open({ limits: { noticeMs: 1_000 } })
     conversation.connection.drain(conversation.nowMs)
     conversation.frames()
     conversation.pass(999)

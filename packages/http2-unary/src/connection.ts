@@ -19,9 +19,6 @@ import type { UnaryStream } from './stream.js'
  */
 const CONNECTION_WINDOW = 1024 * 1024
 
-/** How long clients that do not answer the PING of a drain may take to learn of it. */
-const DRAIN_PAUSE_MS = 1_000
-
 /** How long a client may take to close a connection that this side has ended. */
 const LINGER_MS = 1_000
 
@@ -113,6 +110,11 @@ export class Connection implements FrameHandler, AnswerWriter {
 
   get isEnded(): boolean {
     return this.#phase === 'ended'
+  }
+
+  /** Whether the client was asked to open no more streams, and may not know of it yet. */
+  get isLeaving(): boolean {
+    return this.#phase === 'announced'
   }
 
   /** Calls whose answer has not left, by their number; output that waits counts as one. */
@@ -459,7 +461,7 @@ export class Connection implements FrameHandler, AnswerWriter {
       throw new ConnectionError(ErrorCode.settingsTimeout, 'the client is too slow')
     }
     this.#calls.sweep(nowMs)
-    if (this.#phase === 'announced' && nowMs - this.#phaseMs >= DRAIN_PAUSE_MS) {
+    if (this.#phase === 'announced' && nowMs - this.#phaseMs >= limits.noticeMs) {
       this.refuseNewStreams()
     }
     if (this.#phase === 'open') {

@@ -35,6 +35,11 @@ export interface UnaryServerLimits {
   readonly idleMs: number
   /** The same for a connection that is this old, give or take 10 %. */
   readonly ageMs: number
+  /**
+   * From the first GOAWAY of a connection until new streams are refused, unless the client confirms
+   * earlier, by answering a PING, that it knows.
+   */
+  readonly noticeMs: number
   /** From the first GOAWAY of a connection until it is closed, even if calls have not ended. */
   readonly drainMs: number
   /** A client that has sent nothing for so long is asked by PING whether it is still there. */
@@ -77,6 +82,8 @@ export const DEFAULT_LIMITS: UnaryServerLimits = {
   idleMs: 15 * 60_000,
   // Connections spread over new processes in a day, and not all at the same time.
   ageMs: 24 * 60 * 60_000,
+  // Longer than what is on its way from a client, and than a pause of its process.
+  noticeMs: 5_000,
   // Calls take seconds at most; a client that keeps one open longer does not end by itself.
   drainMs: 60_000,
   // A peer that disappeared holds its connection no longer than these two together.

@@ -144,8 +144,13 @@ class NetUnaryServer implements UnaryServer {
   stats(): UnaryServerStats {
     const { counters, held } = this.#context
     let inFlight = 0
-    for (const { connection } of this.#clients) inFlight += connection.inFlight
-    return { ...counters, connections: this.#sockets.size, inFlight, heldBytes: held.bytes }
+    let leaving = 0
+    for (const { connection } of this.#clients) {
+      inFlight += connection.inFlight
+      if (connection.isLeaving) leaving += 1
+    }
+    const connections = this.#sockets.size
+    return { ...counters, connections, inFlight, leaving, heldBytes: held.bytes }
   }
 
   private createListener(tls: UnaryServerOptions['tls']): Server | TlsServer {

@@ -1,10 +1,12 @@
-/** What a server has counted since it was created; the first four say how it is now. */
+/** What a server has counted since it was created; the first five say how it is now. */
 export interface UnaryServerStats {
   readonly connections: number
   /** Streams whose handler has not answered, or whose answer waits for a window. */
   readonly activeStreams: number
   /** Calls whose answer has not left this process; those that their client has reset have none. */
   readonly inFlight: number
+  /** Connections in a drain whose client has not confirmed yet that it opens no more streams. */
+  readonly leaving: number
   /** Bytes of streams, incomplete requests, answers that wait, and output that is not read. */
   readonly heldBytes: number
 
@@ -35,7 +37,7 @@ export interface UnaryServerStats {
 }
 
 /** What is not counted, but looked up. */
-type Measured = 'connections' | 'inFlight' | 'heldBytes'
+type Measured = 'connections' | 'inFlight' | 'leaving' | 'heldBytes'
 
 export type Counters = {
   -readonly [Name in keyof Omit<UnaryServerStats, Measured>]: number

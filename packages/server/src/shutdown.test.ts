@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { type Drainable, drain } from './shutdown.js'
 
 /** A drainable part with the given number of calls over time, and a log of its operations. */
-function world(underWay: (nowMs: number) => number) {
+function world(underWay: (nowMs: number) => number, leaving?: (nowMs: number) => number) {
   const done: string[] = []
   let nowMs = 0
   const part: Drainable = {
@@ -15,6 +15,7 @@ function world(underWay: (nowMs: number) => number) {
       if (done.at(-1) !== 'idle closed') done.push('idle closed')
     },
     inFlight: () => underWay(nowMs),
+    ...(leaving && { leaving: () => leaving(nowMs) }),
     destroyAll: () => void done.push(`${nowMs} destroyed`),
   }
   const sleep = (ms: number) => {
@@ -41,4 +42,18 @@ test('a shutdown cuts the remaining calls before its time is over, and counts th
   const { done, run } = world(() => 3)
   expect(await run(1000)).toEqual({ cut: 3 })
   expect(done.at(-1)).toBe('9700 destroyed')
+})
+
+test('a shutdown waits for clients that do not know of it yet, and counts none of them as a call', async () => {
+  const { done, run } = world(
+    () => 0,
+    (nowMs) => (nowMs < 2000 ? 1 : 0),
+  )
+  expect(await run(0)).toEqual({ cut: 0 })
+  expect(done.at(-1)).toBe('2000 destroyed')
+  const never = world(
+    () => 0,
+    () => 1,
+  )
+  expect(await never.run(0)).toEqual({ cut: 0 })
 })

@@ -9,6 +9,8 @@ export interface Drainable {
   /** Closes connections without a request in flight. */
   closeIdle(): void
   inFlight(): number
+  /** Connections whose clients may still send calls, as they do not know yet that this stops. */
+  leaving?(): number
   destroyAll(): void
 }
 
@@ -47,10 +49,11 @@ export async function drain(
   await Promise.all(entryPoints.map((entryPoint) => entryPoint.stopAccepting()))
   onStopped()
   const underWay = () => entryPoints.reduce((sum, entryPoint) => sum + entryPoint.inFlight(), 0)
+  const leaving = () => entryPoints.reduce((sum, each) => sum + (each.leaving?.() ?? 0), 0)
   const silentUntil = clock.now() + SILENT_MS
   while (clock.now() < until) {
     const isSilent = clock.now() >= silentUntil
-    if (isSilent && underWay() === 0) break
+    if (isSilent && underWay() === 0 && leaving() === 0) break
     await sleep(POLL_EVERY_MS)
     if (isSilent) for (const entryPoint of entryPoints) entryPoint.closeIdle()
   }

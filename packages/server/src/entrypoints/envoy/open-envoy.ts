@@ -72,6 +72,7 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
       listener.closeIdle()
     },
     inFlight: () => listener.inFlight(),
+    leaving: () => listener.leaving?.() ?? 0,
     destroyAll: () => listener.destroyAll(),
   }
 }

@@ -48,14 +48,30 @@ export class GrpcConnection {
     stream.once('close', () => {
       this.#streams--
       this.#calls.delete(stream)
+      if (this.#noticedMs !== undefined) this.closeIfUnread()
     })
   }
 
-  /** Announces that the connection ends. The client opens another one for its next calls. */
+  /**
+   * Announces that the connection ends. The client opens another one for its next calls, and what
+   * it sends before it answers a ping is accepted, as long as Node reads it.
+   */
   notify(nowMs: number): void {
     if (this.#noticedMs !== undefined || this.#session.destroyed) return
     this.#noticedMs = nowMs
     this.#session.goaway(constants.NGHTTP2_NO_ERROR, LAST_STREAM)
+    this.#session.ping((error) => {
+      if (error === null) this.close()
+    })
+    this.closeIfUnread()
+  }
+
+  /**
+   * Node reads nothing more from a connection that is to end and has no stream. Closing it tells
+   * the client at once which of its calls were not read, so that it may send them again.
+   */
+  private closeIfUnread(): void {
+    if (this.#streams === 0) this.close()
   }
 
   /** Accepts no more streams, and closes the connection when the last one has ended. */

@@ -13,11 +13,10 @@ import {
   TestClient,
   testService,
 } from '../envoy.test-helper.js'
+import { CALL_HEADERS as HEADERS, callFrames, PREFACE } from './http2-frames.test-helper.js'
 
 closeAfterEach()
 
-const PATH = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
-const HEADERS = { ':method': 'POST', ':path': PATH, 'content-type': 'application/grpc' }
 const EMPTY = Buffer.alloc(5)
 const LAST_STREAM = 2 ** 31 - 1
 /** Times that pass soon, for what the sweeps of a listener do. */
@@ -63,29 +62,6 @@ function openSocket(port: number): Promise<Socket> {
     socket.resume()
   })
 }
-
-/** A frame of HTTP/2. */
-function frame(type: number, flags: number, stream: number, payload = Buffer.alloc(0)): Buffer {
-  const head = Buffer.alloc(9)
-  head.writeUIntBE(payload.length, 0, 3)
-  head[3] = type
-  head[4] = flags
-  head.writeUInt32BE(stream, 5)
-  return Buffer.concat([head, payload])
-}
-
-/** A literal header field without indexing. */
-const literal = (text: string) => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)])
-const HEADER_BLOCK = Buffer.concat(
-  Object.entries({ ':scheme': 'http', ':authority': 'a', ...HEADERS }).flatMap(([name, value]) => [
-    Buffer.from([0]),
-    literal(name),
-    literal(value),
-  ]),
-)
-const PREFACE = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)])
-const callFrames = (stream: number) =>
-  Buffer.concat([frame(1, 4, stream, HEADER_BLOCK), frame(0, 1, stream, EMPTY)])
 
 /** The last stream of each GOAWAY, and the streams that received data, in order. */
 function framesOf(bytes: Buffer) {

@@ -41,7 +41,10 @@ export interface ConnectionTimes {
   readonly pingMs: number
   /** The time for the answer to a ping. */
   readonly pingTimeoutMs: number
-  /** The time between the announcement that a connection ends and its end. */
+  /**
+   * The time between the announcement that a connection ends and the refusal of new streams, unless
+   * the client confirms it earlier.
+   */
   readonly noticeMs: number
   /** The time that streams may take to end on a connection that is closing. */
   readonly closeMs: number
@@ -64,8 +67,8 @@ export const TIMES: GrpcTimes = {
   ageMs: 24 * 60 * MINUTE_MS,
   pingMs: MINUTE_MS,
   pingTimeoutMs: 20 * SECOND_MS,
-  // Longer than what is on its way from a client.
-  noticeMs: SECOND_MS,
+  // Longer than what is on its way from a client, and than a pause of its process.
+  noticeMs: 5 * SECOND_MS,
   closeMs: MINUTE_MS,
   sweepMs: SECOND_MS,
 }

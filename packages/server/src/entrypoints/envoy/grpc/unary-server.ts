@@ -104,6 +104,10 @@ export class UnaryGrpcServer implements GrpcServer {
     return this.#server.stats().inFlight
   }
 
+  leaving(): number {
+    return this.#server.stats().leaving
+  }
+
   connections(): number {
     return this.#server.stats().connections
   }
@@ -131,6 +135,7 @@ export class UnaryGrpcServer implements GrpcServer {
         prefaceMs: handshakeMs,
         requestMs: callMs,
         callMs,
+        noticeMs: others.noticeMs,
         drainMs: closeMs,
         idleMs: others.idleMs,
         ageMs: others.ageMs,

@@ -14,7 +14,7 @@ import type { Decider } from '../decide.js'
 import { type Engine, secretAttributes } from '../engine.js'
 import { openAdmin } from './admin/open-admin.js'
 import { openEnvoy } from './envoy/open-envoy.js'
-import { openRateLimitService } from './envoy/open-service.js'
+import { openQuotaService, openRateLimitService } from './envoy/open-service.js'
 import type { EnvoyConfigSource } from './envoy/config/config-source.js'
 import type { UpstreamFailure } from './gateway/forward.js'
 import { Gateway } from './gateway/gateway.js'
@@ -105,11 +105,17 @@ export function openEntryPoints(
   const { registry } = engine
   const serviceDeps = { ...deps, envoyConfig, registry, hideSecrets, random }
   const rateLimitService = openRateLimitService(config, serviceDeps)
+  const fleetSize = () => counterStore.store.health?.().remote?.fleet.size ?? 1
+  const quotas =
+    config.envoy.server === 'own'
+      ? undefined
+      : openQuotaService(config, { ...serviceDeps, fleetSize })
   const apiDeps = { ...deps, adminToken, hideSecrets, readiness, rateLimitService }
   const api = openDecisionApi(config, apiDeps)
   const envoy = openEnvoy(config, {
     ...deps,
     service: rateLimitService,
+    quotas,
     isReady: () => readiness().ready,
     registry,
     random,

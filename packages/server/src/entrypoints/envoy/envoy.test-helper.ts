@@ -197,9 +197,11 @@ export class TestClient {
   }
 
   reflect(version: string): ClientDuplexStream<unknown, unknown> {
-    const service = `grpc.reflection.${version}.ServerReflection`
-    const method = methodOf(service, 'ServerReflectionInfo')
-    const { path, requestSerialize, responseDeserialize } = method
+    return this.stream(`grpc.reflection.${version}.ServerReflection`, 'ServerReflectionInfo')
+  }
+
+  stream(service: string, name: string): ClientDuplexStream<unknown, unknown> {
+    const { path, requestSerialize, responseDeserialize } = methodOf(service, name)
     return this.client(service).makeBidiStreamRequest(path, requestSerialize, responseDeserialize)
   }
 

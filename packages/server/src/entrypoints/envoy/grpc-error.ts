@@ -5,6 +5,7 @@ export const GRPC_CODES = {
   invalidArgument: 3,
   notFound: 5,
   resourceExhausted: 8,
+  failedPrecondition: 9,
   unimplemented: 12,
   internal: 13,
   unavailable: 14,

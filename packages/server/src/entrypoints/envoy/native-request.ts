@@ -14,7 +14,10 @@ import { RateLimitCall, shownOutcome } from './rate-limit-call.js'
 import { OVER_STATUS, type RequestDescriptor, Status } from './request-descriptor.js'
 
 /** Mistakes of one descriptor: it is refused, or it could be sent to dodge its limits. */
-const CALL_ERRORS: ReadonlySet<string> = new Set(['CALL_PATH_INVALID', 'CALL_ATTRIBUTE_TOO_LONG'])
+export const CALL_ERRORS: ReadonlySet<string> = new Set([
+  'CALL_PATH_INVALID',
+  'CALL_ATTRIBUTE_TOO_LONG',
+])
 const GATE = { canWait: false, gate: true } as const
 const CHARGE = { canWait: false, gate: false } as const
 
@@ -88,7 +91,7 @@ function blockedStatus({ retryAfterMs }: Decision): Status {
  * Lets the enforced limits of a plan count before they compare. Only the store can do that, so
  * limits that nodes count by themselves stay as they are.
  */
-function countingFirst({ matched, groups, shadows }: Plan): Plan {
+export function countingFirst({ matched, groups, shadows }: Plan): Plan {
   return {
     matched,
     groups: groups.map((takes) => takes.map(overdrawn)),

@@ -1,4 +1,4 @@
-/** Opens the rate limit service for Envoy: its gRPC listener over the service that decides. */
+/** Opens the rate limit service for Envoy: its gRPC listener over the services that decide. */
 import { wallClock } from '../../lib/wall-clock.js'
 import type { Config } from '../../config/config.js'
 import type { EntryPointDeps } from '../entrypoint.js'
@@ -7,14 +7,17 @@ import { ErrorReporter } from '../http/error-reporter.js'
 import type { Registry, Series } from '../../observability/metrics/registry.js'
 import type { Drainable } from '../../shutdown.js'
 import type { GrpcServer } from './grpc/grpc-server.js'
-import { type UnaryMethod, unaryMethods } from './grpc/grpc-service.js'
+import { quotaMethod, type UnaryMethod, unaryMethods } from './grpc/grpc-service.js'
 import { HealthService } from './grpc/health.js'
 import { openGrpcServer } from './grpc/open-grpc-server.js'
 import { reflectionMethods } from './grpc/reflection.js'
+import type { QuotaService } from './quota/quota-service.js'
 import type { RateLimitService } from './rate-limit-service.js'
 
 export interface EnvoyDeps extends Pick<EntryPointDeps, 'log' | 'describeAddress' | 'exclusive'> {
   readonly service: RateLimitService
+  /** Only for a server of streams: undefined with `envoy.server: own`. */
+  readonly quotas: QuotaService | undefined
   /** Whether this node is ready to decide: its rules and its shutdown, never the store. */
   readonly isReady: () => boolean
   readonly registry: Registry
@@ -28,7 +31,7 @@ export interface EnvoyEntryPoint extends Drainable {
 
 /** Opens the listener; it does not listen yet. */
 export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
-  const { service, isReady, log, registry, describeAddress, exclusive, random } = deps
+  const { service, quotas, isReady, log, registry, describeAddress, exclusive, random } = deps
   const { envoy, gateway, trustedProxies } = config
   const health = new HealthService({ isReady })
   const listener = openGrpcServer(
@@ -48,7 +51,10 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
     {
       kind: envoy.server,
       unary: unaryMethods({ service, health }),
-      streams: envoy.reflection ? reflectionMethods() : [],
+      streams: [
+        ...(quotas === undefined ? [] : [quotaMethod(quotas)]),
+        ...(envoy.reflection ? reflectionMethods() : []),
+      ],
       health,
       errorReporter: new ErrorReporter({ log, clock: wallClock, component: 'rate limit service' }),
       onAnswered: callCounter(registry),
@@ -69,6 +75,7 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
     stopAccepting: () => listener.stopAccepting(),
     closeIdle() {
       health.endWatches()
+      quotas?.endStreams()
       listener.closeIdle()
     },
     inFlight: () => listener.inFlight(),

@@ -1,10 +1,12 @@
-/** Opens the rate limit service over the engine, as the configuration says. */
+/** Opens the rate limit service and the quota service over the engine, as configured. */
 import { monotonicMs, wallClock } from '../../lib/wall-clock.js'
+import { systemScheduler } from '../../lib/scheduler.js'
 import type { Config, EnvoyDomain, EnvoyHeaders } from '../../config/config.js'
 import type { Registry } from '../../observability/metrics/registry.js'
 import type { EntryPointDeps } from '../entrypoint.js'
 import { ErrorReporter } from '../http/error-reporter.js'
 import type { EnvoyConfigSource } from './config/config-source.js'
+import { QuotaService } from './quota/quota-service.js'
 import { createRateLimitService, type RateLimitService } from './rate-limit-service.js'
 import type { MaskSecrets } from './reported-call.js'
 import type { DomainOptions, ResponseHeaders } from './service-options.js'
@@ -16,6 +18,11 @@ export interface ServiceDeps extends Pick<EntryPointDeps, 'decider' | 'responseC
   readonly hideSecrets: MaskSecrets
   /** From 0 to 1. */
   readonly random: () => number
+}
+
+export interface QuotaDeps extends Omit<ServiceDeps, 'responseClock' | 'random'> {
+  /** The live nodes that share the counters. */
+  readonly fleetSize: () => number
 }
 
 /** Jitter, status and headers of refusals are those of the other entry points. */
@@ -52,6 +59,33 @@ export function openRateLimitService(
       refusals,
       isShadow: shadow,
       sendsMetadata: metadata,
+    },
+  )
+}
+
+/** Reports of errors are those of the rate limit service. */
+export function openQuotaService(
+  { envoy }: Config,
+  { decider, log, envoyConfig, registry, hideSecrets, fleetSize }: QuotaDeps,
+): QuotaService {
+  const errorReporter = new ErrorReporter({
+    log,
+    clock: wallClock,
+    component: 'rate limit quota service',
+  })
+  return new QuotaService(
+    {
+      decider,
+      configSource: envoyConfig,
+      registry,
+      scheduler: systemScheduler,
+      mask: hideSecrets,
+      fleetSize,
+      onError: (error) => errorReporter.log(error),
+    },
+    {
+      domains: new Map([...envoy.domains].map(([name, domain]) => [name, optionsOf(domain)])),
+      isShadow: envoy.shadow,
     },
   )
 }

@@ -134,7 +134,7 @@ test('reflection is off unless it is configured', async () => {
   const answer = new Promise((resolve) => answers.once('data', resolve))
   answers.on('error', () => {})
   answers.write({ list_services: '' })
-  expect(await answer).toMatchObject({ list_services_response: { service: { length: 2 } } })
+  expect(await answer).toMatchObject({ list_services_response: { service: { length: 3 } } })
   answers.end()
 })
 

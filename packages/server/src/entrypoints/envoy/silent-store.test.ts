@@ -1,10 +1,8 @@
 /** The service over a remote store that answers late or not at all. */
-import type { Answer, Groups, Store, TakeOptions } from '@sluice/limiter'
-import { memoryStore } from '@sluice/limiter'
-import { type ManualClock, manualClock } from '@sluice/limiter/testing'
-import type { Take } from '@sluice/core'
+import { manualClock } from '@sluice/limiter/testing'
 import { describe, expect, test } from 'vitest'
 import { descriptorOf, statusText } from './conformance.test-helper.js'
+import { RemoteMemory } from './remote-memory.test-helper.js'
 import { openService, type OpenOptions } from './rate-limit-service.test-helper.js'
 
 const CONFIG = [
@@ -18,44 +16,6 @@ const CONFIG = [
     ],
   },
 ]
-
-/** A remote store over counters in this process. While it is silent, nothing runs. */
-class RemoteMemory implements Store {
-  readonly inner: ReturnType<typeof memoryStore>
-  readonly takes: { readonly groups: Groups<Take>; readonly options: TakeOptions | undefined }[] =
-    []
-  isSilent = false
-  readonly remote
-
-  constructor(clock: ManualClock, denyCacheMs: number) {
-    this.inner = memoryStore({ clock })
-    this.remote = {
-      time: () => clock.now(),
-      latestTime: () => clock.now(),
-      fleetSize: () => 1,
-      secret: Promise.resolve(new Uint8Array(16)),
-      denyCacheMs,
-      deadlineMs: 50,
-      onAnswering: () => {},
-    }
-  }
-
-  async take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>> {
-    this.takes.push({ groups, options })
-    if (this.isSilent) return groups.map((takes) => takes.map(() => 'not-run' as const))
-    const outcomes = this.inner.sync.take(groups)
-    const states = this.inner.sync.peek(groups)
-    return outcomes.map((row, g) =>
-      row.map((outcome, i) => ({ ...outcome, state: states[g]?.[i]?.state })),
-    )
-  }
-
-  peek = (groups: Groups<Take>) => this.inner.peek(groups)
-  give = (...given: Parameters<Store['give']>) => this.inner.give(...given)
-  charge = (...charged: Parameters<Store['charge']>) => this.inner.charge(...charged)
-  reset = (...keys: Parameters<Store['reset']>) => this.inner.reset(...keys)
-  close = () => Promise.resolve()
-}
 
 async function open(options: OpenOptions = {}, denyCacheMs = 0) {
   const clock = manualClock()

@@ -9,7 +9,13 @@ interface ErrorReporterDeps {
   readonly log: Log
   readonly clock: WallClock
   /** Begins log lines and is named in responses. */
-  readonly component: 'admin API' | 'decision API' | 'gateway' | 'rate limit service' | 'usage'
+  readonly component:
+    | 'admin API'
+    | 'decision API'
+    | 'gateway'
+    | 'rate limit service'
+    | 'rate limit quota service'
+    | 'usage'
 }
 
 export class ErrorReporter {

@@ -13,15 +13,44 @@ import {
 } from '@grpc/grpc-js'
 import type { WallClock } from '../../../lib/wall-clock.js'
 import type { ErrorReporter } from '../../http/error-reporter.js'
-import { GRPC_CODES } from '../grpc-error.js'
+import { GRPC_CODES, GrpcError } from '../grpc-error.js'
+import { REPORT_BYTES_MAX } from '../quota/quota-messages.js'
 import { REQUEST_BYTES_MAX } from '../rate-limit-messages.js'
 import { type GrpcStatus, statusOf, type UnaryMethod } from './grpc-service.js'
 import type { HealthService } from './health.js'
 
-/** A method that answers each message of a stream with one message. */
+/** A method with a stream of messages in each direction. */
 export interface StreamMethod {
   readonly path: string
-  call(message: Uint8Array): Uint8Array
+  /** Called when a client has opened a stream. */
+  open(client: StreamClient): StreamHandler
+}
+
+/** What a method can do with the client of one stream. */
+export interface StreamClient {
+  /** Sends a message. False if the client reads too slowly; then `onDrained` is called later. */
+  send(message: Uint8Array): boolean
+  /** Ends the stream with the status of this error, or with OK. */
+  end(error?: unknown): void
+}
+
+/** The side of the server of one stream. What a handler throws ends its stream with a status. */
+export interface StreamHandler {
+  onMessage(message: Uint8Array): void
+  onDrained?(): void
+  /** Called once, however the stream has ended. */
+  onEnd?(): void
+}
+
+/** A method that answers each message with one message. */
+export function answeringMethod(
+  path: string,
+  answer: (message: Uint8Array) => Uint8Array,
+): StreamMethod {
+  return {
+    path,
+    open: (client) => ({ onMessage: (message) => void client.send(answer(message)) }),
+  }
 }
 
 export interface GrpcJsDeps {
@@ -42,7 +71,8 @@ const unchanged = (message: Buffer): Buffer => message
 
 export function serveWithGrpcJs(server: Http2Server | Http2SecureServer, deps: GrpcJsDeps): void {
   const grpc = new Server({
-    'grpc.max_receive_message_length': REQUEST_BYTES_MAX,
+    // One bound for all methods; `unaryHandler` has that of a request.
+    'grpc.max_receive_message_length': REPORT_BYTES_MAX,
     // Its registry would hold every connection that ever was, until its statistics are read.
     'grpc.enable_channelz': 0,
   })
@@ -71,6 +101,7 @@ function unaryHandler(method: UnaryMethod, { errorReporter, clock, onAnswered }:
       callback(failure(status))
     }
     try {
+      requireSize(call.request)
       const answered = method.call(call.request, { timeoutMs: timeoutOf(call, clock) })
       if (answered instanceof Promise) answered.then(succeed, fail)
       else succeed(answered)
@@ -80,6 +111,14 @@ function unaryHandler(method: UnaryMethod, { errorReporter, clock, onAnswered }:
   }
 }
 
+function requireSize({ length }: Buffer): void {
+  if (length <= REQUEST_BYTES_MAX) return
+  throw new GrpcError(
+    GRPC_CODES.resourceExhausted,
+    `the request has ${length} bytes: at most ${REQUEST_BYTES_MAX} are accepted`,
+  )
+}
+
 function timeoutOf(call: ServerUnaryCall<Buffer, Buffer>, clock: WallClock): number | undefined {
   const deadlineMs = Number(call.getDeadline())
   return deadlineMs === Number.POSITIVE_INFINITY ? undefined : Math.max(0, deadlineMs - clock.now())
@@ -87,21 +126,46 @@ function timeoutOf(call: ServerUnaryCall<Buffer, Buffer>, clock: WallClock): num
 
 function streamHandler(method: StreamMethod, { errorReporter }: GrpcJsDeps) {
   return (call: ServerDuplexStream<Buffer, Buffer>): void => {
-    call.on('data', (message: Buffer) => {
-      try {
+    let handler: StreamHandler | undefined
+    let isEnded = false
+    const finish = (): boolean => {
+      if (isEnded) return false
+      isEnded = true
+      handler?.onEnd?.()
+      return true
+    }
+    const client: StreamClient = {
+      send(message) {
+        if (isEnded) return true
         // A client that sends without reading waits until it has read.
-        if (!call.write(asBuffer(method.call(message)))) waitForDrain(call)
+        const hasRoom = call.write(asBuffer(message))
+        if (!hasRoom) call.pause()
+        return hasRoom
+      },
+      end(error) {
+        if (!finish()) return
+        if (error === undefined) call.end()
+        else call.emit('error', failure(statusOf(error, errorReporter)))
+      },
+    }
+    const guarded = (run: () => void) => {
+      if (isEnded) return
+      try {
+        run()
       } catch (error) {
-        call.emit('error', failure(statusOf(error, errorReporter)))
+        client.end(error)
       }
+    }
+    guarded(() => (handler = method.open(client)))
+    call.on('data', (message: Buffer) => guarded(() => handler?.onMessage(message)))
+    call.on('drain', () => {
+      call.resume()
+      guarded(() => handler?.onDrained?.())
     })
-    call.on('end', () => call.end())
+    call.on('end', () => client.end())
+    call.once('cancelled', finish)
+    call.once('close', finish)
   }
-}
-
-function waitForDrain(call: ServerDuplexStream<Buffer, Buffer>): void {
-  call.pause()
-  call.once('drain', () => call.resume())
 }
 
 function watchHandler({ health, errorReporter }: GrpcJsDeps) {

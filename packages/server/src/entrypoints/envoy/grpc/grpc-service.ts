@@ -1,12 +1,14 @@
 /**
- * The unary methods of the gRPC server, from message bytes to message bytes. The table knows
+ * The methods of the gRPC server, from message bytes to message bytes. The table knows
  * nothing of HTTP/2, so that every transport serves the same methods.
  */
 import type { ErrorReporter } from '../../http/error-reporter.js'
 import { GRPC_CODES, GrpcError } from '../grpc-error.js'
 import { ProtoError } from '../protobuf/proto-reader.js'
 import { decodeRateLimitRequest, encodeRateLimitResponse } from '../protobuf/rate-limit-codec.js'
+import type { QuotaService } from '../quota/quota-service.js'
 import type { RateLimitOptions, RateLimitService } from '../rate-limit-service.js'
+import type { StreamMethod } from './grpc-js-server.js'
 import type { HealthService } from './health.js'
 
 export interface UnaryMethod {
@@ -18,6 +20,8 @@ export interface UnaryMethod {
 
 export const RATE_LIMIT_SERVICE = 'envoy.service.ratelimit.v3.RateLimitService'
 const SHOULD_RATE_LIMIT = `/${RATE_LIMIT_SERVICE}/ShouldRateLimit`
+const STREAM_QUOTAS =
+  '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas'
 const HEALTH_CHECK = '/grpc.health.v1.Health/Check'
 
 export interface UnaryMethodDeps {
@@ -38,6 +42,11 @@ export function unaryMethods({ service, health }: UnaryMethodDeps): readonly Una
     },
     { path: HEALTH_CHECK, call: (message) => health.check(message) },
   ]
+}
+
+/** Bucket assignments and usage reports, on a stream of each proxy. */
+export function quotaMethod(quotas: QuotaService): StreamMethod {
+  return { path: STREAM_QUOTAS, open: (client) => quotas.open(client) }
 }
 
 /** The status of a call that failed. */

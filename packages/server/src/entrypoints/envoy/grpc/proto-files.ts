@@ -20,6 +20,8 @@ const WRAPPERS = 'google/protobuf/wrappers.proto'
 const BASE = 'envoy/config/core/v3/base.proto'
 const DESCRIPTOR = 'envoy/extensions/common/ratelimit/v3/ratelimit.proto'
 const UNIT = 'envoy/type/v3/ratelimit_unit.proto'
+const TOKEN_BUCKET = 'envoy/type/v3/token_bucket.proto'
+const STRATEGY = 'envoy/type/v3/ratelimit_strategy.proto'
 
 const secondsAndNanos: ProtoMessage = {
   fields: { seconds: field(1, 'int64'), nanos: field(2, 'int32') },
@@ -31,7 +33,10 @@ const GOOGLE: readonly ProtoFile[] = [
   {
     name: WRAPPERS,
     package: 'google.protobuf',
-    messages: { UInt64Value: { fields: { value: field(1, 'uint64') } } },
+    messages: {
+      UInt32Value: { fields: { value: field(1, 'uint32') } },
+      UInt64Value: { fields: { value: field(1, 'uint64') } },
+    },
   },
   {
     name: STRUCT,
@@ -79,6 +84,47 @@ const ENVOY_TYPES: readonly ProtoFile[] = [
     },
   },
   { name: UNIT, package: 'envoy.type.v3', enums: { RateLimitUnit: UNITS } },
+  {
+    name: TOKEN_BUCKET,
+    package: 'envoy.type.v3',
+    imports: [DURATION, WRAPPERS],
+    messages: {
+      TokenBucket: {
+        fields: {
+          max_tokens: field(1, 'uint32'),
+          tokens_per_fill: field(2, '.google.protobuf.UInt32Value'),
+          fill_interval: field(3, '.google.protobuf.Duration'),
+        },
+      },
+    },
+  },
+  {
+    name: STRATEGY,
+    package: 'envoy.type.v3',
+    imports: [UNIT, TOKEN_BUCKET],
+    messages: {
+      RateLimitStrategy: {
+        fields: {
+          blanket_rule: field(1, 'enum .envoy.type.v3.RateLimitStrategy.BlanketRule', {
+            oneof: 'strategy',
+          }),
+          requests_per_time_unit: field(2, '.envoy.type.v3.RateLimitStrategy.RequestsPerTimeUnit', {
+            oneof: 'strategy',
+          }),
+          token_bucket: field(3, '.envoy.type.v3.TokenBucket', { oneof: 'strategy' }),
+        },
+        enums: { BlanketRule: { ALLOW_ALL: 0, DENY_ALL: 1 } },
+        messages: {
+          RequestsPerTimeUnit: {
+            fields: {
+              requests_per_time_unit: field(1, 'uint64'),
+              time_unit: field(2, 'enum .envoy.type.v3.RateLimitUnit'),
+            },
+          },
+        },
+      },
+    },
+  },
   {
     name: DESCRIPTOR,
     package: 'envoy.extensions.common.ratelimit.v3',
@@ -173,6 +219,72 @@ const RATE_LIMIT: ProtoFile = {
   },
 }
 
+const QUOTA = '.envoy.service.rate_limit_quota.v3'
+const USAGE_REPORTS = `${QUOTA}.RateLimitQuotaUsageReports`
+const QUOTA_RESPONSE = `${QUOTA}.RateLimitQuotaResponse`
+const BUCKET_ACTION = `${QUOTA_RESPONSE}.BucketAction`
+
+const RATE_LIMIT_QUOTA: ProtoFile = {
+  name: 'envoy/service/rate_limit_quota/v3/rlqs.proto',
+  package: 'envoy.service.rate_limit_quota.v3',
+  imports: [STRATEGY, DURATION],
+  messages: {
+    RateLimitQuotaUsageReports: {
+      fields: {
+        domain: field(1, 'string'),
+        bucket_quota_usages: repeated(2, `${USAGE_REPORTS}.BucketQuotaUsage`),
+      },
+      messages: {
+        BucketQuotaUsage: {
+          fields: {
+            bucket_id: field(1, `${QUOTA}.BucketId`),
+            time_elapsed: field(2, '.google.protobuf.Duration'),
+            num_requests_allowed: field(3, 'uint64'),
+            num_requests_denied: field(4, 'uint64'),
+          },
+        },
+      },
+    },
+    RateLimitQuotaResponse: {
+      fields: { bucket_action: repeated(1, BUCKET_ACTION) },
+      messages: {
+        BucketAction: {
+          fields: {
+            bucket_id: field(1, `${QUOTA}.BucketId`),
+            quota_assignment_action: field(2, `${BUCKET_ACTION}.QuotaAssignmentAction`, {
+              oneof: 'bucket_action',
+            }),
+            abandon_action: field(3, `${BUCKET_ACTION}.AbandonAction`, { oneof: 'bucket_action' }),
+          },
+          messages: {
+            QuotaAssignmentAction: {
+              fields: {
+                assignment_time_to_live: field(2, '.google.protobuf.Duration'),
+                rate_limit_strategy: field(3, '.envoy.type.v3.RateLimitStrategy'),
+              },
+            },
+            AbandonAction: {},
+          },
+        },
+      },
+    },
+    BucketId: {
+      fields: { bucket: repeated(1, `${QUOTA}.BucketId.BucketEntry`) },
+      messages: {
+        BucketEntry: {
+          fields: { key: field(1, 'string'), value: field(2, 'string') },
+          isMapEntry: true,
+        },
+      },
+    },
+  },
+  services: {
+    RateLimitQuotaService: {
+      StreamRateLimitQuotas: { input: USAGE_REPORTS, output: QUOTA_RESPONSE, streams: 'both' },
+    },
+  },
+}
+
 const HEALTH_RESPONSE = '.grpc.health.v1.HealthCheckResponse'
 const HEALTH_REQUEST = '.grpc.health.v1.HealthCheckRequest'
 
@@ -194,4 +306,10 @@ const HEALTH: ProtoFile = {
   },
 }
 
-export const PROTO_FILES: readonly ProtoFile[] = [...GOOGLE, ...ENVOY_TYPES, RATE_LIMIT, HEALTH]
+export const PROTO_FILES: readonly ProtoFile[] = [
+  ...GOOGLE,
+  ...ENVOY_TYPES,
+  RATE_LIMIT,
+  RATE_LIMIT_QUOTA,
+  HEALTH,
+]

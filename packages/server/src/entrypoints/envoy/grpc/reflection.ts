@@ -5,7 +5,7 @@
 import { GRPC_CODES } from '../grpc-error.js'
 import { BYTES, ProtoReader } from '../protobuf/proto-reader.js'
 import { ProtoWriter } from '../protobuf/proto-writer.js'
-import type { StreamMethod } from './grpc-js-server.js'
+import { answeringMethod, type StreamMethod } from './grpc-js-server.js'
 import { encodeProtoFile, type ProtoFile, symbolsOf } from './proto-file.js'
 import { PROTO_FILES } from './proto-files.js'
 
@@ -28,10 +28,12 @@ interface ReflectionRequest {
 
 export function reflectionMethods(files: readonly ProtoFile[] = PROTO_FILES): StreamMethod[] {
   const reflection = new Reflection(files)
-  return VERSIONS.map((version) => ({
-    path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
-    call: (message) => reflection.answer(message),
-  }))
+  return VERSIONS.map((version) =>
+    answeringMethod(
+      `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+      (message) => reflection.answer(message),
+    ),
+  )
 }
 
 class Reflection {

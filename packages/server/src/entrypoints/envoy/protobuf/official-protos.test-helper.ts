@@ -16,6 +16,7 @@ const REFLECTION = join(folderOf('@grpc/reflection'), 'build/proto/grpc/reflecti
 const definitions = loadSync(
   [
     'envoy/service/ratelimit/v3/rls.proto',
+    'envoy/service/rate_limit_quota/v3/rlqs.proto',
     'envoy/service/discovery/v3/ads.proto',
     join(folderOf('grpc-health-check'), 'proto/health/v1/health.proto'),
     join(REFLECTION, 'v1/reflection.proto'),

@@ -1,0 +1,283 @@
+/** One stream: the buckets of one proxy, their reports and their assignments. */
+import { type Call, SluiceError } from '@sluice/core'
+import { GRPC_CODES, GrpcError } from '../grpc-error.js'
+import { attributesOf } from '../native-attributes.js'
+import type { MaskSecrets } from '../reported-call.js'
+import type { ReportedCalls } from '../../../decide.js'
+import { decodeUsageReports, encodeQuotaResponse } from '../protobuf/quota-codec.js'
+import type { StreamClient, StreamHandler } from '../grpc/grpc-js-server.js'
+import { type LeaseBounds, QuotaBucket, TTL_SECONDS } from './quota-bucket.js'
+import { type Draw, type DrawResult, LeaseCall, ReturnCall, UsageCall } from './quota-draw.js'
+import type { BucketAction, BucketUsage, Strategy } from './quota-messages.js'
+import type { QuotaMetrics } from './quota-metrics.js'
+
+/** What all streams of a service share. */
+export interface QuotaStreamDeps {
+  readonly metrics: QuotaMetrics
+  readonly mask: MaskSecrets
+  /** Milliseconds of a clock that never steps. */
+  readonly nowMs: () => number
+  /** Decides calls. Rejects or throws where nothing can be decided. */
+  readonly decide: (calls: ReportedCalls) => ReturnType<DecideQuota>
+  /** Whether a bucket that no rule matches is refused. */
+  readonly requireMatch: (domain: string) => boolean
+  /** Whether nothing is refused: rules count what is reported. */
+  readonly isShadow: boolean
+  /** Throws if the domain has no quotas. */
+  readonly requireDomain: (domain: string) => void
+  /** Counts a bucket; false if there are too many. */
+  readonly addBucket: (name: string) => boolean
+  readonly removeBucket: (name: string) => void
+  /** The proxies that share the counters of a bucket, as far as this node knows. */
+  readonly proxiesOf: (name: string) => number
+  readonly onError: (error: unknown) => void
+  readonly onEnd: (stream: QuotaStream) => void
+}
+
+/** Whether the decision was made without the store. */
+type DecideQuota = (calls: ReportedCalls) => Promise<{ readonly isByPosture: boolean }>
+
+const ALLOW: Strategy = { kind: 'allow' }
+const DENY: Strategy = { kind: 'deny' }
+const NO_LIMIT: DrawResult = { kind: 'unlimited', isMatched: true }
+/** A refused draw is tried again once, with what the limits said they have left. */
+const TRIES = 2
+
+export class QuotaStream implements StreamHandler {
+  readonly #deps: QuotaStreamDeps
+  readonly #client: StreamClient
+  readonly #buckets = new Map<string, QuotaBucket>()
+  #domain: string | undefined
+  /** What is to be sent, the latest for each bucket. */
+  readonly #pending = new Map<string, BucketAction>()
+  #isSending = false
+  #isBlocked = false
+  #isEnded = false
+
+  constructor(client: StreamClient, deps: QuotaStreamDeps) {
+    this.#client = client
+    this.#deps = deps
+  }
+
+  get buckets(): number {
+    return this.#buckets.size
+  }
+
+  get held(): number {
+    let held = 0
+    for (const bucket of this.#buckets.values()) held += bucket.held
+    return held
+  }
+
+  onMessage(message: Uint8Array): void {
+    const { domain, usages } = decodeUsageReports(message)
+    if (this.#domain === undefined) {
+      if (domain === '') throw invalid('domain: found none; accepted: a text in the first report')
+      this.#deps.requireDomain(domain)
+      this.#domain = domain
+    } else if (domain !== '' && domain !== this.#domain) {
+      throw invalid('domain: found another one; accepted: one domain for each stream')
+    }
+    for (const usage of usages) this.onUsage(usage)
+  }
+
+  onDrained(): void {
+    this.#isBlocked = false
+    this.sendLater()
+  }
+
+  /** What proxies hold stays charged: nothing says what they spent, or will spend until it ends. */
+  onEnd(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    const { metrics, removeBucket } = this.#deps
+    for (const [name, bucket] of this.#buckets) {
+      for (const { left } of bucket.close()) metrics.lost.inc(left)
+      removeBucket(name)
+    }
+    this.#buckets.clear()
+    this.#pending.clear()
+    this.#deps.onEnd(this)
+  }
+
+  /** Ends the stream; the proxy opens another one, by then perhaps on another node. */
+  end(): void {
+    this.#client.end()
+  }
+
+  /** Renews what is over soon, and draws what will not last. */
+  tick(): void {
+    for (const [name, bucket] of this.#buckets) this.care(name, bucket)
+  }
+
+  private onUsage({ bucket: id, allowed, denied }: BucketUsage): void {
+    const { metrics, nowMs, addBucket } = this.#deps
+    const name = JSON.stringify([this.#domain, id.map(({ key, value }) => [key, value])])
+    metrics.allowed.inc(allowed)
+    metrics.denied.inc(denied)
+    let bucket = this.#buckets.get(name)
+    const isFirst = bucket === undefined
+    if (bucket === undefined) {
+      if (!addBucket(name)) {
+        metrics.bucketsRefused.inc()
+        return
+      }
+      bucket = new QuotaBucket(id, nowMs())
+      this.#buckets.set(name, bucket)
+    }
+    const { spent, beyond } = bucket.report(allowed, denied, nowMs(), isFirst)
+    metrics.spent.inc(spent)
+    if (beyond > 0) {
+      metrics.beyond.inc(beyond)
+      this.run(() => this.#deps.decide(new UsageCall(this.callOf(bucket.id, beyond))))
+    }
+    for (const draw of bucket.takeReturnable(nowMs())) this.giveBack(draw)
+    this.care(name, bucket)
+  }
+
+  private care(name: string, bucket: QuotaBucket): void {
+    const nowMs = this.#deps.nowMs()
+    if (bucket.isIdle(nowMs)) return this.abandon(name, bucket)
+    this.assignDrawn(name, bucket, nowMs)
+    if (bucket.needsDraw(nowMs)) {
+      bucket.isDrawing = true
+      this.run(
+        () => this.draw(name, bucket),
+        () => (bucket.isDrawing = false),
+      )
+    }
+    const renewed = bucket.renew(nowMs)
+    if (renewed !== undefined) this.send(name, bucket, renewed, false)
+  }
+
+  private abandon(name: string, bucket: QuotaBucket): void {
+    this.#buckets.delete(name)
+    this.#deps.removeBucket(name)
+    for (const draw of bucket.close()) this.giveBack(draw)
+    this.#pending.set(name, { kind: 'abandon', bucket: bucket.id })
+    this.#deps.metrics.assignments.abandon.inc()
+    this.sendLater()
+  }
+
+  private async draw(name: string, bucket: QuotaBucket): Promise<void> {
+    // Nothing is refused, so nothing is drawn: what is reported is counted.
+    if (this.#deps.isShadow) return this.apply(name, bucket, NO_LIMIT)
+    let wanted = (bounds: LeaseBounds) => bucket.wanted(bounds, this.#deps.nowMs())
+    for (let tries = 1; ; tries++) {
+      const result = await this.drawOnce(name, bucket, wanted)
+      const isLast = result.kind !== 'refused' || result.canRetryWith === 0 || tries === TRIES
+      if (isLast) return this.apply(name, bucket, result)
+      const fewer = result.canRetryWith
+      wanted = () => fewer
+    }
+  }
+
+  private async drawOnce(
+    name: string,
+    bucket: QuotaBucket,
+    wanted: (bounds: LeaseBounds) => number,
+  ): Promise<DrawResult> {
+    const { nowMs, decide, proxiesOf } = this.#deps
+    const lease = new LeaseCall(this.callOf(bucket.id, 1), {
+      wanted,
+      proxies: proxiesOf(name),
+      nowMs,
+    })
+    await decide(lease)
+    if (lease.surplus !== undefined) this.giveBackUnits(lease.surplus)
+    return lease.result
+  }
+
+  private apply(name: string, bucket: QuotaBucket, result: DrawResult): void {
+    const { metrics, nowMs, requireMatch } = this.#deps
+    if (result.kind === 'drawn') metrics.drawn.inc(result.draw.left)
+    if (bucket.isClosed) {
+      if (result.kind === 'drawn') this.giveBack(result.draw)
+      return
+    }
+    const now = nowMs()
+    if (result.kind === 'drawn') {
+      for (const draw of bucket.add(result.draw, now)) this.giveBack(draw)
+      if (result.isShort) bucket.refuse(0, now)
+      return this.assignDrawn(name, bucket, now)
+    }
+    const isUnmatched = result.kind === 'unlimited' && !result.isMatched
+    const isRefused = result.kind === 'refused' || (isUnmatched && requireMatch(this.#domain ?? ''))
+    if (!isRefused) {
+      this.send(name, bucket, bucket.assign(ALLOW, now))
+      return
+    }
+    bucket.refuse(result.kind === 'refused' ? result.retryMs : null, now)
+    // What the proxy holds was drawn, so it may spend it; when that is gone it refuses by itself.
+    if (bucket.strategy?.kind === 'lease' && result.kind === 'refused') return
+    this.send(name, bucket, bucket.assign(DENY, now))
+  }
+
+  private assignDrawn(name: string, bucket: QuotaBucket, nowMs: number): void {
+    const strategy = bucket.assignDrawn(nowMs)
+    if (strategy !== undefined) this.send(name, bucket, strategy)
+  }
+
+  private callOf(id: QuotaBucket['id'], cost: number): Call {
+    return { attributes: this.#deps.mask(attributesOf(this.#domain ?? '', id)), cost }
+  }
+
+  private giveBack(draw: Draw): void {
+    if (draw.left === 0) return
+    this.giveBackUnits(draw, draw.left)
+  }
+
+  /** `calls` are counted as returned, or as lost if the store does not confirm it. */
+  private giveBackUnits(draw: Draw, calls = 0): void {
+    const { decide, metrics } = this.#deps
+    this.run(async () => {
+      const isLost = draw.takes.length === 0 || (await decide(new ReturnCall(draw))).isByPosture
+      if (isLost) metrics.lost.inc(calls)
+      else metrics.returned.inc(calls)
+    })
+  }
+
+  private send(name: string, { id }: QuotaBucket, strategy: Strategy, isNew = true): void {
+    this.#deps.metrics.assignments[strategy.kind].inc()
+    const before = this.#pending.get(name)
+    this.#pending.set(name, {
+      kind: 'assign',
+      bucket: id,
+      strategy,
+      isNew: isNew || (before?.kind === 'assign' && before.isNew),
+      ttlSeconds: TTL_SECONDS,
+    })
+    this.sendLater()
+  }
+
+  /** Puts all assignments of one turn into one message. */
+  private sendLater(): void {
+    if (this.#isSending || this.#isBlocked || this.#pending.size === 0) return
+    this.#isSending = true
+    queueMicrotask(() => {
+      this.#isSending = false
+      if (this.#isEnded || this.#isBlocked || this.#pending.size === 0) return
+      const message = encodeQuotaResponse([...this.#pending.values()])
+      this.#pending.clear()
+      this.#isBlocked = !this.#client.send(message)
+    })
+  }
+
+  /** Runs what nothing waits for. Without rules there is no assignment, and the next tick tries. */
+  private run(work: () => Promise<unknown>, done?: () => void): void {
+    const finished = async () => {
+      try {
+        await work()
+      } catch (error) {
+        if (!(error instanceof SluiceError)) this.#deps.onError(error)
+      } finally {
+        done?.()
+      }
+    }
+    void finished()
+  }
+}
+
+function invalid(message: string): GrpcError {
+  return new GrpcError(GRPC_CODES.invalidArgument, message)
+}

@@ -14,6 +14,9 @@ import { bootstrap } from './envoy/bootstrap.mjs'
 import { makeCertificates } from './envoy/certificates.mjs'
 import { startTap } from './envoy/connection-tap.mjs'
 import { envoyVersion, startEnvoy } from './envoy/envoy-process.mjs'
+import { quotaFilter } from './envoy/quota-filter.mjs'
+import { recordReports, startQuotaRecorder } from './envoy/quota-recording.mjs'
+import { checkQuotas, QUOTA_LISTENERS, QUOTA_RULES } from './envoy/quota-scenarios.mjs'
 import { recordCases } from './envoy/record.mjs'
 import { CASES } from './envoy/recorded-cases.mjs'
 import { startRecordingService } from './envoy/recording-service.mjs'
@@ -28,6 +31,7 @@ const RECORDED = new URL('../conformance/envoy/recorded/', import.meta.url)
 const PATIENT = '2s'
 
 const DOMAIN = 'interop'
+const REPORTS = 'quota-reports.json'
 
 /** How Envoy's encoder of headers is set. */
 const MODES = [
@@ -53,6 +57,10 @@ const { createUnaryServer, GrpcStatusError, Status } = await import(
   process.exit(2)
 })
 
+const { decodeUsageReports, encodeQuotaResponse } = await import(
+  '../packages/server/dist/entrypoints/envoy/protobuf/quota-codec.js'
+)
+
 /** How `sluice serve` is run: `server` is the setting `envoy.server`. */
 const SLUICES = ['grpc-js', 'own'].flatMap((server) => [
   { server, isTls: false },
@@ -76,6 +84,8 @@ async function run() {
     console.log(`Envoy ${version}, ${mode.name}`)
     await runMode(mode, upstream)
   }
+  console.log(`Envoy ${version}, quotas`)
+  await runQuotas(upstream.port)
   for (const { server, isTls } of SLUICES) {
     const transport = isTls ? 'over TLS with client certificates' : 'in clear text'
     console.log(`Envoy ${version}, sluice serve with server: ${server}, ${transport}`)
@@ -85,6 +95,45 @@ async function run() {
       upstream.port,
     )
   }
+}
+
+async function runQuotas(upstreamPort) {
+  const start = async (listeners, port) => {
+    const services = [{ name: 'service', port }]
+    const envoy = await startEnvoy(values.envoy, bootstrap({ listeners, services, upstreamPort }))
+    cleanups.push(() => envoy.stop())
+    return envoy
+  }
+  const recorder = await startQuotaRecorder()
+  cleanups.push(() => recorder.stop())
+  const behavior = { withoutAssignment: 'ALLOW_ALL', expired: 'DENY_ALL' }
+  const filters = [quotaFilter({ cluster: 'service', domain: DOMAIN, ...behavior })]
+  const routes = [{ name: 'quota' }]
+  const recorded = await start([{ name: 'quota', routes, filters }], recorder.port)
+  const codec = { decodeUsageReports, encodeQuotaResponse }
+  const reports = await recordReports({ port: recorded.port('quota'), recorder, codec, check })
+  keepReports({ envoy: version, domain: DOMAIN, reports })
+
+  const sluice = await startSluice({ server: 'grpc-js', rules: QUOTA_RULES })
+  cleanups.push(() => sluice.stop())
+  const envoys = [
+    await start(QUOTA_LISTENERS, sluice.port),
+    await start(QUOTA_LISTENERS, sluice.port),
+  ]
+  await checkQuotas({ envoys, sluice, check })
+}
+
+/** Not compared by their bytes: Envoy writes maps in any order, and times as they were. */
+function keepReports(recorded) {
+  if (values.record) return write(REPORTS, recorded)
+  const reportsOf = ({ reports }) => reports.map(({ says, report }) => ({ says, report }))
+  const wanted = reportsOf(JSON.parse(readFileSync(new URL(REPORTS, RECORDED), 'utf8')))
+  const found = reportsOf(recorded)
+  check(
+    `Envoy reports what ${REPORTS} has`,
+    isDeepStrictEqual(found, wanted),
+    JSON.stringify(found),
+  )
 }
 
 async function runSluice(server, certificates, upstreamPort) {

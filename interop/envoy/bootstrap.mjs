@@ -9,9 +9,10 @@ const RATE_LIMIT = 'envoy.filters.http.ratelimit'
 const TIMEOUT = '0.020s'
 
 /**
- * A listener for each `{ name, domain, routes, failureModeDeny, cluster }`, and a cluster for each
- * rate limit service `{ name, port, http2, tls }`; `tls`, in PEM: the authority `ca` of the
- * service, and the client's own `cert` and `key`, if it has any.
+ * A listener for each `{ name, domain, routes, failureModeDeny, cluster }`, or for one with its own
+ * filters, `{ name, routes, filters }`, and a cluster for each rate limit service
+ * `{ name, port, http2, tls }`; `tls`, in PEM: the authority `ca` of the service, and the client's
+ * own `cert` and `key`, if it has any.
  */
 export function bootstrap({ listeners, services, upstreamPort }) {
   return {
@@ -36,9 +37,38 @@ export function bootstrap({ listeners, services, upstreamPort }) {
   }
 }
 
-function listener({ cluster: service, ...options }) {
-  const { name, domain, routes, failureModeDeny, timeout, withXRateLimit } = options
-  const filters = [
+function listener({ filters, ...options }) {
+  const { name, routes } = options
+  const router = {
+    name: 'envoy.filters.http.router',
+    typed_config: { '@type': `${API}.filters.http.router.v3.Router` },
+  }
+  return {
+    name,
+    address: address(0),
+    filter_chains: [
+      {
+        filters: [
+          {
+            name: 'envoy.filters.network.http_connection_manager',
+            typed_config: {
+              '@type': `${API}.filters.network.http_connection_manager.v3.HttpConnectionManager`,
+              stat_prefix: name,
+              use_remote_address: true,
+              http_filters: [...(filters ?? rateLimitFilters(options)), router],
+              route_config: {
+                virtual_hosts: [{ name: 'all', domains: ['*'], routes: routes.map(route) }],
+              },
+            },
+          },
+        ],
+      },
+    ],
+  }
+}
+
+function rateLimitFilters({ cluster: service, domain, failureModeDeny, timeout, withXRateLimit }) {
+  return [
     {
       name: 'envoy.filters.http.set_metadata',
       typed_config: {
@@ -67,33 +97,7 @@ function listener({ cluster: service, ...options }) {
         },
       },
     },
-    {
-      name: 'envoy.filters.http.router',
-      typed_config: { '@type': `${API}.filters.http.router.v3.Router` },
-    },
   ]
-  return {
-    name,
-    address: address(0),
-    filter_chains: [
-      {
-        filters: [
-          {
-            name: 'envoy.filters.network.http_connection_manager',
-            typed_config: {
-              '@type': `${API}.filters.network.http_connection_manager.v3.HttpConnectionManager`,
-              stat_prefix: name,
-              use_remote_address: true,
-              http_filters: filters,
-              route_config: {
-                virtual_hosts: [{ name: 'all', domains: ['*'], routes: routes.map(route) }],
-              },
-            },
-          },
-        ],
-      },
-    ],
-  }
 }
 
 function route({ name, rateLimits, isPerRoute, requestHits, path }) {
@@ -110,7 +114,7 @@ function route({ name, rateLimits, isPerRoute, requestHits, path }) {
     route: {
       cluster: 'app',
       ...(path && { prefix_rewrite: path }),
-      ...(!isPerRoute && { rate_limits: rateLimits }),
+      ...(rateLimits && !isPerRoute && { rate_limits: rateLimits }),
     },
     typed_per_filter_config: perFilter,
   }

@@ -34,12 +34,12 @@ const RULES = `rules:
 `
 
 /** `server` and `tls` are settings of `envoy`; without `tls` it speaks clear text. */
-export async function startSluice({ server, tls }) {
+export async function startSluice({ server, tls, rules = RULES }) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-interop-'))
   const configured = join(folder, 'configured')
   mkdirSync(configured)
   writeFileSync(join(configured, 'configured.yaml'), CONFIGURED)
-  writeFileSync(join(folder, 'rules.yaml'), RULES)
+  writeFileSync(join(folder, 'rules.yaml'), rules)
   writeFileSync(
     join(folder, 'sluice.yaml'),
     JSON.stringify({ rules: 'rules.yaml', envoy: { config: 'configured', server, tls } }),

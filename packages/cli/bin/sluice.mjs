@@ -2,6 +2,7 @@
 /** The `sluice` command. In a fresh clone it builds the packages first. */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const built = new URL('../dist/index.js', import.meta.url)
@@ -15,5 +16,8 @@ if (!existsSync(built) && existsSync(new URL('tsconfig.base.json', repository)))
   if (status !== 0) process.exit(status ?? 1)
 }
 const { main } = await import(built.href)
+const [, started = '', ...words] = process.argv
+// A link named ratelimit is what Envoy Gateway starts, so it stands for envoyproxy/ratelimit.
+const isRatelimit = basename(started) === 'ratelimit'
 // Exit explicitly: a pending timer must not keep a stopped server alive.
-process.exit(await main(process.argv.slice(2)))
+process.exit(await main(isRatelimit ? ['serve', '--as-envoy-ratelimit', ...words] : words))

@@ -61,7 +61,7 @@ const SECONDS = [
 
 export interface EngineOptions {
   /** The rules file, already read; undefined: rules are in a rule store. */
-  readonly rules: RulesFileContent | undefined
+  readonly rules: RulesFileContent | 'none' | undefined
   /** Whether nothing is configured, so that a new rule store starts with the example rules. */
   readonly isExample: boolean
   /** The rule store that the primary process has open for its workers. */

@@ -9,6 +9,7 @@ import { bannerOf } from './startup/banner.js'
 import { wallClock } from './lib/wall-clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
+import { parseRatelimitEnvironment } from './config/ratelimit/ratelimit-environment.js'
 import { type EphemeralSecrets, createEphemeralSecrets } from './startup/stored-secrets.js'
 import { isUnconfigured } from './startup/example.js'
 import { disablePretenuring } from './startup/garbage-collection.js'
@@ -20,6 +21,7 @@ import { preflight, type RulesFileContent } from './startup/preflight.js'
 import { openRuleStore } from './rules/store/open-rule-store.js'
 import type { RuleStore } from './rules/store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
+import { type RunningRatelimit, serveRatelimit } from './serve-ratelimit.js'
 import { StopSignals } from './lib/stop-signals.js'
 import { createUncaughtErrors } from './lib/uncaught-errors.js'
 import { findNodeWarning } from './startup/node-version.js'
@@ -36,6 +38,8 @@ export interface RunOptions {
   readonly config?: string
   readonly json?: boolean
   readonly check?: boolean
+  /** Runs in place of envoyproxy/ratelimit, by its variables and on its ports. */
+  readonly asEnvoyRatelimit?: boolean
   /** Receives the output of `check`. @default standard output */
   readonly write?: (text: string) => void
 }
@@ -57,6 +61,7 @@ const SHELL_ID = process.ppid
 
 /** Serves until it receives a signal; resolves to the exit code. */
 export async function runServer(options: RunOptions): Promise<number> {
+  if (options.asEnvoyRatelimit === true) return runRatelimit(options)
   const secrets = takeSecrets()
   const read = readConfig(options)
   if (read === undefined) return MISUSE
@@ -98,7 +103,46 @@ export async function runServer(options: RunOptions): Promise<number> {
   // Sent even if empty: it reports to the primary process that this worker is ready.
   if (worker !== undefined) worker.announce(text)
   else if (text !== '') process.stdout.write(text)
-  logStart(server, log)
+  const { gateway, api, grpc, admin } = server
+  logStart({ gateway, api, grpc, admin }, log)
+  keepServingAfterBugs(log)
+  return waitForShutdown(server, { log, signals })
+}
+
+/** Runs in place of envoyproxy/ratelimit; resolves to the exit code. */
+async function runRatelimit(options: RunOptions): Promise<number> {
+  if (options.config !== undefined) {
+    printError('--config: no effect with --as-envoy-ratelimit, which reads variables alone')
+    return MISUSE
+  }
+  const { config: ratelimit, errors, ignored } = parseRatelimitEnvironment(process.env)
+  for (const message of errors) printError(message)
+  if (ratelimit === undefined) return MISUSE
+  const { problems } = await preflight(ratelimit.config, wallClock)
+  for (const problem of problems) printError(problem)
+  if (problems.length > 0) return MISUSE
+  const { write = (text: string) => void process.stdout.write(text) } = options
+  if (options.check === true) {
+    for (const { variables, why } of ignored)
+      printError(`${variables.join(', ')}: no effect: ${why}`)
+    write('Configuration is valid.\n')
+    return STOPPED
+  }
+  const log = createLogger({ level: ratelimit.config.log.level })
+  for (const { variables, why } of ignored) log.warn({ variables, why }, 'variables without effect')
+  disablePretenuring()
+  const signals = quitOnSignals(log)
+  let server: RunningRatelimit
+  try {
+    server = await serveRatelimit(ratelimit, { log })
+  } catch (error) {
+    signals.close()
+    await log.flush()
+    printError(`Could not start: ${messageOf(error)}`)
+    return FAILED
+  }
+  if (options.json === true) write(`${JSON.stringify(server.addresses)}\n`)
+  logStart(server.addresses, log)
   keepServingAfterBugs(log)
   return waitForShutdown(server, { log, signals })
 }
@@ -217,8 +261,8 @@ function announcement(server: RunningServer, { config, options }: AnnouncementOp
   return `${bannerOf(server, { isTerminal })}\n`
 }
 
-function logStart({ gateway, api, grpc, admin }: RunningServer, log: Log): void {
-  log.info({ gateway, api, grpc, admin, node: process.version }, 'listening')
+function logStart(addresses: Readonly<Record<string, string | undefined>>, log: Log): void {
+  log.info({ ...addresses, node: process.version }, 'listening')
   const warning = findNodeWarning(process.versions.node)
   if (warning !== undefined) log.warn({ node: process.version }, warning)
 }
@@ -241,7 +285,10 @@ interface ShutdownDeps {
 }
 
 /** SIGTERM drains after a delay for load balancers, SIGINT (a terminal) without one. */
-function waitForShutdown(server: RunningServer, { log, signals }: ShutdownDeps): Promise<number> {
+function waitForShutdown(
+  server: Pick<RunningServer, 'stop'>,
+  { log, signals }: ShutdownDeps,
+): Promise<number> {
   return new Promise((resolveCode) => {
     let stoppingSince: number | undefined
     signals.handleBy((signal) => {

@@ -6,6 +6,7 @@ interface ServeFlags {
   readonly config?: string
   readonly json?: boolean
   readonly check?: boolean
+  readonly asEnvoyRatelimit?: boolean
 }
 
 export function addServe(program: Command, cli: Cli): void {
@@ -15,6 +16,7 @@ export function addServe(program: Command, cli: Cli): void {
     .option('-c, --config <file>', 'configuration file (default: sluice.yaml, if there is one)')
     .option('--json', 'print the addresses as one line of JSON')
     .option('--check', 'check configuration and rules, print problems and exit')
+    .option('--as-envoy-ratelimit', 'run in place of envoyproxy/ratelimit: its variables and ports')
     .addHelpText('after', SERVE_HELP)
     .action(async (options: ServeFlags) => {
       // Imported here, so that other commands do not wait for the server to load.
@@ -35,6 +37,8 @@ rules, a database, an upstream or a listener beyond loopback a new rule store be
 With SLUICE_REDIS_URL=redis://host:6379 all nodes enforce one limit; docs/guides/redis.md says how.
 Rules are kept in the data directory, with SLUICE_DATABASE_URL=postgres://host/db in Postgres for all
 nodes; SLUICE_RULES=rules.yaml is a file of your own in their place. docs/guides/rules.md says how.
+With --as-envoy-ratelimit, or under the name ratelimit, it reads the variables of envoyproxy/ratelimit
+and listens on its ports, without gateway and admin API; docs/reference/envoy.md lists them.
 SIGTERM finishes calls under way and exits within 10 seconds; a second one exits at once.
 Environment variables override the file; docs/reference/configuration.md lists both.
 Exit codes: 0 stopped as asked, 1 failed while running, 2 bad configuration or rules.`

@@ -129,14 +129,22 @@ export interface EnvoyServiceConfig {
   readonly reflection: boolean
   /** Whether no request is refused; statuses still say what would have been. */
   readonly shadow: boolean
+  /** Whether all descriptors are alternatives, as if each had `quota_mode`. */
+  readonly quota: boolean
   /** What answers carry, besides their statuses. */
-  readonly headers: EnvoyHeaders
+  readonly headers: EnvoyHeaders | ReferenceHeaders
   /** Whether answers carry the request and the metadata of its limits. */
   readonly metadata: boolean
   /** Whether several files or resources may have one domain. */
   readonly mergeDomains: boolean
-  /** By name. Domains that are not listed have the defaults. */
+  /** By name. */
   readonly domains: ReadonlyMap<string, EnvoyDomain>
+  /** For domains that are not listed. */
+  readonly defaults: EnvoyDomain
+  /** The share of a limit above which metrics call it near. */
+  readonly nearLimitRatio: number
+  /** A connection is closed after this time, give or take a tenth. */
+  readonly maxAgeMs: number
 }
 
 /** A control plane that sends the configuration of envoyproxy/ratelimit, as Envoy Gateway does. */
@@ -160,6 +168,13 @@ export interface XdsConfig {
  * `refusals`: none but those of a refusal. `none`: none at all, and no body of a refusal either.
  */
 export type EnvoyHeaders = 'all' | 'standard' | 'refusals' | 'none'
+
+/** The names of the three headers of envoyproxy/ratelimit. */
+export interface ReferenceHeaders {
+  readonly limit: string
+  readonly remaining: string
+  readonly reset: string
+}
 
 export interface EnvoyDomain {
   /** How it counts: as Sluice does, or to the unit as envoyproxy/ratelimit does. */

@@ -19,8 +19,7 @@ import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
 import { readOrigin } from './outbound-urls.js'
 import { readFileName, readInteger, WORKERS } from './values.js'
-
-export type Environment = Readonly<Record<string, string | undefined>>
+import { asBoolean, type Environment, locateVariable, numeric } from './variables.js'
 
 /** All variables, in the order of the documentation. */
 export const VARIABLES = [
@@ -124,27 +123,6 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
     overrides,
     finish: () => ({ errors: collector.finish().errors, warnings: warnOfUnknown(env) }),
   }
-}
-
-function locateVariable(
-  value: string,
-  { field, report }: Pick<Located, 'field' | 'report'>,
-): Located {
-  return { node: { kind: 'scalar', at: -1, value }, field, report }
-}
-
-/** Parses the text like an unquoted value in a file. */
-function numeric(located: Located): Located {
-  const { node } = located
-  if (node.kind !== 'scalar' || !/^-?\d{1,15}$/.test(String(node.value))) return located
-  return { ...located, node: { ...node, value: Number(node.value), source: String(node.value) } }
-}
-
-/** Accepts only the two words of an unquoted value in a file, not 1 or yes. */
-function asBoolean(located: Located): Located {
-  const { node } = located
-  if (node.kind !== 'scalar' || (node.value !== 'true' && node.value !== 'false')) return located
-  return { ...located, node: { ...node, value: node.value === 'true' } }
 }
 
 /** File names in variables are relative to the working directory of the server. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseCidr, parsePattern } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import type { Config } from './config.js'
+import type { Config, EnvoyDomain } from './config.js'
 import { ALERTS_DEFAULT } from './parse-alerts.js'
 import { parseConfig } from './parse-config.js'
 
@@ -32,6 +32,14 @@ function configOf(text: string | undefined, given: Given = {}): Config {
 
 const messagesOf = (text: string | undefined, given: Given = {}) =>
   parse(text, given).errors.map(({ message }) => message)
+
+const envoyDomain = (settings: Partial<EnvoyDomain>): EnvoyDomain => ({
+  counting: 'sluice',
+  requireMatch: false,
+  algorithm: undefined,
+  posture: undefined,
+  ...settings,
+})
 
 const DEFAULTS: Config = {
   file: undefined,
@@ -83,10 +91,14 @@ const DEFAULTS: Config = {
     server: 'grpc-js',
     reflection: false,
     shadow: false,
+    quota: false,
     headers: 'all',
     metadata: false,
     mergeDomains: false,
     domains: new Map(),
+    defaults: envoyDomain({}),
+    nearLimitRatio: 0.8,
+    maxAgeMs: 86_400_000,
   },
   admin: { listen: { host: '127.0.0.1', port: 9090 }, token: undefined },
   identity: {
@@ -121,14 +133,6 @@ test('a history of rules that is too short, too long or misspelled is refused wi
     expect.stringContaining('rulesHistory.age: '),
     expect.stringContaining('rulesHistory.count: unknown key "count"'),
   ])
-})
-
-const envoyDomain = (settings: object) => ({
-  counting: 'sluice',
-  requireMatch: false,
-  algorithm: undefined,
-  posture: undefined,
-  ...settings,
 })
 
 test('every field is read, and relative file paths start at the configuration file', () => {
@@ -257,6 +261,7 @@ test('every field is read, and relative file paths start at the configuration fi
       server: 'grpc-js',
       reflection: true,
       shadow: true,
+      quota: true,
       headers: 'standard',
       metadata: true,
       mergeDomains: true,
@@ -265,6 +270,9 @@ test('every field is read, and relative file paths start at the configuration fi
         ['mesh.internal', envoyDomain({ algorithm: 'sliding-window-counter' })],
         ['the domain of another team, spelled with spaces', envoyDomain({})],
       ]),
+      defaults: envoyDomain({}),
+      nearLimitRatio: 0.8,
+      maxAgeMs: 86_400_000,
     },
     admin: { listen: { host: 'sluice.example', port: 9090 }, token: `${TOKEN}A` },
     identity: {

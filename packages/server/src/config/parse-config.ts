@@ -18,7 +18,7 @@ import {
 import { MEMORY_COUNTERS_DEFAULT, MEMORY_COUNTERS_MAX } from '@sluice/limiter'
 import { checkSettings } from './cross-field-checks.js'
 import type { Config } from './config.js'
-import { type Environment, readEnvironment } from './environment.js'
+import { readEnvironment } from './environment.js'
 import { emptyMap, readFields, readExplicit, readSection, resolveSetting } from './fields.js'
 import { readAdmin, readApi, type ConfigSources } from './parse-listeners.js'
 import { readAlerts } from './parse-alerts.js'
@@ -30,6 +30,7 @@ import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
 import { readTrustedProxies } from './trusted-proxies.js'
 import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
+import type { Environment } from './variables.js'
 
 /** The maximum size of a file: 10,000 keys with their users take less than half of it. */
 const TEXT_LENGTH_MAX = 4 * 1024 * 1024

@@ -34,6 +34,16 @@ const POSTURES = ['open', 'closed', 'local'] as const
 const DOMAINS = { items: 'domains', most: 1000 }
 const DOMAIN_LENGTH_MAX = 256
 
+const DOMAIN_DEFAULTS: EnvoyDomain = {
+  counting: 'sluice',
+  requireMatch: false,
+  algorithm: undefined,
+  posture: undefined,
+}
+const NEAR_LIMIT_RATIO = 0.8
+/** So that clients spread over new processes. */
+const MAX_AGE_MS = 24 * 60 * 60 * 1000
+
 export interface EnvoySettings {
   readonly config: EnvoyServiceConfig
   readonly listen: Setting<ListenAddress>
@@ -54,6 +64,7 @@ export function readEnvoy(
     'server',
     'reflection',
     'shadow',
+    'quota',
     'headers',
     'metadata',
     'mergeDomains',
@@ -84,10 +95,14 @@ export function readEnvoy(
     server: readOptional(map, 'server', (located) => readWord(located, SERVERS)) ?? 'grpc-js',
     reflection: reflection.value,
     shadow: readOptional(map, 'shadow', readBoolean) ?? false,
+    quota: readOptional(map, 'quota', readBoolean) ?? false,
     headers: readOptional(map, 'headers', (located) => readWord(located, HEADERS)) ?? 'all',
     metadata: readOptional(map, 'metadata', readBoolean) ?? false,
     mergeDomains: readOptional(map, 'mergeDomains', readBoolean) ?? false,
     domains: readOptional(map, 'domains', readDomains) ?? new Map(),
+    defaults: DOMAIN_DEFAULTS,
+    nearLimitRatio: NEAR_LIMIT_RATIO,
+    maxAgeMs: MAX_AGE_MS,
   }
   return { config, listen, reflection }
 }

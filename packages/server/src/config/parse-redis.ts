@@ -101,7 +101,7 @@ function refuseTls(located: Located): void {
   })
 }
 
-function readPrefix(located: Located): string | undefined {
+export function readPrefix(located: Located): string | undefined {
   const text = readText(located, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
   if (text === undefined || PREFIX.test(text)) return text
   return reportAt(located, 'bad-value', { accepted: ACCEPTED_PREFIX })

@@ -14,14 +14,14 @@ import { hideLongText, readFields } from './fields.js'
 import { readListen } from './listen.js'
 import { readDuration, readInteger, readName } from './values.js'
 
-const NODE_ID_LENGTH_MAX = 256
+export const NODE_ID_LENGTH_MAX = 256
 const METADATA = { items: 'values', most: 100 }
 const METADATA_LENGTH_MAX = 1024
 /** A fleet of gateways with thousands of limits has a few MiB. */
-const MESSAGE_BYTES = { least: 1024, most: 64 * 1024 * 1024 }
-const MESSAGE_BYTES_DEFAULT = 16 * 1024 * 1024
-const FIRST = { least: '10ms', most: '1h' }
-const BACKOFF_DEFAULT = { firstMs: 1000, mostMs: 60_000 }
+export const MESSAGE_BYTES = { least: 1024, most: 64 * 1024 * 1024 }
+export const MESSAGE_BYTES_DEFAULT = 16 * 1024 * 1024
+const PAUSE = { least: '10ms', most: '1h' }
+export const BACKOFF_DEFAULT = { firstMs: 1000, mostMs: 60_000 }
 const ACCEPTED_SERVER = 'host:port of the control plane, such as envoy-gateway:18001'
 
 export function readXds(located: Located, folder: string): XdsConfig | undefined {
@@ -45,7 +45,7 @@ export function readXds(located: Located, folder: string): XdsConfig | undefined
   return server === undefined || nodeId === undefined ? undefined : { server, nodeId, ...others }
 }
 
-function readServer(located: Located): ListenAddress | undefined {
+export function readServer(located: Located): ListenAddress | undefined {
   const server = readListen(located)
   if (server?.port !== 0) return server
   return reportAt(located, 'bad-value', { accepted: ACCEPTED_SERVER })
@@ -71,7 +71,7 @@ function readMetadata(located: Located): ReadonlyMap<string, string> | undefined
 function readBackoff(located: Located): XdsConfig['backoff'] | undefined {
   const map = readFields(located, ['first', 'most'])
   if (map === undefined) return undefined
-  const read = (key: string) => readOptional(map, key, (field) => readDuration(field, FIRST))
+  const read = (key: string) => readOptional(map, key, (field) => readDuration(field, PAUSE))
   const firstMs = read('first') ?? BACKOFF_DEFAULT.firstMs
   const mostMs = read('most') ?? Math.max(firstMs, BACKOFF_DEFAULT.mostMs)
   if (firstMs <= mostMs) return { firstMs, mostMs }

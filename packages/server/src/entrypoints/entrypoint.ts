@@ -44,7 +44,7 @@ interface ListenerSettings {
 
 type ListenerName = 'gateway' | 'api' | 'admin'
 
-const SHORT_REQUEST_MS = 30_000
+export const SHORT_REQUEST_MS = 30_000
 
 /**
  * Only the gateway accepts large, slow bodies. The clients of the other listeners are few and
@@ -253,7 +253,7 @@ export function openDecisionApi(config: Config, deps: DecisionApiEntryPointDeps)
 }
 
 /** Answers 500 when a handler fails, so that a bug in one response does not end the process. */
-function respondOnError(
+export function respondOnError(
   handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
   log: Log,
 ): RequestListener {
@@ -277,7 +277,7 @@ function respondOnError(
 }
 
 /** Jitter: not a secret, but not to be guessed from the clock either. */
-function random(): number {
+export function random(): number {
   return randomInt(2 ** 31) / 2 ** 31
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Environment } from '../config/environment.js'
+import type { Environment } from '../config/variables.js'
 import { parseConfig } from '../config/parse-config.js'
 import { isUnconfigured } from './example.js'
 

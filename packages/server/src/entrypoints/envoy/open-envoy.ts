@@ -47,6 +47,7 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
       log,
       exclusive,
       random,
+      times: { ageMs: envoy.maxAgeMs },
     },
     {
       kind: envoy.server,

@@ -1,7 +1,7 @@
 /** Opens the rate limit service and the quota service over the engine, as configured. */
 import { monotonicMs, wallClock } from '../../lib/wall-clock.js'
 import { systemScheduler } from '../../lib/scheduler.js'
-import type { Config, EnvoyDomain, EnvoyHeaders } from '../../config/config.js'
+import type { Config, EnvoyDomain, EnvoyHeaders, ReferenceHeaders } from '../../config/config.js'
 import type { Registry } from '../../observability/metrics/registry.js'
 import type { EntryPointDeps } from '../entrypoint.js'
 import { ErrorReporter } from '../http/error-reporter.js'
@@ -35,7 +35,7 @@ export function openRateLimitService(
     clock: wallClock,
     component: 'rate limit service',
   })
-  const { deadlineMs, domains, shadow, headers, metadata } = envoy
+  const { deadlineMs, domains, defaults, headers } = envoy
   return createRateLimitService(
     {
       decider,
@@ -53,12 +53,15 @@ export function openRateLimitService(
     },
     {
       domains: new Map([...domains].map(([name, domain]) => [name, optionsOf(domain)])),
+      defaults: optionsOf(defaults),
       deadlineMs,
       storeDeadlineMs: redis?.deadlineMs ?? deadlineMs,
       headers: headersOf(headers),
       refusals,
-      isShadow: shadow,
-      sendsMetadata: metadata,
+      isShadow: envoy.shadow,
+      isQuota: envoy.quota,
+      nearLimitRatio: envoy.nearLimitRatio,
+      sendsMetadata: envoy.metadata,
     },
   )
 }
@@ -90,7 +93,8 @@ export function openQuotaService(
   )
 }
 
-function headersOf(headers: EnvoyHeaders): ResponseHeaders {
+function headersOf(headers: EnvoyHeaders | ReferenceHeaders): ResponseHeaders {
+  if (typeof headers === 'object') return { kind: 'reference', ...headers }
   if (headers === 'none' || headers === 'refusals') return { kind: headers }
   return { kind: 'sluice', standard: true, legacy: headers === 'all' }
 }

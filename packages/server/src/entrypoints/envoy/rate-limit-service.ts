@@ -293,7 +293,8 @@ class DescriptorService implements RateLimitService {
   }
 
   private optionsOf(domain: string): DomainOptions {
-    return this.#options.domains.get(domain) ?? NO_OPTIONS
+    const { domains, defaults = NO_OPTIONS } = this.#options
+    return domains.get(domain) ?? defaults
   }
 
   /** Limits of a new configuration go on with the counters of their paths. */

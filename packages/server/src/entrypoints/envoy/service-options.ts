@@ -49,8 +49,9 @@ interface RefusalSettings {
 }
 
 export interface RateLimitServiceOptions {
-  /** By domain; a domain that is not listed has the defaults. */
   readonly domains: ReadonlyMap<string, DomainOptions>
+  /** Of domains that are not listed. */
+  readonly defaults?: DomainOptions | undefined
   /**
    * How long a request waits for the store if its client does not say how long it waits: 15 ms fit
    * Envoy, which gives up after 20 ms unless it is told otherwise.

@@ -13,6 +13,7 @@ import { RELEASE } from '../../generated/release.js'
 import { openRuleStore } from '../store/open-rule-store.js'
 import type { NodeReport, RuleStore } from '../store/rule-store.js'
 import { openLastKnownGood } from './last-known-good/last-known-good.js'
+import { followNoRules } from './no-rules-follower.js'
 import type { RuleFollower } from './rule-follower.js'
 import { followRulesFile } from './rules-file-follower.js'
 import { followStore } from './rule-store-follower.js'
@@ -23,7 +24,7 @@ export interface RuleFollowerDeps {
   readonly log: Log
   readonly clock: WallClock
   /** The rules file, read already; undefined: rules are in a rule store. */
-  readonly rules: RulesFileContent | undefined
+  readonly rules: RulesFileContent | 'none' | undefined
   /** Whether nothing is configured, so that a new rule store begins with the example. */
   readonly isExample: boolean
   /** A store that another process holds for this one; undefined: it is opened here. */
@@ -53,6 +54,7 @@ export async function openRuleFollower(
   node: NodeInfo,
   { limiter, keys, log, clock, rules, isExample, store: shared }: RuleFollowerDeps,
 ): Promise<RuleFollower> {
+  if (rules === 'none') return followNoRules(limiter)
   if (rules !== undefined) return followRulesFile(rules, { limiter, log, clock })
   const store = shared ?? (await openRuleStore(config, { log, clock, isExample }))
   if (store === undefined) throw new Error('rules: neither a rules file nor a rule store')

@@ -233,6 +233,7 @@ function digestOf(files: readonly ConfigFile[]): string {
 
 function wait(ms: number): Promise<void> {
   return new Promise((done) => {
-    setTimeout(done, ms).unref()
+    // Not unref: at the start of a server nothing else may keep the process running yet.
+    setTimeout(done, ms)
   })
 }

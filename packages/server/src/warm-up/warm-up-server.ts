@@ -13,13 +13,21 @@ import type { Config } from '../config/config.js'
 import { upstreamAt } from '../config/parse-gateway.js'
 import { createDecider, type Decider } from '../decide.js'
 import { startEcho } from '../startup/echo.js'
-import { openDecisionApi, openGateway, startListener } from '../entrypoints/entrypoint.js'
+import {
+  openDecisionApi,
+  openGateway,
+  startClosable,
+  startListener,
+} from '../entrypoints/entrypoint.js'
+import { openEnvoy } from '../entrypoints/envoy/open-envoy.js'
+import { openRateLimitService } from '../entrypoints/envoy/open-service.js'
+import { warmUpConfigSource } from '../entrypoints/envoy/warm-up-calls.js'
 import { createIdentifier } from '../identity/identify.js'
 import { createDegradedLog } from '../observability/log/degraded-log.js'
 import { createLogger } from '../observability/log/logger.js'
 import { createRefusalLog } from '../observability/log/refusal-log.js'
 import { createDecisionMetrics } from '../observability/metrics/decision-metrics.js'
-import { createRegistry } from '../observability/metrics/registry.js'
+import { createRegistry, type Registry } from '../observability/metrics/registry.js'
 import { createRemainingMetrics } from '../observability/metrics/remaining-metrics.js'
 import { describeNode } from '../rules/sync/open-rule-follower.js'
 import { CallerTracker } from '../observability/stats/callers/caller-tracker.js'
@@ -72,6 +80,8 @@ const TOKEN_BYTES = 32
 export interface WarmUpServer {
   readonly gateway: string
   readonly api: string
+  /** Host and port of the rate limit service for Envoy. */
+  readonly grpc: string
   /** The token of the decision API. */
   readonly token: string
   close(): Promise<void>
@@ -89,7 +99,7 @@ export async function openWarmUpServer(config: Config, store: Store): Promise<Wa
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const own = warmUpConfig(config, { token, upstream: echo.origin })
     const log = silentLog()
-    const { decider, close: closeDecider } = openDecider(own, limiter, log)
+    const { decider, registry, close: closeDecider } = openDecider(own, limiter, log)
     closers.add(closeDecider)
     const identifier = createIdentifier({
       config: own.identity,
@@ -117,9 +127,24 @@ export async function openWarmUpServer(config: Config, store: Store): Promise<Wa
       readiness: () => ({ ready: false, reasons: [], store: null }),
     })
     closers.add(() => gateway.close())
+    const service = openRateLimitService(own, {
+      ...deps,
+      envoyConfig: warmUpConfigSource(),
+      registry,
+      hideSecrets: (attributes) => attributes,
+      random: Math.random,
+    })
+    const envoy = openEnvoy(own, {
+      ...deps,
+      service,
+      isReady: () => false,
+      registry,
+      random: Math.random,
+    })
     return {
       gateway: await startListener(gateway.listener, closers),
       api: await startListener(api, closers),
+      grpc: (await startClosable(envoy.listener, closers)).target,
       token,
       close: () => closers.close(),
     }
@@ -134,7 +159,7 @@ interface WarmUpSettings {
 }
 
 function warmUpConfig(config: Config, { token, upstream }: WarmUpSettings): Config {
-  const { gateway, api, identity } = config
+  const { gateway, api, envoy, identity } = config
   const proxy = parseCidr(`${LOOPBACK}/32`)
   return {
     ...config,
@@ -146,6 +171,7 @@ function warmUpConfig(config: Config, { token, upstream }: WarmUpSettings): Conf
       requireUser: [],
     },
     api: { ...api, listen: LISTEN, tls: undefined, token },
+    envoy: { ...envoy, listen: LISTEN, tls: undefined, shadow: false, domains: new Map() },
     identity: { ...identity, keys: [], jwt: undefined },
     trustedProxies: 'problem' in proxy ? [] : [proxy],
   }
@@ -156,7 +182,7 @@ function openDecider(
   config: Config,
   limiter: Limiter,
   log: ReturnType<typeof silentLog>,
-): { readonly decider: Decider; readonly close: () => void } {
+): { readonly decider: Decider; readonly registry: Registry; readonly close: () => void } {
   const registry = createRegistry()
   const clock = wallClock
   const metrics = createDecisionMetrics(registry)
@@ -194,6 +220,7 @@ function openDecider(
   })
   return {
     decider,
+    registry,
     close() {
       refusals.close()
       degraded.close()

@@ -1,12 +1,17 @@
 import { redisStore } from '@sluice/limiter/redis'
 import { memoryStore } from '@sluice/limiter'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
+import type { Config } from '../config/config.js'
 import { parseConfig } from '../config/parse-config.js'
+import { warmUpRequests, WarmUpClient } from '../entrypoints/envoy/warm-up-calls.js'
 import { readMetrics, valueOf } from '../observability/metrics/read-metrics.test-helper.js'
 import { startTestServer } from '../serve.test-helper.js'
-import { openWarmUpServer } from './warm-up-server.js'
+import { openWarmUpServer, WARM_UP_PATHS } from './warm-up-server.js'
 import { warmUp } from './warm-up.js'
+
+/** A slow machine may not get that far in a second. */
+const PATIENT_MS = 100_000
 
 let redis: RedisServer
 beforeAll(async () => {
@@ -34,6 +39,15 @@ function configOf(url: string) {
   return config
 }
 
+function withEnvoy(config: Config, envoy: Partial<Config['envoy']>): Config {
+  return { ...config, envoy: { ...config.envoy, ...envoy } }
+}
+
+/** The first field of a RateLimitResponse: 1 admits, 2 refuses. */
+function overallCode(message: Buffer): number | undefined {
+  return message[0] === 1 << 3 ? message[1] : undefined
+}
+
 async function openStore() {
   const store = redisStore({ url: redis.url })
   await store.ready
@@ -44,8 +58,7 @@ test('a node runs its decision path before it is ready, without visible effects'
   const server = await startTestServer({
     rules: [{ id: 'everybody', by: [], limits: ['10/hour'] }],
     env: { SLUICE_REDIS_URL: redis.url },
-    // A slow machine may not get that far in a second.
-    warmUpMs: 100_000,
+    warmUpMs: PATIENT_MS,
   })
   expect(await decisions()).toBeGreaterThan(20)
   const metrics = readMetrics(await (await fetch(`${server.admin}/metrics`)).text())
@@ -53,6 +66,9 @@ test('a node runs its decision path before it is ready, without visible effects'
   expect(valueOf(metrics, 'sluice_decision_seconds_count')).toBe(0)
   expect(metrics.get('sluice_decisions_total')?.samples.size ?? 0).toBe(0)
   expect(metrics.get('sluice_store_errors_total')?.samples.size ?? 0).toBe(0)
+  const requests = metrics.get('ratelimit_service_total_requests')?.samples.values() ?? []
+  expect([...requests]).toEqual([0])
+  expect(metrics.get('sluice_grpc_calls_total')?.samples.size ?? 0).toBe(0)
   expect(server.calls).toEqual([])
   expect(JSON.stringify(server.lines)).not.toContain('warm-up')
   const check = { method: 'POST', body: '{"attributes":{"ip":"192.0.2.1"}}' }
@@ -92,11 +108,57 @@ test('there is no warm-up without a Redis that has answered', async () => {
   await store.close()
 })
 
-test('a store in this process needs no warm-up', async () => {
+test('a store in this process needs no warm-up where nothing is configured for Envoy', async () => {
   const store = memoryStore()
-  await warmUp(configOf('redis://127.0.0.1:1'), store)
+  expect(await warmUp(configOf('redis://127.0.0.1:1'), store)).toEqual({ http: 0, grpc: 0 })
   expect(store.stats().counters).toBe(0)
 })
+
+test('with a store in this process only the rate limit service warms up, beside that store', async () => {
+  const store = memoryStore()
+  const config = withEnvoy(configOf('redis://127.0.0.1:1'), { config: 'configured' })
+  const { http, grpc } = await warmUp(config, store, PATIENT_MS)
+  expect(http).toBe(0)
+  expect(grpc).toBeGreaterThan(20)
+  expect(store.stats().counters).toBe(0)
+})
+
+test('with Redis every entry point warms up', async () => {
+  const store = await openStore()
+  const { http, grpc } = await warmUp(configOf(redis.url), store, PATIENT_MS)
+  expect(http).toBeGreaterThan(20)
+  expect(grpc).toBeGreaterThan(20)
+  await store.close()
+})
+
+test.each(['grpc-js', 'own'] as const)(
+  'warm-up calls the rate limit service on %s, and is admitted and refused by a configuration and by rules',
+  async (server) => {
+    const store = await openStore()
+    const config = withEnvoy(configOf(redis.url), { server })
+    const warmUpServer = await openWarmUpServer(config, store.warmUpStore())
+    const client = new WarmUpClient(warmUpServer.grpc)
+    const requests = warmUpRequests(WARM_UP_PATHS)
+    const codes = new Map(requests.map((request) => [request, new Set<number | undefined>()]))
+    await vi.waitFor(async () => {
+      for (const [request, found] of codes) {
+        const { status, message } = await client.call(request)
+        expect(status).toBe('0')
+        found.add(overallCode(message))
+      }
+      const all = [...codes.values()].map((found) => [...found].toSorted())
+      const refusedToo = [1, 2]
+      // The second request of the configuration, and the last one of the rules.
+      expect(all).toEqual([[1], refusedToo, [1], [1], [1], [1], [1], refusedToo])
+    })
+    client.close()
+    await warmUpServer.close()
+    await expect(
+      new WarmUpClient(warmUpServer.grpc).call(requests[0] ?? Buffer.alloc(0)),
+    ).rejects.toThrow()
+    await store.close()
+  },
+)
 
 test('the rules of warm-up admit and refuse through every entry point, with their own upstream', async () => {
   const store = await openStore()

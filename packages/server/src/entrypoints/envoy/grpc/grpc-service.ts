@@ -19,7 +19,7 @@ export interface UnaryMethod {
 }
 
 export const RATE_LIMIT_SERVICE = 'envoy.service.ratelimit.v3.RateLimitService'
-const SHOULD_RATE_LIMIT = `/${RATE_LIMIT_SERVICE}/ShouldRateLimit`
+export const SHOULD_RATE_LIMIT = `/${RATE_LIMIT_SERVICE}/ShouldRateLimit`
 const STREAM_QUOTAS =
   '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas'
 const HEALTH_CHECK = '/grpc.health.v1.Health/Check'

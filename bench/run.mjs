@@ -36,6 +36,10 @@ const benchmarks = {
     about: 'what a gRPC server costs by itself: http2-unary, node:http2 and grpc-js, by h2load',
     files: ['./grpc/floor.mjs'],
   },
+  'grpc-first-call': {
+    about: 'how long the first calls of a fresh node take over gRPC',
+    files: ['./grpc/first-call.mjs'],
+  },
   middleware: {
     about: 'Express, Fastify, Koa and Hono: bare, with Sluice, and with their usual limiters',
     files: ['./middleware/measure.mjs'],

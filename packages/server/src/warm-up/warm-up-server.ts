@@ -137,6 +137,7 @@ export async function openWarmUpServer(config: Config, store: Store): Promise<Wa
     const envoy = openEnvoy(own, {
       ...deps,
       service,
+      quotas: undefined,
       isReady: () => false,
       registry,
       random: Math.random,

@@ -131,7 +131,7 @@ class WarmUp {
   /** Calls the rate limit service, as a burst. */
   private async callGrpc(client: WarmUpClient, calls: number): Promise<void> {
     const requests = Array.from({ length: calls }, () => this.nextRequest())
-    await Promise.all(requests.map((request) => client.call(request)))
+    await Promise.all(requests.map((each) => client.call(each)))
     this.#grpc += calls
   }
 

@@ -56,19 +56,26 @@ const DESCRIPTOR = { hitsAddend: undefined, isNegativeHits: false }
 const COUNTINGS = ['all-or-nothing', 'reference'] as const
 
 const cases = conformanceCases.filter(
-  ({ isQuota, steps }) =>
-    // Quotas everywhere are a variable of envoyproxy/ratelimit, and no setting.
-    isQuota !== true && steps.reduce((sum, { waitMs = 0 }) => sum + waitMs, 0) <= WAIT_MS_MAX,
+  ({ steps }) => steps.reduce((sum, { waitMs = 0 }) => sum + waitMs, 0) <= WAIT_MS_MAX,
 )
+
+/** What holds for all domains of a server, so that each needs one of its own. */
+const MODES = ['plain', 'shadow', 'quota'] as const
+type Mode = (typeof MODES)[number]
+
+function modeOf({ isShadow = false, isQuota = false }: ConformanceCase): Mode {
+  if (isShadow) return 'shadow'
+  return isQuota ? 'quota' : 'plain'
+}
 
 /** Each attempt at a case has domains of its own, so that its counters are new. */
 const suffixOf = (each: ConformanceCase, counting: Counting, attempt: number) =>
   `-${cases.indexOf(each)}-${COUNTINGS.indexOf(counting)}-${attempt}`
 
-function writeConfig(folder: string, isShadow: boolean, kind: string, hasRedis: boolean): void {
+function writeConfig(folder: string, mode: Mode, kind: string, hasRedis: boolean): void {
   mkdirSync(join(folder, 'config'))
   const domains: Record<string, object> = {}
-  for (const each of cases.filter((one) => (one.isShadow === true) === isShadow)) {
+  for (const each of cases.filter((one) => modeOf(one) === mode)) {
     for (const counting of each.counting) {
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
         for (const config of each.config) {
@@ -84,7 +91,8 @@ function writeConfig(folder: string, isShadow: boolean, kind: string, hasRedis: 
     }
   }
   writeFileSync(join(folder, 'config', 'edge.yaml'), JSON.stringify({ domain: EDGE_DOMAIN }))
-  const envoy = { deadline: '10s', metadata: true, shadow: isShadow, server: kind, domains }
+  const modes = mode === 'plain' ? {} : { [mode]: true }
+  const envoy = { deadline: '10s', metadata: true, server: kind, domains, ...modes }
   // A refusal that a node remembers does not say all.
   const redis = { denyCache: '0ms' }
   writeFileSync(
@@ -93,9 +101,9 @@ function writeConfig(folder: string, isShadow: boolean, kind: string, hasRedis: 
   )
 }
 
-function startServer(isShadow: boolean, kind: string, redis: RedisServer | undefined) {
+function startServer(mode: Mode, kind: string, redis: RedisServer | undefined) {
   const folder = makeFolder()
-  writeConfig(folder, isShadow, kind, redis !== undefined)
+  writeConfig(folder, mode, kind, redis !== undefined)
   const env = { SLUICE_ENVOY_CONFIG: 'config', SLUICE_STORE_DEADLINE_MS: '10000' }
   return start(redis === undefined ? env : { ...env, SLUICE_REDIS_URL: redis.url }, folder)
 }
@@ -178,13 +186,12 @@ async function runCase(server: RunningServer, each: ConformanceCase, suffix: str
 describe.each(SERVERS)('envoy.server: %s', (kind) => {
   describe.each(['memory', 'redis'])('%s', (store) => {
     let redis: RedisServer | undefined
-    const servers = new Map<boolean, RunningServer>()
+    const servers = new Map<Mode, RunningServer>()
 
     beforeAll(async () => {
       if (store === 'redis') redis = await startRedis()
-      const open = async (isShadow: boolean) =>
-        servers.set(isShadow, await startServer(isShadow, kind, redis))
-      await Promise.all([open(false), open(true)])
+      const open = async (mode: Mode) => servers.set(mode, await startServer(mode, kind, redis))
+      await Promise.all(MODES.map(open))
     })
     closeAfterEach()
     afterAll(async () => {
@@ -193,7 +200,7 @@ describe.each(SERVERS)('envoy.server: %s', (kind) => {
     })
 
     testConformance(cases, async (each, counting) => {
-      const server = servers.get(each.isShadow === true)
+      const server = servers.get(modeOf(each))
       if (server === undefined) throw new Error('there is no server')
       for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (await runCase(server, each, suffixOf(each, counting, attempt))) return
@@ -202,7 +209,7 @@ describe.each(SERVERS)('envoy.server: %s', (kind) => {
     })
 
     test('a window begins anew at its edge, by the time of the machine', async () => {
-      const server = servers.get(false)
+      const server = servers.get('plain')
       if (server === undefined) throw new Error('there is no server')
       const service = openService(server, '')
       const descriptor = { entries: [{ key: 'k', value: 'v' }], limit: ONE_PER_SECOND }

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
 import { parseData } from '../packages/core/src/index.js'
 import { VARIABLES } from '../packages/server/src/config/environment.js'
+import { parseRatelimitEnvironment } from '../packages/server/src/config/ratelimit/ratelimit-environment.js'
 import {
   closeAfterEach,
   TestClient,
@@ -242,6 +243,13 @@ describe('the files for Kubernetes', () => {
     const documents = kubernetes('ai-gateway')
     const deployment = documentOf(documents, 'Deployment')
     expect(find(deployment, 'spec.template.spec.containers.0.image')).toBe(image)
+    const container = find(deployment, 'spec.template.spec.containers.0')
+    const variables = findAll(container, 'env.*').map((each) => [
+      find(each, 'name'),
+      find(each, 'value'),
+    ])
+    const { errors, ignored } = parseRatelimitEnvironment(Object.fromEntries(variables))
+    expect({ errors, ignored }).toEqual({ errors: [], ignored: [] })
     const service = documentOf(documents, 'Service')
     expect(find(service, 'metadata')).toEqual({
       name: 'envoy-ai-gateway-ratelimit',

@@ -167,3 +167,26 @@ test('a control plane that is gone leaves the limits as they were', async () => 
   expect(response).toMatchObject({ overall_code: 'OVER_LIMIT' })
   expect((await healthcheck())?.status).toBe(200)
 })
+
+test('a variable that cannot be honoured ends the start with its name, and so does --check', async () => {
+  const cwd = makeFolder()
+  const run = async (words: readonly string[], env: Record<string, string>) => {
+    const flags = [COMMAND, 'serve', '--as-envoy-ratelimit', ...words]
+    const program = startProgram(process.execPath, flags, { cwd, env })
+    return { code: await program.code(), output: program.output() }
+  }
+  const refused = await run([], { BACKEND_TYPE: 'memcache' })
+  expect(refused.code).toBe(2)
+  expect(refused.output).toBe(
+    'BACKEND_TYPE: bad value "memcache". Accepted: redis; memory for a single process; memcache is not supported\n',
+  )
+  const checked = await run(['--check'], { BACKEND_TYPE: 'memory', STATSD_HOST: 'a' })
+  expect(checked.code).toBe(0)
+  expect(checked.output).toContain('Configuration is valid.\n')
+  expect(checked.output).toContain('STATSD_HOST: no effect: metrics are not sent to statsd')
+  const named = await run(['--config', 'sluice.yaml'], { BACKEND_TYPE: 'memory' })
+  expect(named).toEqual({
+    code: 2,
+    output: '--config: no effect with --as-envoy-ratelimit, which reads variables alone\n',
+  })
+})

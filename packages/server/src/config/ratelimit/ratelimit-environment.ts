@@ -108,7 +108,7 @@ export function parseRatelimitEnvironment(env: Environment): ParsedRatelimitConf
 function readBackend(variables: RatelimitVariables): RatelimitRedis | undefined {
   const accepted = 'redis; memory for a single process; memcache is not supported'
   const backend = variables.choice('BACKEND_TYPE', ['redis', 'memory'], accepted)
-  return backend === 'memory' ? undefined : readRatelimitRedis(variables)
+  return backend !== 'redis' ? undefined : readRatelimitRedis(variables)
 }
 
 /** The settings of Sluice that have no variable of the program, with their defaults. */

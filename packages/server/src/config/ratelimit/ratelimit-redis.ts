@@ -29,7 +29,7 @@ export function readRatelimitRedis(variables: RatelimitVariables): RatelimitRedi
     return variables.refuse('REDIS_TLS_SKIP_HOSTNAME_VERIFICATION', accepted)
   }
   const isTls = variables.boolean('REDIS_TLS')
-  const text = urlOf(variables, { address, type, isTls })
+  const text = type && urlOf(variables, { address, type, isTls })
   if (text === undefined) return undefined
   const url = readRedisUrl(variables.locate('REDIS_URL', text))
   if (url === undefined) return undefined

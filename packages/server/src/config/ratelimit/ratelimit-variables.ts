@@ -70,12 +70,14 @@ export class RatelimitVariables {
   }
 
   /** One of these words, in any case; the first one if the variable is not set. */
-  choice<T extends string>(name: string, choices: readonly [T, ...T[]], accepted?: string): T {
+  choice<T extends string>(
+    name: string,
+    choices: readonly [T, ...T[]],
+    accepted = choices.join(', '),
+  ): T | undefined {
     const value = this.text(name)?.toLowerCase()
     if (value === undefined) return choices[0]
-    const found = choices.find((choice) => choice === value)
-    if (found === undefined) this.refuse(name, accepted ?? choices.join(', '))
-    return found ?? choices[0]
+    return choices.find((choice) => choice === value) ?? this.refuse(name, accepted)
   }
 
   /** A duration as Go writes it, such as `1m30s`, in milliseconds. */

@@ -77,8 +77,10 @@ describe('a control plane that answers', () => {
     const zone = { stringValue: 'a' }
     expect(plane.requests[0]?.node.metadata?.fields).toEqual({ zone })
     expect(source.current()).toBeUndefined()
-    expect(source.problem()).toBe('no configuration received yet')
     await eventually(() => source.isConnected()).toBe(true)
+    expect(source.problem()).toBe(
+      `control plane 127.0.0.1:${plane.port}: it has sent nothing to the node envoy-ratelimit yet`,
+    )
   })
 
   test('a response without errors is active, and is acknowledged with version and nonce', async () => {
@@ -216,7 +218,7 @@ describe('a response with errors', () => {
 })
 
 describe('a stream that is lost', () => {
-  test('leaves the configuration active, and the next one begins with its version', async () => {
+  test('leaves the configuration active, and the next one goes on', async () => {
     const { plane, source, messages } = await start()
     await plane.answerOf(await plane.send('v1', [configOf('shop', 5)]))
     plane.stop()
@@ -226,11 +228,33 @@ describe('a stream that is lost', () => {
     await plane.start()
     await eventually(() => plane.streams.length).toBe(2)
     await eventually(() => plane.requests.length).toBe(1)
-    expect(plane.requests[0]).toMatchObject({ version_info: 'v1', response_nonce: '' })
     await plane.answerOf(await plane.send('v2', [configOf('shop', 6)]))
     expect(requestsOf(source)).toBe(6)
     expect([source.isConnected(), source.problem()]).toEqual([true, undefined])
     expect(source.streamsLost()).toBeGreaterThan(0)
+  })
+
+  test('by a control plane that counts its versions anew does not leave an old configuration', async () => {
+    const { plane, source } = await start()
+    await plane.answerOf(await plane.send('1', [configOf('shop', 5)]))
+    plane.stop()
+    await plane.start()
+    await eventually(() => plane.requests.length).toBe(1)
+    await eventually(() => plane.streams.length).toBe(2)
+    // With the old version it would be told that it has the newest one, and be sent nothing.
+    expect(plane.requests[0]).toMatchObject({ version_info: '', response_nonce: '' })
+    await plane.answerOf(await plane.send('1', [configOf('shop', 6)]))
+    expect([requestsOf(source), source.loads()]).toEqual([6, 2])
+  })
+
+  test('and sends the same configuration again loads nothing', async () => {
+    const { plane, source } = await start()
+    await plane.answerOf(await plane.send('1', [configOf('shop', 5)]))
+    plane.endStream()
+    await eventually(() => plane.streams.length).toBe(2)
+    const answer = await plane.answerOf(await plane.send('1', [configOf('shop', 5)]))
+    expect(answer).toMatchObject({ version_info: '1', error_detail: null })
+    expect(source.loads()).toBe(1)
   })
 
   test('by a server that is replaced is followed by another one', async () => {

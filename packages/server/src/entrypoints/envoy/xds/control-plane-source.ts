@@ -3,8 +3,10 @@
  * as envoyproxy/ratelimit does with `CONFIG_TYPE=GRPC_XDS_SOTW`.
  *
  * A response without errors becomes active and is acknowledged; one with errors is refused with
- * the reason, and changes nothing. So does a lost stream: the last good configuration stays, and a
- * new stream begins with its version.
+ * the reason, and changes nothing. Nor does a lost stream: the last good configuration stays.
+ *
+ * A new stream begins without a version, so that the control plane sends what it has. Envoy Gateway
+ * counts its versions anew when it restarts: it would take an old version for the current one.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -83,7 +85,8 @@ class FollowedControlPlane implements ControlPlaneSource {
   #version = ''
   #activeDigest: string | undefined
   #refusedDigest: string | undefined
-  #connectionProblem: string | undefined = 'no configuration received yet'
+  /** Why the last stream was lost; undefined after a good response of the next one. */
+  #lostBecause: string | undefined
   #streamsLost = 0
   /** Streams in a row that brought nothing. */
   #failedInARow = 0
@@ -102,7 +105,8 @@ class FollowedControlPlane implements ControlPlaneSource {
   }
 
   problem(): string | undefined {
-    return this.#config.problem() ?? this.#connectionProblem
+    const waiting = this.current() === undefined ? this.missing() : this.#lostBecause
+    return this.#config.problem() ?? waiting
   }
 
   loads(): number {
@@ -135,6 +139,15 @@ class FollowedControlPlane implements ControlPlaneSource {
     return this.#closing.signal.aborted
   }
 
+  /** Why there is no configuration, if none was refused. */
+  private missing(): string {
+    const { server, node } = this.#options
+    const lost = this.#lostBecause
+    if (!this.isConnected()) return lost ?? `control plane ${server}: not connected yet`
+    const before = lost === undefined ? '' : `; before, ${lost}`
+    return `control plane ${server}: it has sent nothing to the node ${show(node.id)} yet${before}`
+  }
+
   private async follow(): Promise<void> {
     while (!this.isClosed) {
       const beganMs = monotonicMs()
@@ -145,7 +158,7 @@ class FollowedControlPlane implements ControlPlaneSource {
       if (monotonicMs() - beganMs > backoff.mostMs) this.#failedInARow = 0
       const retryMs = retryAfterMs(backoff, this.#failedInARow++, this.#random())
       this.#streamsLost++
-      this.#connectionProblem = `control plane ${server}: ${reason}`
+      this.#lostBecause = `control plane ${server}: ${reason}`
       const active = this.current() === undefined ? 'none is active' : 'the active one stays'
       const fields = { server, reason, retryMs }
       this.#log.warn(fields, `envoy configuration stream lost: ${active}`)
@@ -160,7 +173,7 @@ class FollowedControlPlane implements ControlPlaneSource {
       stream = await openAdsStream({ ...this.#options, connectMs: this.#times.connectMs })
       this.#stream = stream
       if (this.isClosed) return 'closed'
-      this.send(stream, { nonce: '', problem: undefined })
+      this.send(stream, { version: '', nonce: '', problem: undefined })
       for await (const message of stream.messages) await this.receive(stream, message)
       return show(await stream.reason(), PROBLEM_LENGTH_MAX)
     } catch (error) {
@@ -185,9 +198,10 @@ class FollowedControlPlane implements ControlPlaneSource {
     if (isGood) {
       this.#version = versionInfo
       this.#refusedDigest = undefined
-      this.#connectionProblem = undefined
+      this.#lostBecause = undefined
     }
-    this.send(stream, { nonce, problem: isGood ? undefined : this.#config.problem() })
+    const problem = isGood ? undefined : this.#config.problem()
+    this.send(stream, { version: this.#version, nonce, problem })
     const fields = { server: this.#options.server, version: shownVersion(versionInfo) }
     const more = { resources: resources.length, accepted: isGood }
     this.#log.debug({ ...fields, ...more }, 'envoy configuration received')
@@ -216,11 +230,15 @@ class FollowedControlPlane implements ControlPlaneSource {
 
   private send(
     stream: AdsStream,
-    { nonce, problem }: { readonly nonce: string; readonly problem: string | undefined },
+    {
+      version,
+      nonce,
+      problem,
+    }: { readonly version: string; readonly nonce: string; readonly problem: string | undefined },
   ): void {
     stream.send(
       encodeDiscoveryRequest({
-        versionInfo: this.#version,
+        versionInfo: version,
         node: this.#options.node,
         typeUrl: CONFIG_TYPE_URL,
         responseNonce: nonce,

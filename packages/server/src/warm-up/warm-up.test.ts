@@ -154,7 +154,7 @@ test.each(['grpc-js', 'own'] as const)(
       const byConfiguration = [admitted, refusedToo, admitted]
       const byRules = [admitted, admitted, admitted, admitted, refusedToo]
       expect(all).toEqual([...byConfiguration, ...byRules])
-    })
+    }, PATIENT_MS)
     client.close()
     await warmUpServer.close()
     await expect(

@@ -57,5 +57,7 @@ export function refusalResponse(
   const problem = problemBody(decision, { jitterMs: jittered, postureStatus, shedStatus })
   const status = statusOf(problem.status)
   const headers = flatRateLimitHeaders(decision, { nowMs, jitterMs: jittered, standard, legacy })
-  return { status, headers, body: JSON.stringify({ ...problem, status }) }
+  // A copy costs as much as its text.
+  const body = JSON.stringify(status === problem.status ? problem : { ...problem, status })
+  return { status, headers, body }
 }

@@ -26,14 +26,27 @@ export function problemBody(decision: Decision, options: ProblemOptions = {}): P
   const isReduced = decision.reason === 'posture' || decision.reason === 'shed'
   const retryAfter = retryAfterSeconds(decision, options.jitterMs)
   const refusing = decision.policies().filter(({ retryAfterMs }) => retryAfterMs !== 0)
-  return {
+  const body = {
     type: `${TYPES}#${isReduced ? 'temporary-reduced-capacity' : 'quota-exceeded'}`,
     title: isReduced ? 'Temporary Reduced Capacity' : 'Quota Exceeded',
     status: statusOf(decision, options),
     detail: detailOf(decision, retryAfter),
     'violated-policies': refusing.map(({ name }) => name),
-    error: 'rate_limited',
-    ...(retryAfter === null ? {} : { retry_after_seconds: retryAfter }),
+    error: 'rate_limited' as const,
+  }
+  return retryAfter === null ? body : withRetryAfter(body, retryAfter)
+}
+
+/** Field by field, which takes a fraction of the time of a spread. */
+function withRetryAfter(body: ProblemBody, seconds: number): ProblemBody {
+  return {
+    type: body.type,
+    title: body.title,
+    status: body.status,
+    detail: body.detail,
+    'violated-policies': body['violated-policies'],
+    error: body.error,
+    retry_after_seconds: seconds,
   }
 }
 

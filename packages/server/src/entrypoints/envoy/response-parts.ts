@@ -67,9 +67,13 @@ export class ResponseWriter {
     const { standard, legacy } =
       headers.kind === 'sluice' ? headers : { standard: false, legacy: false }
     const nowMs = responseClock.now()
-    const settings = { ...refusals, nowMs, fraction: random(), standard, legacy }
+    const { postureStatus, shedStatus, jitter } = refusals
+    const fraction = random()
+    // Field by field, which takes a fraction of the time of a spread.
+    const settings = { nowMs, postureStatus, shedStatus, jitter, fraction, standard, legacy }
     const { headers: own, body } = refusalResponse(decision, settings)
-    return { headers: [...own, ...CONTENT_TYPE], body }
+    own.push(...CONTENT_TYPE)
+    return { headers: own, body }
   }
 }
 

@@ -1,5 +1,4 @@
 /** Reads the reports and writes the assignments of envoy.service.rate_limit_quota.v3. */
-import { GRPC_CODES, GrpcError } from '../grpc-error.js'
 import {
   type BucketAction,
   type BucketId,
@@ -12,7 +11,6 @@ import {
 import type { DescriptorEntry } from '../rate-limit-messages.js'
 import { BYTES, ProtoReader, VARINT } from './proto-reader.js'
 import { ProtoWriter } from './proto-writer.js'
-import { tooMany } from './rate-limit-codec.js'
 
 const varint = (field: number) => field * 8 + VARINT
 const bytes = (field: number) => field * 8 + BYTES
@@ -30,17 +28,18 @@ const PAIR_VALUE = bytes(2)
 const NEVER_SECONDS = 100 * 365 * 86_400
 const DENY: Strategy = { kind: 'deny' }
 
-/** Throws a ProtoError for bytes that are no report, and a GrpcError for one that says nothing. */
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const looseUtf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Throws a ProtoError for bytes that are no report. */
 export function decodeUsageReports(message: Uint8Array): UsageReports {
   const reader = new ProtoReader(message)
   let domain = ''
   const usages: BucketUsage[] = []
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
     if (tag === REPORTS_DOMAIN) domain = reader.string()
-    else if (tag === REPORTS_USAGES) {
-      if (usages.length === USAGES_MAX) throw tooMany('bucket_quota_usages', USAGES_MAX)
-      usages.push(readUsage(reader))
-    } else reader.skip(tag)
+    else if (tag === REPORTS_USAGES && usages.length < USAGES_MAX) usages.push(readUsage(reader))
+    else reader.skip(tag)
   }
   return { domain, usages }
 }
@@ -48,47 +47,56 @@ export function decodeUsageReports(message: Uint8Array): UsageReports {
 /** The time since the last report is not read: Envoy rounds it down to seconds. */
 function readUsage(reader: ProtoReader): BucketUsage {
   const outer = reader.enter()
-  let bucket: BucketId = []
+  let read: Pick<BucketUsage, 'bucket' | 'isAssignable'> = { bucket: [], isAssignable: false }
   let allowed = 0
   let denied = 0
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === USAGE_BUCKET) bucket = readBucket(reader)
+    if (tag === USAGE_BUCKET) read = readBucket(reader)
     else if (tag === USAGE_ALLOWED) allowed = reader.uint64()
     else if (tag === USAGE_DENIED) denied = reader.uint64()
     else reader.skip(tag)
   }
   reader.leave(outer)
-  if (bucket.length === 0) throw invalid('bucket_id', 'found no pair; accepted: at least one')
-  return { bucket, allowed, denied }
+  return { ...read, allowed, denied }
 }
 
-function readBucket(reader: ProtoReader): BucketId {
+function readBucket(reader: ProtoReader): Pick<BucketUsage, 'bucket' | 'isAssignable'> {
   const outer = reader.enter()
   const pairs = new Map<string, string>()
+  let isAssignable = true
+  const text = (bytes: Uint8Array): string => {
+    try {
+      return strictUtf8.decode(bytes)
+    } catch {
+      isAssignable = false
+      return looseUtf8.decode(bytes)
+    }
+  }
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag !== BUCKET_PAIRS) {
+    if (tag !== BUCKET_PAIRS) reader.skip(tag)
+    else if (pairs.size === PAIRS_MAX) {
+      isAssignable = false
       reader.skip(tag)
-      continue
+    } else {
+      const { key, value } = readPair(reader, text)
+      // Of two pairs with one name the last one counts, as in every map of protobuf.
+      pairs.set(key, value)
     }
-    const { key, value } = readPair(reader)
-    if (key === '' || value === '') {
-      throw invalid('bucket_id', 'found an empty text; accepted: names and values with text')
-    }
-    // Of two pairs with one name the last one counts, as in every map of protobuf.
-    pairs.set(key, value)
-    if (pairs.size > PAIRS_MAX) throw tooMany('pairs in a bucket_id', PAIRS_MAX)
   }
   reader.leave(outer)
-  return [...pairs].map(([key, value]) => ({ key, value })).sort((a, b) => (a.key < b.key ? -1 : 1))
+  const bucket = [...pairs]
+    .map(([key, value]) => ({ key, value }))
+    .sort((a, b) => (a.key < b.key ? -1 : 1))
+  return { bucket, isAssignable: isAssignable && bucket.length > 0 }
 }
 
-function readPair(reader: ProtoReader): DescriptorEntry {
+function readPair(reader: ProtoReader, text: (bytes: Uint8Array) => string): DescriptorEntry {
   const outer = reader.enter()
   let key = ''
   let value = ''
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === PAIR_KEY) key = reader.string()
-    else if (tag === PAIR_VALUE) value = reader.string()
+    if (tag === PAIR_KEY) key = text(reader.bytes())
+    else if (tag === PAIR_VALUE) value = text(reader.bytes())
     else reader.skip(tag)
   }
   reader.leave(outer)
@@ -156,8 +164,4 @@ function writeDuration(writer: ProtoWriter, field: number, seconds: number): voi
   const begun = writer.begin(field)
   writer.uint64(1, seconds)
   writer.end(begun)
-}
-
-function invalid(place: string, problem: string): GrpcError {
-  return new GrpcError(GRPC_CODES.invalidArgument, `${place}: ${problem}`)
 }

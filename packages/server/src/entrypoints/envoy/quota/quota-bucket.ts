@@ -86,6 +86,10 @@ export class QuotaBucket {
   #drawMs = 0
   /** Whether the store is being asked. */
   isDrawing = false
+  /** Whether a charge is on its way. */
+  isCharging = false
+  /** Calls that were admitted without a lease, and are not charged yet. */
+  #unpaid = 0
   isClosed = false
 
   constructor(id: BucketId, nowMs: number) {
@@ -117,7 +121,18 @@ export class QuotaBucket {
     this.estimateLeft(allowed, elapsedMs, nowMs)
     if (denied > 0) this.noteDenied()
     this.#reportedMs = nowMs
-    return { spent, beyond: allowed - spent }
+    const beyond = allowed - spent
+    this.#unpaid += beyond
+    return { spent, beyond }
+  }
+
+  /** The calls to charge now; 0 while others are being charged. */
+  takeUnpaid(): number {
+    if (this.isCharging || this.#unpaid === 0) return 0
+    const calls = this.#unpaid
+    this.#unpaid = 0
+    this.isCharging = true
+    return calls
   }
 
   /** Removes what the report that has just arrived proves that the proxy does not hold any more. */

@@ -31,8 +31,8 @@ const CANNOT_WAIT = { canWait: false, gate: false } as const
  * that a burst is not refused before the next report, unless the rule is leased and says less.
  */
 const HELD_SHARE = 0.5
-/** Of the tokens of a bucket, which are 32 bits. */
-const CALLS_MAX = 2 ** 31
+/** The most calls at once: the tokens of a bucket have 32 bits, and costs multiply them. */
+export const CALLS_MAX = 2 ** 31
 
 /** An outcome; the fallback adds by which posture it was made. */
 type DrawOutcome = KnownOutcome & { readonly posture?: PostureName | undefined }

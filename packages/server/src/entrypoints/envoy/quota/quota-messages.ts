@@ -7,6 +7,12 @@ export type BucketId = readonly DescriptorEntry[]
 /** What a proxy did with the calls of a bucket since its last report. */
 export interface BucketUsage {
   readonly bucket: BucketId
+  /**
+   * Whether it can be assigned anything: not if its text is not UTF-8, which no message may have,
+   * nor if it has no pairs or too many. Clients choose such texts by headers, so they are no error
+   * of the stream, on which all other buckets depend.
+   */
+  readonly isAssignable: boolean
   readonly allowed: number
   readonly denied: number
 }
@@ -36,11 +42,11 @@ export type BucketAction =
   | { readonly kind: 'abandon'; readonly bucket: BucketId }
 
 /**
- * The usages of one message: a proxy reports all its buckets at once. More would not fit into the
- * largest message that is read.
+ * The usages of one message that are read: a proxy reports all its buckets at once. It is told to
+ * abandon those above the most that a stream may have, so what is not read now is read later.
  */
-export const USAGES_MAX = 10_000
-/** The largest report that is read: a few thousand buckets of about a hundred bytes. */
-export const REPORT_BYTES_MAX = 256 * 1024
+export const USAGES_MAX = 20_000
+/** The largest report that is read: twice the buckets of a stream, with what is beside them. */
+export const REPORT_BYTES_MAX = 1024 * 1024
 /** The pairs of a bucket: one for each entry of a bucket id builder, of which there are a few. */
 export const PAIRS_MAX = 64

@@ -338,19 +338,65 @@ describe('streams', () => {
   })
 })
 
-test('buckets have a bound: reports of more get no assignment, and those that end make room', async () => {
-  const quotas = await openQuotas({ rules: [perUser('100/hour')], maxBuckets: 2 })
-  const proxies = [quotas.connect(), quotas.connect()] as const
-  for (const user of ['a', 'b', 'c']) proxies[0].call({ user })
+describe('buckets that are not kept', () => {
+  test('above the most are abandoned and counted, and those that end make room', async () => {
+    const quotas = await openQuotas({ rules: [perUser('100/hour')], maxBuckets: 2 })
+    const proxies = [quotas.connect(), quotas.connect()] as const
+    for (const user of ['a', 'b', 'c']) proxies[0].call({ user })
+    await settle()
+    expect(proxies[0].strategyOf({ user: 'b' })).toBeDefined()
+    expect(proxies[0].has({ user: 'c' })).toBe(false)
+    expect(await leftOf(quotas, { user: 'c' })).toBe(99)
+    expect(quotas.metric('buckets')).toBe(2)
+    expect(quotas.metric('buckets_refused_total')).toBe(1)
+    proxies[0].disconnect()
+    proxies[1].call({ user: 'c' })
+    await settle()
+    expect(proxies[1].strategyOf({ user: 'c' })).toBeDefined()
+  })
+
+  test('a proxy has no more than fit into a report', async () => {
+    const quotas = await openQuotas({ rules: [{ id: 'all', by: [], limits: [fixed(5000, '1h')] }] })
+    const proxy = quotas.connect()
+    const long = 'x'.repeat(1000)
+    for (let i = 0; i < 300; i++) proxy.call({ user: `${long}${i}` })
+    await settle()
+    expect(quotas.metric('buckets')).toBeGreaterThan(240)
+    expect(quotas.metric('buckets')).toBeLessThan(260)
+    expect(await leftOf(quotas)).toBeLessThan(5000 - 300)
+  })
+
+  test('text that is not UTF-8 is counted, and ends no stream', async () => {
+    const quotas = await openQuotas({ rules: [{ id: 'all', by: [], limits: [fixed(10, '1h')] }] })
+    const sent: Uint8Array[] = []
+    const handler = quotas.service.open({
+      send: (message) => sent.push(message) > 0,
+      end: (error) => expect(error).toBeUndefined(),
+    })
+    // Domain "a"; a bucket of "u" and the byte ff; three calls were allowed.
+    handler.onMessage(
+      Buffer.from('0a016112 0c0a080a060a0175120 1ff1803'.replaceAll(' ', ''), 'hex'),
+    )
+    await settle()
+    expect(sent).toEqual([])
+    expect(quotas.metric('buckets_refused_total')).toBe(1)
+    expect(await leftOf(quotas)).toBe(7)
+  })
+})
+
+test('a proxy that reads slowly is sent only the latest of each bucket when it has read', async () => {
+  const quotas = await openQuotas({ rules: [perUser('100/hour')] })
+  let sent = 0
+  const handler = quotas.service.open({ send: () => ++sent === 0, end: () => {} })
+  const report = Buffer.from('0a016112 0e0a0a0a080a0475736572120 0 1801'.replaceAll(' ', ''), 'hex')
+  handler.onMessage(report)
   await settle()
-  expect(proxies[0].strategyOf({ user: 'b' })).toBeDefined()
-  expect(proxies[0].strategyOf({ user: 'c' })).toBeUndefined()
-  expect(quotas.metric('buckets')).toBe(2)
-  expect(quotas.metric('buckets_refused_total')).toBe(1)
-  proxies[0].disconnect()
-  proxies[1].call({ user: 'c' })
+  expect(sent).toBe(1)
+  await quotas.scheduler.advance(20_000)
+  expect(sent).toBe(1)
+  handler.onDrained?.()
   await settle()
-  expect(proxies[1].strategyOf({ user: 'c' })).toBeDefined()
+  expect(sent).toBe(2)
 })
 
 describe('a store that does not answer', () => {

@@ -7,8 +7,15 @@ import type { ReportedCalls } from '../../../decide.js'
 import { decodeUsageReports, encodeQuotaResponse } from '../protobuf/quota-codec.js'
 import type { StreamClient, StreamHandler } from '../grpc/grpc-js-server.js'
 import { type LeaseBounds, QuotaBucket, TTL_SECONDS } from './quota-bucket.js'
-import { type Draw, type DrawResult, LeaseCall, ReturnCall, UsageCall } from './quota-draw.js'
-import type { BucketAction, BucketUsage, Strategy } from './quota-messages.js'
+import {
+  CALLS_MAX,
+  type Draw,
+  type DrawResult,
+  LeaseCall,
+  ReturnCall,
+  UsageCall,
+} from './quota-draw.js'
+import type { BucketAction, BucketId, BucketUsage, Strategy } from './quota-messages.js'
 import type { QuotaMetrics } from './quota-metrics.js'
 
 /** What all streams of a service share. */
@@ -40,6 +47,9 @@ type DecideQuota = (calls: ReportedCalls) => Promise<{ readonly isByPosture: boo
 const ALLOW: Strategy = { kind: 'allow' }
 const DENY: Strategy = { kind: 'deny' }
 const NO_LIMIT: DrawResult = { kind: 'unlimited', isMatched: true }
+/** The buckets of one proxy, and the length of their names: all are in each of its reports. */
+const BUCKETS_MAX = 5000
+const NAME_LENGTH_MAX = 256 * 1024
 /** A refused draw is tried again once, with what the limits said they have left. */
 const TRIES = 2
 
@@ -47,6 +57,7 @@ export class QuotaStream implements StreamHandler {
   readonly #deps: QuotaStreamDeps
   readonly #client: StreamClient
   readonly #buckets = new Map<string, QuotaBucket>()
+  #nameLength = 0
   #domain: string | undefined
   /** What is to be sent, the latest for each bucket. */
   readonly #pending = new Map<string, BucketAction>()
@@ -107,54 +118,92 @@ export class QuotaStream implements StreamHandler {
 
   /** Renews what is over soon, and draws what will not last. */
   tick(): void {
-    for (const [name, bucket] of this.#buckets) this.care(name, bucket)
+    const nowMs = this.#deps.nowMs()
+    for (const [name, bucket] of this.#buckets) this.care(name, bucket, nowMs)
   }
 
-  private onUsage({ bucket: id, allowed, denied }: BucketUsage): void {
-    const { metrics, nowMs, addBucket } = this.#deps
-    const name = JSON.stringify([this.#domain, id.map(({ key, value }) => [key, value])])
+  private onUsage(usage: BucketUsage): void {
+    const { metrics, nowMs } = this.#deps
+    const now = nowMs()
+    const { bucket: id, isAssignable, allowed, denied } = usage
     metrics.allowed.inc(allowed)
     metrics.denied.inc(denied)
-    let bucket = this.#buckets.get(name)
-    const isFirst = bucket === undefined
-    if (bucket === undefined) {
-      if (!addBucket(name)) {
-        metrics.bucketsRefused.inc()
-        return
-      }
-      bucket = new QuotaBucket(id, nowMs())
-      this.#buckets.set(name, bucket)
-    }
-    const { spent, beyond } = bucket.report(allowed, denied, nowMs(), isFirst)
+    const name = JSON.stringify([this.#domain, id.map(({ key, value }) => [key, value])])
+    const known = isAssignable ? this.#buckets.get(name) : undefined
+    const bucket = known ?? (isAssignable ? this.addBucket(name, id, now) : undefined)
+    if (bucket === undefined) return this.refuseBucket(name, usage)
+    const { spent, beyond } = bucket.report(allowed, denied, now, known === undefined)
     metrics.spent.inc(spent)
-    if (beyond > 0) {
-      metrics.beyond.inc(beyond)
-      this.run(() => this.#deps.decide(new UsageCall(this.callOf(bucket.id, beyond))))
-    }
-    for (const draw of bucket.takeReturnable(nowMs())) this.giveBack(draw)
-    this.care(name, bucket)
+    metrics.beyond.inc(beyond)
+    this.charge(bucket)
+    for (const draw of bucket.takeReturnable(now)) this.giveBack(draw)
+    this.care(name, bucket, now)
   }
 
-  private care(name: string, bucket: QuotaBucket): void {
-    const nowMs = this.#deps.nowMs()
+  /** Undefined if there are too many, of this proxy or of all. */
+  private addBucket(name: string, id: BucketId, nowMs: number): QuotaBucket | undefined {
+    const hasRoom =
+      this.#buckets.size < BUCKETS_MAX && this.#nameLength + name.length <= NAME_LENGTH_MAX
+    if (!hasRoom || !this.#deps.addBucket(name)) return undefined
+    const bucket = new QuotaBucket(id, nowMs)
+    this.#buckets.set(name, bucket)
+    this.#nameLength += name.length
+    return bucket
+  }
+
+  private removeBucket(name: string): void {
+    this.#buckets.delete(name)
+    this.#nameLength -= name.length
+    this.#deps.removeBucket(name)
+  }
+
+  /**
+   * Counts the calls of a bucket that is not kept. Its proxy forgets it, or it would report more
+   * and more of them, until no report could be read.
+   */
+  private refuseBucket(name: string, { bucket: id, isAssignable, allowed }: BucketUsage): void {
+    const { metrics } = this.#deps
+    metrics.bucketsRefused.inc()
+    if (allowed > 0) {
+      metrics.beyond.inc(allowed)
+      this.run(() => this.#deps.decide(new UsageCall(this.callOf(id, allowed))))
+    }
+    if (isAssignable) this.sendAbandon(name, id)
+  }
+
+  /** Charges what was spent beyond leases, one request for a bucket at a time. */
+  private charge(bucket: QuotaBucket): void {
+    const calls = bucket.takeUnpaid()
+    if (calls === 0) return
+    this.run(
+      () => this.#deps.decide(new UsageCall(this.callOf(bucket.id, calls))),
+      () => {
+        bucket.isCharging = false
+        this.charge(bucket)
+      },
+    )
+  }
+
+  private care(name: string, bucket: QuotaBucket, nowMs: number): void {
     if (bucket.isIdle(nowMs)) return this.abandon(name, bucket)
     this.assignDrawn(name, bucket, nowMs)
     if (bucket.needsDraw(nowMs)) {
       bucket.isDrawing = true
-      this.run(
-        () => this.draw(name, bucket),
-        () => (bucket.isDrawing = false),
-      )
+      const done = () => (bucket.isDrawing = false)
+      this.run(() => this.draw(name, bucket), done)
     }
     const renewed = bucket.renew(nowMs)
     if (renewed !== undefined) this.send(name, bucket, renewed, false)
   }
 
   private abandon(name: string, bucket: QuotaBucket): void {
-    this.#buckets.delete(name)
-    this.#deps.removeBucket(name)
+    this.removeBucket(name)
     for (const draw of bucket.close()) this.giveBack(draw)
-    this.#pending.set(name, { kind: 'abandon', bucket: bucket.id })
+    this.sendAbandon(name, bucket.id)
+  }
+
+  private sendAbandon(name: string, id: BucketId): void {
+    this.#pending.set(name, { kind: 'abandon', bucket: id })
     this.#deps.metrics.assignments.abandon.inc()
     this.sendLater()
   }
@@ -218,8 +267,9 @@ export class QuotaStream implements StreamHandler {
     if (strategy !== undefined) this.send(name, bucket, strategy)
   }
 
-  private callOf(id: QuotaBucket['id'], cost: number): Call {
-    return { attributes: this.#deps.mask(attributesOf(this.#domain ?? '', id)), cost }
+  private callOf(id: BucketId, cost: number): Call {
+    const attributes = this.#deps.mask(attributesOf(this.#domain ?? '', id))
+    return { attributes, cost: Math.min(cost, CALLS_MAX) }
   }
 
   private giveBack(draw: Draw): void {
@@ -263,19 +313,24 @@ export class QuotaStream implements StreamHandler {
     })
   }
 
-  /** Runs what nothing waits for. Without rules there is no assignment, and the next tick tries. */
+  /** Runs what nothing waits for. Where there are no rules yet, the next tick tries again. */
   private run(work: () => Promise<unknown>, done?: () => void): void {
     const finished = async () => {
       try {
         await work()
       } catch (error) {
-        if (!(error instanceof SluiceError)) this.#deps.onError(error)
+        if (!isExpected(error)) this.#deps.onError(error)
       } finally {
         done?.()
       }
     }
     void finished()
   }
+}
+
+/** What the rules do not allow, and rules that are not there yet; anything else is a fault. */
+function isExpected(error: unknown): boolean {
+  return error instanceof SluiceError && (error.status < 500 || error.status === 503)
 }
 
 function invalid(message: string): GrpcError {

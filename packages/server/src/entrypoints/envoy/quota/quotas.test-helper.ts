@@ -43,8 +43,9 @@ export interface OpenQuotas {
 }
 
 export async function openQuotas(options: OpenQuotasOptions): Promise<OpenQuotas> {
-  const { rules, configSource, makeStore, fleetSize = 1, scheduler = manualScheduler() } = options
-  const clock = { now: () => START_US + scheduler.nowMs() * 1000 }
+  const { rules, configSource, makeStore, fleetSize = 1 } = options
+  const scheduler = neverStill(options.scheduler ?? manualScheduler())
+  const clock = { now: () => START_US + Math.floor(scheduler.nowMs() * 1000) }
   const store = (await makeStore?.(clock)) ?? memoryStore({ clock })
   const nowMs = () => scheduler.nowMs()
   const limiter = createLimiter({
@@ -106,6 +107,12 @@ export async function openQuotas(options: OpenQuotasOptions): Promise<OpenQuotas
       await limiter.close()
     },
   }
+}
+
+/** A real clock has moved on whenever it is read again. */
+function neverStill(scheduler: ManualScheduler): ManualScheduler {
+  let reads = 0
+  return { ...scheduler, nowMs: () => scheduler.nowMs() + 1e-6 * ++reads }
 }
 
 export type BucketName = Readonly<Record<string, string>>

@@ -73,10 +73,13 @@ export function openEnvoy(config: Config, deps: EnvoyDeps): EnvoyEntryPoint {
       health.beginDraining()
       listener.beginDraining()
     },
-    stopAccepting: () => listener.stopAccepting(),
+    stopAccepting() {
+      // The connections of these streams are announced to end: proxies open others elsewhere.
+      quotas?.endStreams()
+      return listener.stopAccepting()
+    },
     closeIdle() {
       health.endWatches()
-      quotas?.endStreams()
       listener.closeIdle()
     },
     inFlight: () => listener.inFlight(),

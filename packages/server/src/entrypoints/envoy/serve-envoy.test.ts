@@ -125,6 +125,44 @@ interface JsonAnswer {
   readonly dynamicMetadata?: object
 }
 
+const QUOTAS = 'envoy.service.rate_limit_quota.v3.RateLimitQuotaService'
+const REPORT = {
+  domain: 'edge',
+  bucket_quota_usages: [
+    { bucket_id: { bucket: { remote_address: '192.0.2.1' } }, num_requests_allowed: 1 },
+  ],
+}
+
+test('quotas are drawn from the same limits as requests, and their streams end with the server', async () => {
+  const server = await start()
+  const client = new TestClient(server.grpc)
+  const stream = client.stream(QUOTAS, 'StreamRateLimitQuotas')
+  const ended = new Promise((resolve) => stream.once('end', resolve))
+  const assigned = new Promise((resolve) => stream.once('data', resolve))
+  stream.write(REPORT)
+  // One call is reported, two are drawn: the limit of three an hour is used up.
+  const lease = { rate_limit_strategy: { token_bucket: { max_tokens: 2 } } }
+  expect(await assigned).toMatchObject({
+    bucket_action: [{}, { quota_assignment_action: lease }],
+  })
+  const { response } = await client.shouldRateLimit(REQUEST)
+  expect(response).toMatchObject({ overall_code: 'OVER_LIMIT' })
+  const metrics = await metricsOf(server)
+  expect(metrics).toContain('sluice_rlqs_streams 1\n')
+  expect(metrics).toContain('sluice_rlqs_held_calls 2\n')
+  await server.close()
+  await ended
+})
+
+test('a server without streams has no quotas', async () => {
+  const server = await start({ config: { envoy: { server: 'own' } } })
+  const stream = new TestClient(server.grpc).stream(QUOTAS, 'StreamRateLimitQuotas')
+  const failed = new Promise((resolve) => stream.once('error', resolve))
+  stream.write(REPORT)
+  expect(await failed).toMatchObject({ code: 12 })
+  expect(await metricsOf(server)).not.toContain('sluice_rlqs')
+})
+
 test('reflection is off unless it is configured', async () => {
   const server = await start()
   const stream = new TestClient(server.grpc).reflect('v1')

@@ -19,7 +19,7 @@ const usage = fc.record({
 })
 
 const bucket = [{ key: 'user', value: 'u1' }]
-const pairs = (count: number) =>
+const pairsOf = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${i}`, 'v']))
 
 describe('reports', () => {
@@ -52,14 +52,14 @@ describe('reports', () => {
   test.each([
     ['no bucket_id', { num_requests_allowed: 1 }],
     ['no pairs', { bucket_id: { bucket: {} }, num_requests_allowed: 1 }],
-    ['too many pairs', { bucket_id: { bucket: pairs(PAIRS_MAX + 1) }, num_requests_allowed: 1 }],
+    ['too many pairs', { bucket_id: { bucket: pairsOf(PAIRS_MAX + 1) }, num_requests_allowed: 1 }],
   ])('with %s are counted, but cannot be assigned anything', (_, invalid) => {
     const bytes = REPORTS.encode({ domain: 'd', bucket_quota_usages: [invalid] })
     expect(decodeUsageReports(bytes).usages).toMatchObject([{ isAssignable: false, allowed: 1 }])
   })
 
   test('with as many pairs as are read can', () => {
-    const most = { bucket_id: { bucket: pairs(PAIRS_MAX) } }
+    const most = { bucket_id: { bucket: pairsOf(PAIRS_MAX) } }
     const bytes = REPORTS.encode({ domain: 'd', bucket_quota_usages: [most] })
     const [read] = decodeUsageReports(bytes).usages
     expect(read).toMatchObject({ isAssignable: true })

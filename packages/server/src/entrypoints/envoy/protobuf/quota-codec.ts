@@ -64,12 +64,12 @@ function readBucket(reader: ProtoReader): Pick<BucketUsage, 'bucket' | 'isAssign
   const outer = reader.enter()
   const pairs = new Map<string, string>()
   let isAssignable = true
-  const text = (bytes: Uint8Array): string => {
+  const text = (encoded: Uint8Array): string => {
     try {
-      return strictUtf8.decode(bytes)
+      return strictUtf8.decode(encoded)
     } catch {
       isAssignable = false
-      return looseUtf8.decode(bytes)
+      return looseUtf8.decode(encoded)
     }
   }
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
@@ -90,7 +90,7 @@ function readBucket(reader: ProtoReader): Pick<BucketUsage, 'bucket' | 'isAssign
   return { bucket, isAssignable: isAssignable && bucket.length > 0 }
 }
 
-function readPair(reader: ProtoReader, text: (bytes: Uint8Array) => string): DescriptorEntry {
+function readPair(reader: ProtoReader, text: (encoded: Uint8Array) => string): DescriptorEntry {
   const outer = reader.enter()
   let key = ''
   let value = ''

@@ -56,7 +56,7 @@ export class QuotaMetrics {
     this.bucketsRefused = registry
       .counter(
         'sluice_rlqs_buckets_refused_total',
-        'Reports of buckets above the most that are kept; their proxies get no assignment.',
+        'Reports of buckets that are not kept: above the most, or with text that is not UTF-8.',
       )
       .labels()
     registry.gauge(

@@ -125,12 +125,9 @@ export class DomainLimits {
    * where those are not of the configuration but match a pattern.
    */
   callerOf({ node: { keys }, counter }: SelectedLimit): Hash64 {
-    const values = [this.#deps.domain]
-    for (let i = 1; i < counter.length; i += 2) {
-      const key = counter[i - 1] ?? ''
-      const value = counter[i] ?? ''
-      values.push(key === keys[(i - 1) / 2] ? value : `${key}\u0000${value}`)
-    }
+    // A literal for the first two: pushing to a list of one allocates eighteen places.
+    const values = [this.#deps.domain, valueAt(keys, counter, 0)]
+    for (let i = 1; 2 * i < counter.length; i++) values.push(valueAt(keys, counter, i))
     return callerHash(this.secret, values.length <= HASHED_MAX ? values : folded(values))
   }
 
@@ -211,6 +208,13 @@ function ruleOf(
     onExpiry: 'charge',
     tag: false,
   }
+}
+
+/** A value of a counter, with its key where that is not the one of the configuration. */
+function valueAt(keys: readonly string[], counter: readonly string[], level: number): string {
+  const key = counter[2 * level] ?? ''
+  const value = counter[2 * level + 1] ?? ''
+  return key === keys[level] ? value : `${key}\u0000${value}`
 }
 
 /** As few texts as may be hashed: the last holds all that are left, with their lengths. */

@@ -2,52 +2,65 @@
 import { redisStore } from '@sluice/limiter/redis'
 import { manualClock } from '@sluice/limiter/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
+import { startCluster } from '../../../../../tools/redis/cluster.js'
+import { startRedis } from '../../../../../tools/redis/server.mjs'
 import { descriptorOf, envoyConformance } from './conformance.test-helper.js'
 import { openService } from './rate-limit-service.test-helper.js'
 
-let server: RedisServer
 let prefixes = 0
+const servers: Record<string, { readonly url: string; stop(): Promise<void> }> = {}
 
 beforeAll(async () => {
-  server = await startRedis()
+  servers['Redis'] = await startRedis()
+  servers['Redis Cluster'] = await startCluster({ primaries: 3, replicas: 0 })
 })
 
 afterAll(async () => {
-  await server.stop()
+  await Promise.all(Object.values(servers).map((server) => server.stop()))
 })
+
+const KINDS = ['Redis', 'Redis Cluster']
 
 /** The time is the test's, in Redis too; no refusal is remembered, as it does not say all. */
-function storeWith(clock: ReturnType<typeof manualClock>, prefix = `envoy${prefixes++}`) {
-  return redisStore({ url: server.url, prefix, clock, denyCacheMs: 0, deadlineMs: 5000 })
+function storeWith(
+  kind: string,
+  clock: ReturnType<typeof manualClock>,
+  prefix = `envoy${prefixes++}`,
+) {
+  const url = servers[kind]?.url ?? ''
+  return redisStore({ url, prefix, clock, denyCacheMs: 0, deadlineMs: 5000 })
 }
 
-envoyConformance(async ({ config, isQuota, isShadow, requireMatch }, counting) => {
-  const domains = new Map(config.map(({ domain }) => [domain, { counting, requireMatch }] as const))
-  const clock = manualClock()
-  const store = storeWith(clock)
-  await store.ready
-  const patience = { deadlineMs: 5000, storeDeadlineMs: 5000 }
-  const options = {
-    config,
-    domains,
-    isQuota,
-    isShadow,
-    sendsMetadata: true,
-    clock,
-    store,
-    ...patience,
-  }
-  const { service, registry, close } = await openService(options)
-  return {
-    shouldRateLimit: (request) => service.shouldRateLimit(request, { timeoutMs: undefined }),
-    advance: (ms) => clock.advance(ms),
-    metrics: () => registry.text(),
-    close,
-  }
+describe.each(KINDS)('on %s', (kind) => {
+  envoyConformance(async ({ config, isQuota, isShadow, requireMatch }, counting) => {
+    const domains = new Map(
+      config.map(({ domain }) => [domain, { counting, requireMatch }] as const),
+    )
+    const clock = manualClock()
+    const store = storeWith(kind, clock)
+    await store.ready
+    const patience = { deadlineMs: 5000, storeDeadlineMs: 5000 }
+    const options = {
+      config,
+      domains,
+      isQuota,
+      isShadow,
+      sendsMetadata: true,
+      clock,
+      store,
+      ...patience,
+    }
+    const { service, registry, close } = await openService(options)
+    return {
+      shouldRateLimit: (request) => service.shouldRateLimit(request, { timeoutMs: undefined }),
+      advance: (ms) => clock.advance(ms),
+      metrics: () => registry.text(),
+      close,
+    }
+  })
 })
 
-describe('two services on one Redis', () => {
+describe.each(KINDS)('two services on one %s', (kind) => {
   const config = [
     {
       domain: 'shop',
@@ -63,7 +76,7 @@ describe('two services on one Redis', () => {
     const clock = manualClock()
     const prefix = `envoy${prefixes++}`
     const open = async () => {
-      const store = storeWith(clock, prefix)
+      const store = storeWith(kind, clock, prefix)
       await store.ready
       return openService({ config, clock, store, deadlineMs: 5000, storeDeadlineMs: 5000 })
     }

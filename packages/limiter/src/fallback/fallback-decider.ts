@@ -28,7 +28,7 @@ export interface FallbackOutcome extends Outcome {
   readonly posture?: PostureName | undefined
 }
 
-/** What an admitted call took locally instead of from the store. */
+/** What a call took locally instead of from the store. */
 export interface Spending {
   readonly take: PlannedTake
   /** The share it was taken from; undefined if no local counter was charged. */
@@ -178,25 +178,34 @@ export class FallbackDecider {
       isCertain ||= refuses && (!silent || outcome.retryAfterMs === null)
       storeOutcomes.push(outcome)
     }
-    const local = this.decideFromShares(takes, storeOutcomes, spends && !isRefused, now)
+    const spending = { spends: spends && !isRefused, counts: spends, now }
+    const local = this.decideFromShares(takes, storeOutcomes, spending)
     const allowed = !isRefused && local.allowed
-    const spendings = allowed ? local.spendings : []
-    return { group, allowed, outcomes: local.outcomes, spendings, isSilent, isCertain }
+    return { ...local, group, allowed, isSilent, isCertain }
   }
 
-  /** Decides the remaining takes from local counters, which are charged whole or not at all. */
+  /**
+   * Decides the remaining takes from local counters, which are charged whole or not at all. Only
+   * takes that count first are charged in any case, each as far as it has room.
+   */
   private decideFromShares(
     takes: readonly PlannedTake[],
     storeOutcomes: readonly (FallbackOutcome | undefined)[],
-    spends: boolean,
-    now: number,
+    { spends, counts, now }: SpendingOptions,
   ): Pick<FallbackDecision, 'allowed' | 'spendings'> & {
     readonly outcomes: readonly FallbackOutcome[]
   } {
     const open = takes.filter((_, i) => storeOutcomes[i] === undefined)
     const shares = open.map((take) => this.shareOf(take))
-    const answers = this.takeFromShares(shares, spends, now)
-    const allowed = passes(answers)
+    const together = this.takeFromShares(shares, spends, now)
+    const allowed = passes(together)
+    const isCounted = (i: number) =>
+      counts && !(spends && allowed) && open[i]?.overdraw === true && fits(together[i])
+    const answers = together.map((answer, i) => {
+      const share = shares[i]
+      if (share === undefined || !isCounted(i)) return answer
+      return this.takeFromShares([share], true, now)[0] ?? answer
+    })
     const outcomes: FallbackOutcome[] = []
     const spendings: (Spending | undefined)[] = []
     let next = 0
@@ -209,15 +218,16 @@ export class FallbackDecider {
         spendings.push(undefined)
         continue
       }
+      const isTaken = isCounted(next) || (allowed && spends)
       next += 1
       // A block takes no units: to charge it would begin one.
-      const isSpent = allowed && spends && take.amount > 0 && !isBlock(take.limit)
+      const isSpent = isTaken && take.amount > 0 && !isBlock(take.limit)
       const outcome = fromShare(answer, take.limit)
       // Places are given back here when the call ends, and the store is told of none.
       const isPlaces = isConcurrency(take.limit)
       outcomes.push(isPlaces && isSpent ? { ...outcome, granted: answer.granted } : outcome)
-      const isCharged = isSpent && !isPlaces
-      spendings.push(isCharged ? { take, share: share.limit, at: answer.at } : undefined)
+      const isReturnable = isSpent && !isPlaces
+      spendings.push(isReturnable ? { take, share: share.limit, at: answer.at } : undefined)
     }
     return { allowed, outcomes, spendings }
   }
@@ -257,6 +267,14 @@ export class FallbackDecider {
   }
 }
 
+interface SpendingOptions {
+  /** Whether takes are charged if all have room. */
+  readonly spends: boolean
+  /** Whether takes that count first are charged although others have no room. */
+  readonly counts: boolean
+  readonly now: number
+}
+
 interface GroupOptions {
   readonly spends: boolean
   readonly now: number
@@ -273,6 +291,8 @@ interface DecidedGroup extends AlternativeFallback {
 }
 
 const NO_ANSWER: readonly FallbackOutcome[] = []
+
+const fits = (answer: FallbackOutcome | undefined) => answer?.retryAfterMs === 0
 
 /**
  * The outcome of a share. A cost above the share may fit into the limit itself later, so the wait

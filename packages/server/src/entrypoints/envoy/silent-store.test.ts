@@ -55,6 +55,31 @@ describe('a store that does not answer', () => {
     expect(seen).toEqual(['ok', 'ok', 'over-limit'])
   })
 
+  test('with counting: reference all are counted here, also quotas beside a limit that is over', async () => {
+    const domains = new Map([['shop', { counting: 'reference' }]] as const)
+    const answersOf = async (isSilent: boolean) => {
+      const { store, ask } = await open({ domains })
+      store.isSilent = isSilent
+      const seen: string[] = []
+      for (let i = 0; i < 4; i++) {
+        const { overallCode, statuses } = await ask(['user=a', 'one=a', 'two=a'])
+        seen.push([overallCode, ...statuses.map(statusText)].join(', '))
+      }
+      return seen
+    }
+    const answers = await answersOf(true)
+    expect(answers).toEqual(await answersOf(false))
+    expect(answers.map((answer) => answer.split(',')[0])).toEqual([
+      'ok',
+      'ok',
+      'over-limit',
+      'over-limit',
+    ])
+    expect(answers[3]).toBe(
+      'over-limit, OVER 2/hour 0 3600s, OVER 1/hour 0 3600s, OVER 2/hour 0 3600s',
+    )
+  })
+
   test('units that cannot be given back are lost, counted, and their descriptor passes', async () => {
     const { store, statuses, registry } = await open({
       domains: new Map([['shop', { posture: 'closed' }]]),

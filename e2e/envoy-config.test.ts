@@ -1,12 +1,14 @@
 /** A directory of envoyproxy/ratelimit behind the rate limit service of `sluice serve`. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
+import { statusText } from '../packages/server/src/entrypoints/envoy/conformance.test-helper.js'
 import {
   closeAfterEach,
   eventually,
   TestClient,
 } from '../packages/server/src/entrypoints/envoy/envoy.test-helper.js'
+import { responseOf } from '../packages/server/src/entrypoints/envoy/protobuf/official-messages.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
 import { start } from './serve.test-helper.js'
 
@@ -58,4 +60,36 @@ test('a server whose first configuration has errors is not ready until they are 
   write(perUser(1))
   await eventually(isReady).toBe(true)
   expect([await code(), await code()]).toEqual(['OK', 'OVER_LIMIT'])
+})
+
+test('a file that is added gives its domain limits, its removal takes them away, and each is counted as a load', async () => {
+  const { folder, grpc, admin } = await startWith(perUser(2))
+  const client = new TestClient(grpc)
+  const ask = async (key: string) => {
+    const descriptors = [{ entries: [{ key, value: 'foo' }] }]
+    const { response } = await client.shouldRateLimit({ domain: 'reload', descriptors })
+    return responseOf(response).statuses.map(statusText)
+  }
+  const loads = async () => {
+    const text = await (await fetch(`${admin}/metrics`)).text()
+    return Number(/^ratelimit_service_config_load_success (\d+)$/m.exec(text)?.[1])
+  }
+  expect(await ask('block')).toEqual(['OK'])
+  const before = await loads()
+  const file = join(folder, 'config', 'reload.yaml')
+  writeFileSync(
+    file,
+    `domain: reload
+descriptors:
+  - { key: key1, rate_limit: { unit: year, requests_per_unit: 50 } }
+  - { key: block, rate_limit: { unit: year, requests_per_unit: 0 } }
+`,
+  )
+  await eventually(async () => (await ask('block'))[0]).toMatch(/^OVER 0\/year 0 /)
+  expect((await ask('key1'))[0]).toMatch(/^OK 50\/year 49 /)
+  const added = await loads()
+  expect(added).toBeGreaterThan(before)
+  rmSync(file)
+  await eventually(() => ask('block')).toEqual(['OK'])
+  expect(await loads()).toBeGreaterThan(added)
 })

@@ -6,12 +6,12 @@ import {
   readAnyMap,
   readOptional,
   readRequired,
+  readText,
   reportAt,
 } from '@sluice/core/config-reader'
 import { readClientTls, requirePair } from './client-tls.js'
 import type { ClientTlsFiles, ListenAddress, XdsConfig } from './config.js'
 import { hideLongText, readFields } from './fields.js'
-import { readListen } from './listen.js'
 import { readDuration, readInteger, readName } from './values.js'
 
 export const NODE_ID_LENGTH_MAX = 256
@@ -22,6 +22,10 @@ export const MESSAGE_BYTES = { least: 1024, most: 64 * 1024 * 1024 }
 export const MESSAGE_BYTES_DEFAULT = 16 * 1024 * 1024
 const PAUSE = { least: '10ms', most: '1h' }
 export const BACKOFF_DEFAULT = { firstMs: 1000, mostMs: 60_000 }
+const SERVER_LENGTH_MAX = 300
+const PORT_MAX = 65_535
+/** Names in Compose may have underscores. */
+const SERVER = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+)):(\d{1,5})$/i
 const ACCEPTED_SERVER = 'host:port of the control plane, such as envoy-gateway:18001'
 
 export function readXds(located: Located, folder: string): XdsConfig | undefined {
@@ -46,8 +50,11 @@ export function readXds(located: Located, folder: string): XdsConfig | undefined
 }
 
 export function readServer(located: Located): ListenAddress | undefined {
-  const server = readListen(located)
-  if (server?.port !== 0) return server
+  const text = readText(located, { accepted: ACCEPTED_SERVER, most: SERVER_LENGTH_MAX })
+  if (text === undefined) return undefined
+  const [, bracketed, name = '', digits = ''] = SERVER.exec(text) ?? []
+  const port = Number(digits)
+  if (port >= 1 && port <= PORT_MAX) return { host: bracketed ?? name.toLowerCase(), port }
   return reportAt(located, 'bad-value', { accepted: ACCEPTED_SERVER })
 }
 

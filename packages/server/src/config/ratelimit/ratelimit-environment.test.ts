@@ -203,6 +203,14 @@ describe('the rate limit service', () => {
     })
   })
 
+  test.each([
+    ['dns:///Envoy_Gateway.ns.svc:1', { host: 'envoy_gateway.ns.svc', port: 1 }],
+    ['[::1]:18001', { host: '::1', port: 18_001 }],
+  ])('follows the control plane %s', (url, server) => {
+    const env = { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: url }
+    expect(envoyOf(env).xds?.server).toEqual(server)
+  })
+
   test('listens where the variables say, also over IPv6', () => {
     const env = { HOST: '::1', PORT: '1', GRPC_HOST: '[::]', GRPC_PORT: '2', DEBUG_PORT: '3' }
     expect(configOf(env).listeners).toMatchObject({
@@ -244,7 +252,7 @@ describe('a value that cannot be honoured names its variable and what is accepte
     [{ CONFIG_TYPE: 'CONSUL' }, 'CONFIG_TYPE: bad value "CONSUL". Accepted: FILE, GRPC_XDS_SOTW'],
     [
       { CONFIG_TYPE: 'GRPC_XDS_SOTW', CONFIG_GRPC_XDS_SERVER_URL: 'http://a' },
-      'CONFIG_GRPC_XDS_SERVER_URL: bad value "http://a". Accepted: host:port such as 127.0.0.1:8080 or [::1]:8080, a port from 0 to 65535; 0.0.0.0 and [::] are all addresses',
+      'CONFIG_GRPC_XDS_SERVER_URL: bad value "http://a". Accepted: host:port of the control plane, such as envoy-gateway:18001',
     ],
     [
       { CONFIG_TYPE: 'GRPC_XDS_SOTW', XDS_CLIENT_BACKOFF_MAX_INTERVAL: '60' },

@@ -13,6 +13,8 @@ import type { RatelimitVariables } from './ratelimit-variables.js'
 
 const SERVER = 'localhost:18000'
 const NODE_ID = 'default'
+/** Names are resolved by DNS in any case. */
+const DNS_SCHEME = /^dns:(?:\/\/\/)?(?=.*:)/
 const PAUSE = { leastMs: 10, mostMs: 3_600_000 }
 const PAIRS_MAX = 100
 /** What gRPC accepts as the name of a header with text. */
@@ -24,7 +26,8 @@ const KEY = 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY'
 
 export function readRatelimitXds(variables: RatelimitVariables): XdsConfig | undefined {
   const name = 'CONFIG_GRPC_XDS_SERVER_URL'
-  const server = readServer(variables.locate(name, variables.text(name) ?? SERVER))
+  const target = (variables.text(name) ?? SERVER).replace(DNS_SCHEME, '')
+  const server = readServer(variables.locate(name, target))
   const nodeId = variables.read('CONFIG_GRPC_XDS_NODE_ID', (located) =>
     readName(located, 'the id of this node', NODE_ID_LENGTH_MAX),
   )

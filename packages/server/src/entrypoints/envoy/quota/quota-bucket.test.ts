@@ -52,16 +52,16 @@ describe('what was drawn', () => {
     const bucket = replaced(5 * SECOND, 6)
     // On its way before the second lease arrived: the proxy may still spend the first.
     bucket.report(0, 0, 5 * SECOND + 999, false)
-    expect(bucket.takeReturnable(5 * SECOND + 999)).toEqual([])
+    expect(bucket.takeReturnable()).toEqual([])
     bucket.report(1, 0, 6 * SECOND, false)
-    expect(leftIn(bucket.takeReturnable(6 * SECOND))).toEqual([3])
+    expect(leftIn(bucket.takeReturnable())).toEqual([3])
     expect(bucket.held).toBe(20)
   })
 
   test('of the lease that is assigned now never goes back', () => {
     const bucket = replaced(5 * SECOND, 6)
     bucket.report(0, 0, 60 * SECOND, false)
-    bucket.takeReturnable(60 * SECOND)
+    bucket.takeReturnable()
     expect(bucket.held).toBe(20)
   })
 
@@ -69,7 +69,7 @@ describe('what was drawn', () => {
     const bucket = leased(10)
     bucket.report(5, 0, SECOND, false)
     bucket.report(1, 3, 2 * SECOND, false)
-    expect(leftIn(bucket.takeReturnable(2 * SECOND))).toEqual([4])
+    expect(leftIn(bucket.takeReturnable())).toEqual([4])
     expect(bucket.needsDraw(2 * SECOND)).toBe(true)
   })
 
@@ -79,7 +79,7 @@ describe('what was drawn', () => {
     bucket.add(drawOf(10), 0)
     bucket.assignDrawn(0)
     bucket.report(0, 5, 999, false)
-    expect(bucket.takeReturnable(999)).toEqual([])
+    expect(bucket.takeReturnable()).toEqual([])
     expect(bucket.held).toBe(10)
   })
 
@@ -162,7 +162,7 @@ describe('an assignment', () => {
     const bucket = leased(10)
     bucket.assign({ kind: 'allow' }, SECOND)
     bucket.report(0, 0, 3 * SECOND, false)
-    expect(leftIn(bucket.takeReturnable(3 * SECOND))).toEqual([10])
+    expect(leftIn(bucket.takeReturnable())).toEqual([10])
   })
 })
 

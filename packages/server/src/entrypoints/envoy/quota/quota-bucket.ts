@@ -72,6 +72,8 @@ export class QuotaBucket {
   #draws: Draw[] = []
   /** Drawn, and not assigned yet: less than the proxy probably holds. */
   #banked: Draw[] = []
+  /** Not held by the proxy any more, and not given back yet. */
+  #returnable: Draw[] = []
   #active: Active | undefined
   /** Calls that the proxy probably still may admit, and when. */
   #left = 0
@@ -91,6 +93,10 @@ export class QuotaBucket {
   /** Calls that were admitted without a lease, and are not charged yet. */
   #unpaid = 0
   isClosed = false
+  /** Whether work for it is waiting. */
+  isQueued = false
+  /** Whether the last report says that the proxy has not used it for long. */
+  #isUnused = false
 
   constructor(id: BucketId, nowMs: number) {
     this.id = id
@@ -100,7 +106,7 @@ export class QuotaBucket {
 
   /** The calls that are charged and not known to be spent. */
   get held(): number {
-    return sumOf(this.#draws) + sumOf(this.#banked)
+    return sumOf(this.#draws) + sumOf(this.#banked) + sumOf(this.#returnable)
   }
 
   get strategy(): Strategy | undefined {
@@ -120,6 +126,8 @@ export class QuotaBucket {
     const spent = this.spend(allowed)
     this.estimateLeft(allowed, elapsedMs, nowMs)
     if (denied > 0) this.noteDenied()
+    this.collectReturnable(nowMs)
+    this.#isUnused = nowMs - this.#usedMs >= IDLE_MS
     this.#reportedMs = nowMs
     const beyond = allowed - spent
     this.#unpaid += beyond
@@ -135,19 +143,18 @@ export class QuotaBucket {
     return calls
   }
 
-  /** Removes what the report that has just arrived proves that the proxy does not hold any more. */
-  takeReturnable(nowMs: number): readonly Draw[] {
-    const isOver = ({ replacedMs }: Draw) =>
-      replacedMs !== undefined && nowMs - replacedMs >= APPLIED_MS
-    const over = this.#draws.filter(isOver)
-    if (over.length > 0) this.#draws = this.#draws.filter((draw) => !isOver(draw))
-    return over
+  /** Removes what reports prove that the proxy does not hold any more. */
+  takeReturnable(): readonly Draw[] {
+    const returnable = this.#returnable
+    if (returnable.length > 0) this.#returnable = []
+    return returnable
   }
 
   /** Removes everything: the proxy has forgotten the bucket, or is gone. */
   close(): readonly Draw[] {
     this.isClosed = true
-    const all = [...this.#draws, ...this.#banked]
+    const all = [...this.#returnable, ...this.#draws, ...this.#banked]
+    this.#returnable = []
     this.#draws = []
     this.#banked = []
     return all
@@ -155,9 +162,7 @@ export class QuotaBucket {
 
   /** Whether the proxy has not used it for so long that it should forget it. */
   isIdle(nowMs: number): boolean {
-    if (nowMs - this.#reportedMs >= SILENT_MS) return true
-    // Only right after a report: what is spent after the last one is not known.
-    return this.#reportedMs === nowMs && nowMs - this.#usedMs >= IDLE_MS
+    return this.#isUnused || nowMs - this.#reportedMs >= SILENT_MS
   }
 
   /** Whether the rules should be asked: for a lease, or whether what was assigned still holds. */
@@ -256,6 +261,15 @@ export class QuotaBucket {
     if (this.#reportedMs - active.sentMs < APPLIED_MS) return
     for (const draw of this.#draws) draw.replacedMs = active.sentMs
     this.#left = 0
+  }
+
+  private collectReturnable(nowMs: number): void {
+    const isOver = ({ replacedMs }: Draw) =>
+      replacedMs !== undefined && nowMs - replacedMs >= APPLIED_MS
+    const over = this.#draws.filter(isOver)
+    if (over.length === 0) return
+    this.#draws = this.#draws.filter((draw) => !isOver(draw))
+    this.#returnable.push(...over)
   }
 
   private replaceLease(nowMs: number): void {

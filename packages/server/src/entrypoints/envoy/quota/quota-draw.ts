@@ -43,8 +43,10 @@ interface DrawnTake {
   /** Units of each call. */
   readonly weight: number
   readonly granted: number
-  /** When they were taken. */
+  /** When they were taken, by the store. */
   readonly at: number
+  /** When to give them back changes nothing any more: they have refilled, or count no more. */
+  readonly untilMs: number
 }
 
 /** Calls that were taken from the counters together. */
@@ -191,7 +193,8 @@ export class LeaseCall implements ReportedCalls {
           if (granted > 0) calls = Math.min(calls, Math.floor(granted / weight))
           if (countsWindows(take)) endsMs = Math.min(endsMs, nowMs + resetAfterMs)
         }
-        if (granted > 0) taken.push({ take, weight, granted, at })
+        const untilMs = nowMs + countedMs(take, resetAfterMs)
+        if (granted > 0) taken.push({ take, weight, granted, at, untilMs })
       })
     })
     if (isOpen) return { kind: 'open' }
@@ -261,16 +264,20 @@ export class UsageCall implements ReportedCalls {
 /** Gives back what is left of a draw, to the windows that it was taken from. It is no decision. */
 export class ReturnCall implements ReportedCalls {
   readonly #plan: Plan
+  /** Whether everything has come back by itself, so that the store need not be asked. */
+  readonly isNothing: boolean
 
-  constructor({ takes, calls, left }: Draw) {
+  constructor({ takes, calls, left }: Draw, nowMs: number) {
     const spent = calls - left
-    const given = takes.flatMap(({ take, weight, granted, at }) => {
+    const given = takes.flatMap(({ take, weight, granted, at, untilMs }) => {
+      if (nowMs >= untilMs) return []
       const { key, limit, compiled, durable } = take
       // A rule in shadow may have granted less than the others.
       const amount = spent * weight - granted
       return amount < 0 ? [{ key, limit, compiled, durable, amount, at }] : []
     })
     this.#plan = { matched: [], groups: [given], shadows: [] }
+    this.isNothing = given.length === 0
   }
 
   plan(): Plan {
@@ -353,6 +360,12 @@ function surplusOf(taken: readonly DrawnTake[], calls: number): Draw | undefined
     return granted > 0 ? [{ ...each, granted }] : []
   })
   return surplus.length === 0 ? undefined : new Draw(calls, Infinity, surplus)
+}
+
+/** How long units may still count, from now: a bucket is full again, or their windows are over. */
+function countedMs({ limit }: PlannedTake, resetAfterMs: number): number {
+  const { windowsCounted } = algorithmOf(limit)
+  return windowsCounted === 0 ? resetAfterMs : windowsCounted * limit.windowMs
 }
 
 function countsWindows({ limit }: PlannedTake): boolean {

@@ -17,10 +17,13 @@ import {
 } from './quota-draw.js'
 import type { BucketAction, BucketId, BucketUsage, Strategy } from './quota-messages.js'
 import type { QuotaMetrics } from './quota-metrics.js'
+import type { SlicedWork } from './sliced-work.js'
 
 /** What all streams of a service share. */
 export interface QuotaStreamDeps {
   readonly metrics: QuotaMetrics
+  /** Runs what is to be done for each bucket. */
+  readonly work: SlicedWork
   readonly mask: MaskSecrets
   /** Milliseconds of a clock that never steps. */
   readonly nowMs: () => number
@@ -50,6 +53,8 @@ const NO_LIMIT: DrawResult = { kind: 'unlimited', isMatched: true }
 /** The buckets of one proxy, and the length of their names: all are in each of its reports. */
 const BUCKETS_MAX = 5000
 const NAME_LENGTH_MAX = 256 * 1024
+/** With more waiting work, calls of buckets that are not kept are not charged. */
+const WAITING_MAX = 100_000
 /** A refused draw is tried again once, with what the limits said they have left. */
 const TRIES = 2
 
@@ -118,8 +123,23 @@ export class QuotaStream implements StreamHandler {
 
   /** Renews what is over soon, and draws what will not last. */
   tick(): void {
-    const nowMs = this.#deps.nowMs()
-    for (const [name, bucket] of this.#buckets) this.care(name, bucket, nowMs)
+    for (const [name, bucket] of this.#buckets) this.careLater(name, bucket)
+  }
+
+  /** However many reports come before it is its turn, there is one piece of work for a bucket. */
+  private careLater(name: string, bucket: QuotaBucket): void {
+    if (bucket.isQueued) return
+    bucket.isQueued = true
+    const { work, nowMs } = this.#deps
+    work.add(() => {
+      bucket.isQueued = false
+      this.charge(bucket)
+      for (const draw of bucket.takeReturnable()) this.giveBack(draw)
+      if (bucket.isClosed) return
+      const now = nowMs()
+      if (bucket.isIdle(now)) this.abandon(name, bucket)
+      else this.care(name, bucket, now)
+    })
   }
 
   private onUsage(usage: BucketUsage): void {
@@ -135,9 +155,7 @@ export class QuotaStream implements StreamHandler {
     const { spent, beyond } = bucket.report(allowed, denied, now, known === undefined)
     metrics.spent.inc(spent)
     metrics.beyond.inc(beyond)
-    this.charge(bucket)
-    for (const draw of bucket.takeReturnable(now)) this.giveBack(draw)
-    this.care(name, bucket, now)
+    this.careLater(name, bucket)
   }
 
   /** Undefined if there are too many, of this proxy or of all. */
@@ -164,9 +182,11 @@ export class QuotaStream implements StreamHandler {
   private refuseBucket(name: string, { bucket: id, isAssignable, allowed }: BucketUsage): void {
     const { metrics } = this.#deps
     metrics.bucketsRefused.inc()
-    if (allowed > 0) {
+    const { work } = this.#deps
+    if (allowed > 0 && work.waiting < WAITING_MAX) {
       metrics.beyond.inc(allowed)
-      this.run(() => this.#deps.decide(new UsageCall(this.callOf(id, allowed))))
+      const charge = () => this.#deps.decide(new UsageCall(this.callOf(id, allowed)))
+      work.add(() => this.run(charge))
     }
     if (isAssignable) this.sendAbandon(name, id)
   }
@@ -185,7 +205,6 @@ export class QuotaStream implements StreamHandler {
   }
 
   private care(name: string, bucket: QuotaBucket, nowMs: number): void {
-    if (bucket.isIdle(nowMs)) return this.abandon(name, bucket)
     this.assignDrawn(name, bucket, nowMs)
     if (bucket.needsDraw(nowMs)) {
       bucket.isDrawing = true
@@ -279,9 +298,11 @@ export class QuotaStream implements StreamHandler {
 
   /** `calls` are counted as returned, or as lost if the store does not confirm it. */
   private giveBackUnits(draw: Draw, calls = 0): void {
-    const { decide, metrics } = this.#deps
+    const { decide, metrics, nowMs } = this.#deps
     this.run(async () => {
-      const isLost = draw.takes.length === 0 || (await decide(new ReturnCall(draw))).isByPosture
+      const returned = new ReturnCall(draw, nowMs())
+      const isSent = draw.takes.length > 0 && !returned.isNothing
+      const isLost = isSent ? (await decide(returned)).isByPosture : draw.takes.length === 0
       if (isLost) metrics.lost.inc(calls)
       else metrics.returned.inc(calls)
     })

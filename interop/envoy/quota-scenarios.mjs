@@ -38,15 +38,20 @@ export async function checkQuotas({ envoys, sluice, check }) {
   const [first, second] = envoys
   const clients = envoys.map((envoy) => createClient(envoy.port('hour')))
   const short = createClient(first.port('short'))
-  const isAllowed = async (client) =>
-    (await client.get('/quota', { user: 'u1' })).status === 200 ? 1 : 0
+  const isAllowed = async (client, user = 'u1') =>
+    (await client.get('/quota', { user })).status === 200 ? 1 : 0
 
   let total = 0
+  let isIdle = false
+  let besideIdle = 0
   const byWindow = new Map()
   let wasRefused = false
   const endMs = Date.now() + 3.2 * WINDOW_MS
   while (Date.now() < endMs) {
     for (const client of clients) total += await isAllowed(client)
+    // The first proxy has one call of this user and a lease, the second one all others.
+    if (isIdle) besideIdle += await isAllowed(clients[1], 'idle')
+    else isIdle = (await isAllowed(clients[0], 'idle')) === 1
     const window = Math.floor(Date.now() / WINDOW_MS)
     const allowed = await isAllowed(short)
     wasRefused ||= allowed === 0
@@ -54,6 +59,8 @@ export async function checkQuotas({ envoys, sluice, check }) {
     await sleep(PAUSE_MS)
   }
   check(`two proxies admit ${HOUR} of ${HOUR} together`, total === HOUR, String(total))
+  const left = HOUR - 1
+  check('what an idle proxy held goes to the other', besideIdle === left, String(besideIdle))
   // The first and the last were not watched whole.
   const whole = [...byWindow.values()].slice(1, -1)
   const isNear = (count) => count >= 0.7 * SHORT && count <= 1.5 * SHORT

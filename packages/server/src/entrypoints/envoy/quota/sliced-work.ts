@@ -19,7 +19,7 @@ export class SlicedWork {
     return this.#pieces.length
   }
 
-  /** Runs a piece at once if there is time for it, else after those that wait. It must not throw. */
+  /** Runs a piece at once if there is time, else after those that wait. It must not throw. */
   add(piece: () => void): void {
     this.#pieces.push(piece)
     if (!this.#isRunning) void this.run()

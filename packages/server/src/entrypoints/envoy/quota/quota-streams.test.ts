@@ -115,6 +115,43 @@ describe.each(stores)('over %s', (_, optionsOf) => {
   })
 })
 
+/** The most rounds until a limit is used up; far fewer are needed. */
+const ROUNDS_MAX = 300
+
+test('two nodes that share a Redis draw exactly the limit for their proxies', async () => {
+  const prefix = 'two-nodes'
+  const clock = manualClock()
+  const open = async () => {
+    const makeStore = async () => {
+      const store = redisStore({ url: redis.url, prefix, clock, deadlineMs: 5000, denyCacheMs: 0 })
+      await store.ready
+      return store
+    }
+    const quotas = await openQuotas({ rules: RULES, makeStore, fleetSize: 2 })
+    closeAfterTest(() => quotas.close())
+    return quotas
+  }
+  const nodes = [await open(), await open()] as const
+  const options = { fallback: 'deny', domain: 'shop' } as const
+  const proxies = nodes.flatMap((node) => [node.connect(options), node.connect(options)])
+  const round = async (number: number) => {
+    for (const proxy of proxies) proxy.calls({ user: 'u1' }, 3)
+    for (const proxy of proxies) if (number % 10 === 9) proxy.report()
+    for (const node of nodes) {
+      await node.scheduler.advance(500)
+      // What was sent before has been answered when this is.
+      await node.limiter.peek({ attributes: { domain: 'shop', user: 'u1' } })
+    }
+  }
+  const allowed = () => proxies.reduce((sum, { allowedAtMs }) => sum + allowedAtMs.length, 0)
+  let rounds = 0
+  for (; allowed() < 100 && rounds < ROUNDS_MAX; rounds++) await round(rounds)
+  expect(allowed()).toBe(100)
+  for (let more = 0; more < 20; more++) await round(rounds + more)
+  expect(allowed()).toBe(100)
+  for (const { errors } of nodes) expect(errors).toEqual([])
+})
+
 describe('a stream', () => {
   test('that its client ends gives up its buckets', async () => {
     const { quotas, open } = await start()

@@ -3,7 +3,7 @@
  * becomes the tree of a file that means the same, so that both have the same checks and messages.
  */
 import { show } from '@sluice/core'
-import type { MapNode, Node } from '@sluice/core/config-reader'
+import type { MapEntry, MapNode, Node } from '@sluice/core/config-reader'
 import { CooperativeYield } from '../../../lib/cooperative-yield.js'
 import type { JsonObject, JsonValue } from '../../../lib/json-map.js'
 import type { DiscoveryResource, DiscoveryResponse } from '../protobuf/discovery-codec.js'
@@ -78,32 +78,46 @@ function refused(
 const at = -1
 
 function treeOf({ domain, descriptors }: ConfigResource): Node {
-  return mapOf({ domain: scalarOf(domain), descriptors: listOf(descriptors.map(descriptorOf)) })
+  return mapOf({ domain: scalarOf(domain), descriptors: descriptorsOf(descriptors) })
 }
 
+/** Leaves out the defaults of proto3, as a file does: most fields of a descriptor have them. */
 function descriptorOf(resource: DescriptorResource): Node {
-  const { key, value, limit, descriptors, metadata } = resource
+  const { key, limit, metadata } = resource
   return mapOf({
     key: scalarOf(key),
-    value: scalarOf(value),
+    value: textOf(resource.value),
     rate_limit: limit && limitOf(limit),
-    descriptors: listOf(descriptors.map(descriptorOf)),
-    shadow_mode: scalarOf(resource.isShadow),
-    detailed_metric: scalarOf(resource.detailedMetric),
-    quota_mode: scalarOf(resource.isQuota),
+    descriptors: descriptorsOf(resource.descriptors),
+    shadow_mode: flagOf(resource.isShadow),
+    detailed_metric: flagOf(resource.detailedMetric),
+    quota_mode: flagOf(resource.isQuota),
     metadata: metadata && nodeOf(metadata),
   })
 }
 
+function descriptorsOf(descriptors: readonly DescriptorResource[]): Node | undefined {
+  return descriptors.length === 0 ? undefined : listOf(descriptors.map(descriptorOf))
+}
+
 function limitOf({ unit, requestsPerUnit, isUnlimited, name, replaces }: LimitResource): Node {
+  const replaced = replaces.map((each) => mapOf({ name: scalarOf(each) }))
   return mapOf({
     // No unit and an unknown one are the same in a resource.
     unit: isUnlimited && unit === 'unknown' ? undefined : scalarOf(unit),
     requests_per_unit: scalarOf(requestsPerUnit),
-    unlimited: scalarOf(isUnlimited),
-    name: scalarOf(name),
-    replaces: listOf(replaces.map((replaced) => mapOf({ name: scalarOf(replaced) }))),
+    unlimited: flagOf(isUnlimited),
+    name: textOf(name),
+    replaces: replaced.length === 0 ? undefined : listOf(replaced),
   })
+}
+
+function textOf(text: string): Node | undefined {
+  return text === '' ? undefined : scalarOf(text)
+}
+
+function flagOf(flag: boolean): Node | undefined {
+  return flag ? scalarOf(true) : undefined
 }
 
 function nodeOf(value: JsonValue): Node {
@@ -126,8 +140,11 @@ function listOf(items: readonly Node[]): Node {
 
 /** A map of the fields that are present. */
 function mapOf(fields: Readonly<Record<string, Node | undefined>>): MapNode {
-  const entries = Object.entries(fields).flatMap(([key, value]) =>
-    value === undefined ? [] : [[key, { at, key, value }] as const],
-  )
-  return { kind: 'map', at, entries: new Map(entries), repeated: [], badKeys: [] }
+  const entries = new Map<string, MapEntry>()
+  for (const [key, value] of Object.entries(fields)) {
+    if (value !== undefined) entries.set(key, { at, key, value })
+  }
+  return { kind: 'map', at, entries, repeated: NONE, badKeys: NONE }
 }
+
+const NONE: readonly never[] = []

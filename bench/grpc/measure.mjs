@@ -4,7 +4,8 @@
  *
  * Servers have one core, h2load and Redis another one. Rounds of all alternate, and figures are
  * medians. `--quick` measures a few short rounds; `--only TEXT` those whose name has the text;
- * `--ratelimit`, `--limitador` and `--gubernator` are paths of peers; `--write` writes the page.
+ * `--ratelimit`, `--limitador` and `--gubernator` are paths of peers; `--write` writes the page,
+ * and `--note TEXT` a sentence there.
  */
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -20,13 +21,18 @@ import { tablesOf, targetsOf } from './tables.mjs'
 const { values } = parseArgs({
   args: process.argv.slice(3),
   strict: false,
-  options: { quick: { type: 'boolean' }, write: { type: 'boolean' }, only: { type: 'string' } },
+  options: {
+    quick: { type: 'boolean' },
+    write: { type: 'boolean' },
+    only: { type: 'string' },
+    note: { type: 'string', default: '' },
+  },
 })
 const isQuick = values.quick === true
-const ROUNDS = isQuick ? 3 : 9
-const ROUND_S = isQuick ? 0.7 : 2
+const ROUNDS = isQuick ? 5 : 9
+const ROUND_S = isQuick ? 1 : 2
 /** Compilers of JavaScript and pools of connections need some of it. */
-const WARM_UP_ROUNDS = isQuick ? 2 : 3
+const WARM_UP_ROUNDS = 3
 const FIRST_CALLS = 5000
 /** A rate that every subject sustains, so that latencies are those of the same load. */
 const PACED_PER_SECOND = 4000
@@ -58,7 +64,8 @@ async function startAll(chosen) {
   const runs = []
   for (const subject of chosen) {
     if (values.only !== undefined && !subject.name.includes(values.only)) continue
-    const { pid, url } = await subject.start(redis.url)
+    const { pid, url } = await start(subject)
+    if (pid === undefined) continue
     for (const kind of subject.calls) {
       const { path, request, kindOf } = subject.service
       const name = [subject.name, subject.store, kind].filter(Boolean).join(', ')
@@ -70,6 +77,20 @@ async function startAll(chosen) {
     }
   }
   return runs
+}
+
+/** A peer that does not start is left out. */
+async function start(subject) {
+  try {
+    return await subject.start(redis.url)
+  } catch (error) {
+    if (subject.program === undefined) throw error
+    console.log(
+      `${subject.name}, ${subject.store}: did not start, and is not measured\n${String(error)}`,
+    )
+    missing.push(`${subject.name} on ${subject.store}`)
+    return {}
+  }
 }
 
 /** How many calls a round needs. */
@@ -129,5 +150,6 @@ function report(results) {
   // Paths of peers are of this machine only.
   const command = ['grpc', ...(isQuick ? ['--quick'] : []), '--write'].join(' ')
   const measured = tables.filter(({ rows }) => rows.length > 0)
-  writePage({ tables: measured, targets, missing, command, machine, rounds: ROUNDS, shape: SHAPE })
+  const how = { missing, command, machine, rounds: ROUNDS, shape: SHAPE, note: values.note }
+  writePage({ tables: measured, targets, ...how })
 }

@@ -96,6 +96,8 @@ export interface Limit {
   readonly debt: number
   /** Only for a calendar window. */
   readonly calendar?: Calendar | undefined
+  /** Whether regions merge its counters, so that a store passes on what it takes. @default false */
+  readonly isMerged?: boolean | undefined
 }
 
 /** Why a limit cannot be used: the field, its value, and an accepted value. */

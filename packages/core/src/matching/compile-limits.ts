@@ -17,6 +17,7 @@ import { leftFieldHead, policyField } from '../policy-field.js'
 import type { Coordination, Cost, Rule, Tiers } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
 import { withCeilings } from './ceilings.js'
+import { type CompiledRegion, mergedLimit, regionModeOf, regionSpec } from './region-limits.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
 
 /**
@@ -41,19 +42,21 @@ export interface LimitContext {
   readonly limits: InternPool<Limit>
   /** Of the set, the most important first. */
   readonly priorities: readonly string[]
+  /** Undefined if there is only one. */
+  readonly region: CompiledRegion | undefined
 }
 
 export function compileLimits(
   specs: readonly LimitSpec[],
   source: Rule,
-  { limitKey, limits, priorities }: LimitContext,
+  { limitKey, limits, priorities, region }: LimitContext,
   candidate = false,
 ): readonly CompiledLimit[] {
   const { id: rule, by, posture, durable, coordination, maxStranded, syncEveryMs } = source
   const { headroom } = source
   const sheds = source.protects === 'capacity'
   return specs.map((spec) => {
-    const limit = limits.intern(defineLimit(withDefaultDebt(spec, source.cost)))
+    const limit = limits.intern(regionalLimit(spec, source, region))
     const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
     const compiled: CompiledLimit = {
       rule,
@@ -82,6 +85,14 @@ export function compileLimits(
     if (headroom === undefined || priorities.length === 0) return compiled
     return withCeilings(compiled, headroom, priorities, (each) => limits.intern(each))
   })
+}
+
+/** Prepares a limit as the own region has it. */
+function regionalLimit(spec: LimitSpec, rule: Rule, region: CompiledRegion | undefined): Limit {
+  const mode = region === undefined ? 'apart' : regionModeOf(spec, rule)
+  const own = region === undefined || mode !== 'split' ? spec : regionSpec(spec, region)
+  const limit = defineLimit(withDefaultDebt(own, rule.cost))
+  return region === undefined || mode !== 'merged' ? limit : mergedLimit(limit, region.count)
 }
 
 /**

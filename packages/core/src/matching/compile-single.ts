@@ -14,9 +14,9 @@ export class SingleRuleCompiler {
   readonly #context
 
   /** The counters are named with the keys of this snapshot. */
-  constructor({ limitKey, ipv6Prefix, strictPaths }: Snapshot) {
+  constructor({ limitKey, ipv6Prefix, strictPaths, region }: Snapshot) {
     const limits = new InternPool<Limit>()
-    this.#context = { limitKey, limits, priorities: [], ipv6Prefix, strictPaths }
+    this.#context = { limitKey, limits, priorities: [], region, ipv6Prefix, strictPaths }
   }
 
   /** `policy` is the name of its limits in headers and problem bodies. */

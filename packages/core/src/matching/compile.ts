@@ -12,6 +12,7 @@ import { Classifier } from './classify.js'
 import { isSameList } from './override-index.js'
 import { carryOverrides, prioritiesOf } from './overrides.js'
 import { compileRoutes, nameRoutes } from './compile-routes.js'
+import { compileRegion, isSameRegion, type RegionPlace } from './region-limits.js'
 import { RuleIndex } from './rule-index.js'
 import {
   filingOf,
@@ -29,6 +30,8 @@ export interface CompileOptions {
   readonly secret: SipKey
   /** How many bits of an IPv6 address make a caller: 32 to 64. */
   readonly ipv6Prefix?: number
+  /** The region of the node. @default there is only one */
+  readonly regions?: RegionPlace | undefined
 }
 
 interface Context extends LimitContext {
@@ -50,11 +53,13 @@ interface Context extends LimitContext {
 export function compileRules(set: RuleSet, options: CompileOptions, before?: Snapshot): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
   const { strictPaths, priorities = [] } = set
+  const region = compileRegion(options.regions, set.shares)
   const isSameKey = before !== undefined && areKeysEqual(secret, before.secret)
   const hasSameOptions =
     isSameKey &&
     before.strictPaths === strictPaths &&
     before.ipv6Prefix === ipv6Prefix &&
+    isSameRegion(before.region, region) &&
     isSameList(prioritiesOf(before), priorities)
   const matches = set.rules.map((rule) => {
     const known = before?.byId.get(rule.id)
@@ -64,6 +69,7 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
     limitKey: isSameKey ? before.limitKey : deriveKey(secret, 'limit'),
     limits: new InternPool<Limit>(),
     priorities,
+    region,
     ipv6Prefix,
     strictPaths,
     variety: varietyOf(matches),
@@ -87,6 +93,7 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
     countsMessages: active.some(({ methods }) => methods?.has(MESSAGE)),
     hasDurable: active.some(({ rule }) => rule.durable),
     strictPaths,
+    region,
     ipv6Prefix,
     secret,
     limitKey,

@@ -14,6 +14,7 @@ class CompiledSnapshot implements Snapshot {
   readonly shed: Snapshot['shed']
   readonly countsMessages: boolean
   readonly hasDurable: boolean
+  readonly region: Snapshot['region']
   readonly ipv6Prefix: number
   readonly secret: Snapshot['secret']
   readonly limitKey: Snapshot['limitKey']
@@ -40,6 +41,7 @@ class CompiledSnapshot implements Snapshot {
     this.shed = base.shed
     this.countsMessages = base.countsMessages
     this.hasDurable = base.hasDurable
+    this.region = base.region
     this.ipv6Prefix = base.ipv6Prefix
     this.secret = base.secret
     this.limitKey = base.limitKey

@@ -11,6 +11,7 @@ import type { Ceiling } from './ceilings.js'
 import type { Classifier } from './classify.js'
 import type { OverrideIndex } from './override-index.js'
 import type { OverrideLimits } from './override-limits.js'
+import type { CompiledRegion } from './region-limits.js'
 import type { NamedRoute } from './compile-routes.js'
 import type { RuleIndex } from './rule-index.js'
 
@@ -159,6 +160,8 @@ export interface Snapshot {
   readonly countsMessages: boolean
   /** Whether a rule that is not off has counters that survive a restart. */
   readonly hasDurable: boolean
+  /** Undefined if there is only one. */
+  readonly region: CompiledRegion | undefined
   readonly ipv6Prefix: number
   readonly secret: SipKey
   /** The key that seeds of limits are hashed with. */

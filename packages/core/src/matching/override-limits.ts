@@ -70,8 +70,8 @@ class LimitLists {
       this.#known.clear()
       this.#limits = new InternPool()
     }
-    const { limitKey, priorities } = this.#scope
-    const context = { limitKey, priorities, limits: this.#limits }
+    const { limitKey, priorities, region } = this.#scope
+    const context = { limitKey, priorities, region, limits: this.#limits }
     const list = { specs, limits: compileLimits(specs, this.#rule, context) }
     this.#known.set(text, list)
     return list

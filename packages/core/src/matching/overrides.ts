@@ -10,6 +10,7 @@ import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
 import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
 import { withOverrides } from './compiled-snapshot.js'
+import { isSameRegion } from './region-limits.js'
 
 /** A standalone override or its removal. */
 export interface OverrideChange {
@@ -29,7 +30,10 @@ export interface ChangedCaller {
   readonly isNetwork: boolean
 }
 
-type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix' | 'classifier'>
+type Scope = Pick<
+  Snapshot,
+  'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix' | 'classifier' | 'region'
+>
 type Indexes = readonly (OverrideIndex | undefined)[]
 
 /**
@@ -113,6 +117,7 @@ function hasSameScope(a: Scope, b: Scope): boolean {
     a.limitKey === b.limitKey &&
     a.strictPaths === b.strictPaths &&
     a.ipv6Prefix === b.ipv6Prefix &&
+    isSameRegion(a.region, b.region) &&
     isSameList(prioritiesOf(a), prioritiesOf(b))
   )
 }
@@ -130,6 +135,7 @@ function staysCompiled(before: Rule, after: Rule): boolean {
     before.coordination === after.coordination &&
     before.maxStranded === after.maxStranded &&
     before.syncEveryMs === after.syncEveryMs &&
+    before.regions === after.regions &&
     before.protects === after.protects &&
     hasSameHeadroom(before, after) &&
     JSON.stringify(before.posture) === JSON.stringify(after.posture)

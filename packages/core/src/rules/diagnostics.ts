@@ -66,6 +66,8 @@ export const PROBLEMS = {
   'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
   'bad-headroom': error((found) => `found ${found}`),
   'headroom-too-large': error((found, why) => `${found} leaves too little of ${why}`),
+  'bad-shares': error((found) => `found ${found}`),
+  'regions-conflict': error((found, why) => `${found} does not go with regions: ${why}`),
   'share-too-large': error((found, why) => `${found} is above ${why}`),
   'never-matches': error((found) => `matches no call: ${found}`),
   'too-many-limits': error((found) => `one call could meet ${found}`),
@@ -83,6 +85,13 @@ export const PROBLEMS = {
     (found, why) =>
       `counts merged every ${found} come too late for a window of ${why}: each node may admit it all`,
   ),
+  'regions-apart': warning(
+    (found, why) => `${found} cannot be merged, so each region has it all: ${why}`,
+  ),
+  'wide-merge': warning(
+    (found, why) => `merged counts come too late for ${found}: regions may admit more than ${why} beyond the limit`,
+  ),
+  'small-share': warning((found, why) => `region ${found} has a share too small for ${why}`),
   'tight-address-rule': warning((found, why) => `${found} per address is less than ${why}`),
   'by-path': warning((found) => `counting by ${found} gives a caller a new budget on every path`),
   'by-everybody': warning(

@@ -9,6 +9,7 @@ import {
   isExclusion,
   type Rule,
   type RuleSet,
+  type Shares,
   type ShedSpec,
   type Tiers,
   type WhereClause,
@@ -38,6 +39,7 @@ const DEFAULTS: ReadonlyMap<string, string> = new Map([
   ['coordination', 'exact'],
   ['maxStranded', '0.05'],
   ['syncEvery', '100ms'],
+  ['regions', 'merged'],
   ['posture', 'local'],
   ['hedge', 'false'],
   ['durable', 'false'],
@@ -65,12 +67,15 @@ const FIELDS: {
   coordination: ({ coordination }) => [['coordination', coordination]],
   maxStranded: ({ maxStranded }) => [['maxStranded', String(maxStranded)]],
   syncEveryMs: ({ syncEveryMs }) => [['syncEvery', formatDuration(syncEveryMs)]],
+  regions: ({ regions }) => [['regions', regions]],
+  tolerance: ({ tolerance }) =>
+    optional('tolerance', tolerance === undefined ? undefined : `${tolerance / 100}%`),
   posture: ({ posture }) => [['posture', postureText(posture)]],
   deadlineMs: ({ deadlineMs }) =>
     optional('deadline', deadlineMs === undefined ? undefined : formatDuration(deadlineMs)),
   hedge: ({ hedge }) => [['hedge', String(hedge)]],
   durable: ({ durable }) => [['durable', String(durable)]],
-  headroom: ({ headroom }) => optional('headroom', headroom && headroomText(headroom)),
+  headroom: ({ headroom }) => optional('headroom', headroom && sharesText(headroom)),
   protects: ({ protects }) => optional('protects', protects),
   onExpiry: ({ onExpiry }) => [['onExpiry', onExpiry]],
   tag: ({ tag }) => [['tag', String(tag)]],
@@ -93,12 +98,13 @@ export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
 }
 
 export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange[] {
-  const contents = ({ routes, strictPaths, priorities, classify, shed }: RuleSet): Fields => [
+  const contents = ({ routes, strictPaths, priorities, classify, shed, shares }: RuleSet): Fields => [
     ['routes', routes],
     ['strictPaths', String(strictPaths)],
     ...(priorities === undefined ? [] : [['priorities', priorities] as const]),
     ...(classify === undefined ? [] : [['classify', classify.map(lineText)] as const]),
     ...optional('shed', shed && shedText(shed)),
+    ...optional('shares', shares && sharesText(shares)),
   ]
   return changesOf(contents(before), contents(after))
 }
@@ -183,9 +189,10 @@ function tierFields(tiers: Tiers | undefined, prefix: string): Fields {
   )
 }
 
-function headroomText(headroom: Headroom): string {
-  const shares = [...headroom].map(([name, share]) => `${fieldKey(name)}: ${share / 100}%`)
-  return `{ ${shares.join(', ')} }`
+/** `{ critical: 20%, writes: 5% }` */
+function sharesText(shares: Headroom | Shares): string {
+  const texts = [...shares].map(([name, share]) => `${fieldKey(name)}: ${share / 100}%`)
+  return `{ ${texts.join(', ')} }`
 }
 
 function shedText({ loopMs, keep, most, mode }: ShedSpec): string {

@@ -3,12 +3,13 @@
  * free for the more important ones, and what a busy process sheds.
  */
 import { defineLimit, type LimitSpec } from '../limit.js'
-import { ceilingUnits, leastCeiling, SHARE_WHOLE } from '../matching/ceilings.js'
+import { ceilingUnits, leastCeiling } from '../matching/ceilings.js'
 import { readDistinct } from './parse-attribute.js'
 import { readDuration } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { locatedLimitsOf } from './located-limits.js'
 import type { LocatedRule } from './parse-rule.js'
+import { readShare } from './parse-share.js'
 import type { ReportDiagnostic } from './diagnostics.js'
 import {
   reportAt,
@@ -20,7 +21,6 @@ import {
   readChoice,
   readList,
   readMap,
-  readNumber,
   readOptional,
   readRequired,
   readText,
@@ -49,8 +49,9 @@ const MOST_MAX = 9900
 const MOST = 9000
 const ACCEPTED_MOST =
   'a percentage above 0%, up to 99%, in steps of 0.01%, such as 90%, or as a number 0.9'
+const RESERVES = { least: 1, most: RESERVED_MAX, accepted: ACCEPTED_SHARE }
+const SHED_SHARES = { least: 1, most: MOST_MAX, accepted: ACCEPTED_MOST }
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
-const PERCENTAGE = /^(\d{1,3}(?:\.\d{1,2})?) ?%$/
 
 export function readPriorities(located: Located): readonly string[] | undefined {
   const list = readList(located, { items: 'priorities', most: PRIORITIES_MAX })
@@ -138,7 +139,7 @@ export function readHeadroom(located: Located): Headroom | undefined {
   const headroom = new Map<string, number>()
   let sum = 0
   for (const entry of entries.values()) {
-    const share = readShare(locateEntry(map, entry), RESERVED_MAX, ACCEPTED_SHARE)
+    const share = readShare(locateEntry(map, entry), RESERVES)
     headroom.set(entry.key, share ?? 0)
     sum += share ?? 0
   }
@@ -160,7 +161,7 @@ export function readShed(located: Located, priorities: readonly string[]): ShedS
   }
   const loopMs = readRequired(map, 'loop', { accepted: ACCEPTED_LOOP, read: readLoop })
   const keep = readOptional(map, 'keep', (field) => readKeep(field, priorities)) ?? []
-  const most = readOptional(map, 'most', (field) => readShare(field, MOST_MAX, ACCEPTED_MOST))
+  const most = readOptional(map, 'most', (field) => readShare(field, SHED_SHARES))
   const mode = readOptional(map, 'mode', (field) => readChoice(field, MODES)) ?? 'enforce'
   return loopMs === undefined ? undefined : { loopMs, keep, most: most ?? MOST, mode }
 }
@@ -174,19 +175,6 @@ function readLoop(located: Located): number | undefined {
 function readKeep(located: Located, priorities: readonly string[]): readonly string[] | undefined {
   const list = readList(located, { items: 'priorities', most: PRIORITIES_MAX })
   return list && readDistinct(itemsOf(list), (item) => readPriority(item, priorities))
-}
-
-/** Reads a percentage or a number as ten-thousandths, so that no share is rounded. */
-function readShare(located: Located, most: number, accepted: string): number | undefined {
-  const { node } = located
-  const text = node.kind === 'scalar' && typeof node.value === 'string' ? node.value : ''
-  const percent = PERCENTAGE.exec(text)?.[1]
-  const read = percent === undefined ? readNumber(located, accepted) : Number(percent) / 100
-  if (read === undefined) return undefined
-  const share = Math.round(read * SHARE_WHOLE)
-  const isExact = Math.abs(share - read * SHARE_WHOLE) < 1e-6
-  if (isExact && share > 0 && share <= most) return share
-  return reportAt(located, 'bad-number', { accepted })
 }
 
 /** For a rule without problems: every limit leaves a call to the least important priority. */

@@ -6,6 +6,7 @@ import { readCoordination } from './parse-coordination.js'
 import { readDuration, readNonEmptyLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readHeadroom } from './parse-priorities.js'
+import { readRegions } from './parse-regions.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
 import { locatedLimitsOf } from './located-limits.js'
 import type { ReportDiagnostic } from './diagnostics.js'
@@ -57,6 +58,8 @@ const FIELDS: readonly string[] = [
   'coordination',
   'maxStranded',
   'syncEvery',
+  'regions',
+  'tolerance',
   'posture',
   'deadline',
   'hedge',
@@ -100,6 +103,7 @@ export function readRule(located: Located): LocatedRule | undefined {
     cost: readOptional(map, 'cost', readCost) ?? 1,
     mode: readOptional(map, 'mode', (field) => readChoice(field, MODES)) ?? 'enforce',
     ...readCoordination(map),
+    ...readRegions(map),
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
     deadlineMs: readOptional(map, 'deadline', readDeadline),
     durable: readOptional(map, 'durable', readBoolean) ?? false,

@@ -18,6 +18,7 @@ import {
   readPriorities,
   readShed,
 } from './parse-priorities.js'
+import { checkRegions, readShares, regionsOf, warnOfRegions } from './parse-regions.js'
 import { readRoutes } from './parse-routes.js'
 import {
   type Diagnostics,
@@ -64,6 +65,8 @@ interface ParseOptions extends AttributeOrigins {
    * only their warnings are reported. @default all
    */
   readonly warnOf?: ReadonlySet<string> | undefined
+  /** The names of all regions, as configured. @default those that have a share */
+  readonly regions?: readonly string[] | undefined
 }
 
 /** Plain data, so that it can be sent between threads. */
@@ -76,8 +79,8 @@ export interface ParsedRules {
 
 /**
  * `source` is YAML or JSON text, or the same as objects: a list of rules, or a map of `routes`,
- * `strictPaths`, `priorities`, `classify`, `shed` and `rules`. Never throws; problems with objects
- * have no line and column.
+ * `strictPaths`, `priorities`, `classify`, `shed`, `shares` and `rules`. Never throws; problems with
+ * objects have no line and column.
  */
 export function parseRules(source: string | object, options: ParseOptions = {}): ParsedRules {
   if (typeof source === 'string') {
@@ -146,7 +149,7 @@ function parseTree(
   { text, resolveRules }: { readonly text?: string; readonly resolveRules?: ResolveRules } = {},
 ): ParsedRules {
   const { file, strict = false, cache, compare = true, warnOf } = options
-  const { fromHeaders, trusted } = options
+  const { fromHeaders, trusted, regions } = options
   const diagnostics = createDiagnostics({ file, strict, text })
   const report = warnOf === undefined ? diagnostics.report : reportOf(diagnostics, warnOf)
   const rules = readTree(tree, {
@@ -157,6 +160,7 @@ function parseTree(
     warnOf,
     resolveRules,
     origins: { fromHeaders, trusted },
+    regions,
   })
   const { errors, warnings } = diagnostics.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
@@ -168,6 +172,7 @@ interface Parsing extends Diagnostics {
   readonly warnOf: ReadonlySet<string> | undefined
   readonly resolveRules: ResolveRules | undefined
   readonly origins: AttributeOrigins
+  readonly regions: readonly string[] | undefined
 }
 
 function reportOf({ report }: Diagnostics, warnOf: ReadonlySet<string>): Diagnostics['report'] {
@@ -203,6 +208,7 @@ function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
     warnOfClaimedPriority(lines, { classify, priorities }, diagnostics.origins)
   }
   const shed = readOptional(map, 'shed', (field) => readShed(field, priorities ?? []))
+  const shares = readOptional(map, 'shares', (field) => readShares(field, diagnostics.regions))
   const rules =
     readRequired(map, 'rules', {
       accepted: 'a list of rules; [] for none',
@@ -212,7 +218,7 @@ function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
   if (areValid && diagnostics.errorCount() > 0) {
     checkPriorities({ rules: rulesOf(rules), located: rules }, priorities, diagnostics.report)
   }
-  return finishSet({ routes, strictPaths, priorities, classify, shed, rules }, diagnostics)
+  return finishSet({ routes, strictPaths, priorities, classify, shed, shares, rules }, diagnostics)
 }
 
 const SET_FIELDS: readonly string[] = [
@@ -221,6 +227,7 @@ const SET_FIELDS: readonly string[] = [
   'priorities',
   'classify',
   'shed',
+  'shares',
   'rules',
 ]
 
@@ -278,6 +285,7 @@ function readUncached(item: Located, { errorCount, cache }: Parsing): LocatedRul
   if (errorCount() === before) checkCost(placed)
   if (errorCount() === before) checkHeadroom(placed)
   if (errorCount() === before) checkShares(placed)
+  if (errorCount() === before) checkRegions(placed)
   if (errorCount() === before) warnOfRule(placed)
   if (cache !== undefined && errorCount() === before && node instanceof ObjectNode) {
     // A copy: problems with other rules are added later, and belong to that set only.
@@ -299,8 +307,11 @@ function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   if (compare) {
     const selected = located.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
     warnOfSet(set, selected, matches)
-    // A check of each rule alone, but not cached with it: another node may have other headers.
+    // Checks of each rule alone, but not cached with it: another node may have other headers, and
+    // regions are known of the set only.
+    const regions = regionsOf(set, parsing.regions)
     for (const each of selected) {
+      warnOfRegions(each, regions)
       warnOfFreeCost(each, parsing.origins)
       warnOfClaimedBlock(each, parsing.origins)
     }

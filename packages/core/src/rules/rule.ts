@@ -13,6 +13,15 @@ export type Coordination = 'exact' | 'leased' | 'local' | 'split' | 'node'
  */
 export type Posture = 'open' | 'closed' | { readonly local: number }
 
+/**
+ * How regions share a limit: each has the whole limit and learns what the others spent; each has a
+ * fixed share of it; or each has the whole limit for itself.
+ */
+export type RegionMode = 'merged' | 'split' | 'apart'
+
+/** The share of each region in a limit that is split, in ten-thousandths that sum to the whole. */
+export type Shares = ReadonlyMap<string, number>
+
 /** Values that an attribute must not have. A call without the attribute has none of them. */
 export interface ExcludedValues {
   readonly not: readonly string[]
@@ -97,6 +106,12 @@ export interface Rule {
   readonly maxStranded: number
   /** Local: how often a node reports its counts and reads those of others. */
   readonly syncEveryMs: number
+  readonly regions: RegionMode
+  /**
+   * Merged: the share of a limit, in ten-thousandths, that all regions together may admit beyond
+   * it; undefined for the default.
+   */
+  readonly tolerance: number | undefined
   readonly posture: Posture
   /** How long a call may wait for the store; undefined for the deadline of the store. */
   readonly deadlineMs: number | undefined
@@ -125,5 +140,7 @@ export interface RuleSet {
   readonly classify?: readonly Classification[] | undefined
   /** Absent if a busy process sheds no calls. */
   readonly shed?: ShedSpec | undefined
+  /** Absent if regions have equal shares of limits that are split. */
+  readonly shares?: Shares | undefined
   readonly rules: readonly Rule[]
 }

@@ -203,6 +203,8 @@ function ruleOf(
     deadlineMs: undefined,
     hedge: false,
     durable: false,
+    regions: 'merged',
+    tolerance: undefined,
     headroom: undefined,
     protects: undefined,
     onExpiry: 'charge',

@@ -43,6 +43,7 @@ export const ruleSetInput = z
       priorities: anyList.optional(),
       classify: anyList.optional(),
       shed: z.unknown().optional(),
+      shares: z.unknown().optional(),
       rules: z.array(ruleInput),
     }),
     z.array(ruleInput),
@@ -62,6 +63,7 @@ export const rulesPage = z
     priorities: anyList.optional(),
     classify: anyList.optional(),
     shed: z.unknown().optional(),
+    shares: z.unknown().optional(),
     rules: z.array(ruleView),
     next: z
       .string()

@@ -31,6 +31,7 @@ export {
   type Located,
   locateEntry,
 } from './rules/reader.js'
+export { ACCEPTED_REGION_NAME, REGION_NAME, REGIONS_MAX } from './rules/parse-regions.js'
 export { readTime } from './rules/parse-time.js'
 export { nearest } from './rules/suggest.js'
 export { describe, type MapEntry, type MapNode, type Node, quote, type Tree } from './rules/tree.js'

@@ -4,6 +4,8 @@ import {
   IPV6_PREFIX_MAX,
   IPV6_PREFIX_MIN,
   isCount,
+  REGIONS_MAX,
+  type RegionPlace,
   type SipKey,
   SluiceError,
   show,
@@ -19,7 +21,7 @@ const LOCAL_COUNTERS_MAX = 10_000_000
 
 /** The accepted options of `check`, for messages. */
 export const ACCEPTED_CHECK = '{ receipt, canWait, gate, inFlight }'
-const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix }'
+const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix, regions }'
 const ACCEPTED_RULES =
   'YAML or JSON text, a list of rules, or { routes, strictPaths, rules }; ' +
   'undefined where setRules brings them later'
@@ -83,6 +85,19 @@ export function readPrefix(prefix: number): number {
 
 export function readLocalCounters(counters = LOCAL_COUNTERS_DEFAULT): number {
   return readCount('localCounters', counters, 1, LOCAL_COUNTERS_MAX)
+}
+
+/** The own region must be one of them: the shares of the others would not sum to the limit. */
+export function readRegionPlace(place: RegionPlace | undefined): RegionPlace | undefined {
+  if (place === undefined) return undefined
+  requireOptions(place, '{ own, names }')
+  const { own, names } = place
+  const isList = Array.isArray(names) && new Set(names).size === names.length
+  if (isList && names.length <= REGIONS_MAX && names.includes(own)) return place
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `regions: found ${show(own)} among ${show(names)}; accepted: one of up to ${REGIONS_MAX} names`,
+  )
 }
 
 export function readLoad(load: Load): Load {

@@ -22,6 +22,7 @@ import {
   type PlanOptions,
   type Policy,
   type Problem,
+  type RegionPlace,
   placesByRule,
   planCall,
   replaceOverrides,
@@ -56,6 +57,7 @@ import {
   readLocalCounters,
   readDependency,
   readPrefix,
+  readRegionPlace,
   readSecret,
   readStore,
   requireCall,
@@ -123,6 +125,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
   readonly #inFlight = new InFlightCalls((...given) => this.givePlaces(...given))
   readonly #clock: Clock
   readonly #ipv6Prefix: number
+  readonly #regions: RegionPlace | undefined
   readonly #refunded = new RefundedReceipts()
   readonly #reservations: ReservationVerbs
   readonly #planned: PlannedVerb
@@ -149,6 +152,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
     this.#hasSecret = first !== undefined
     this.#secret = readSecret(first ?? NO_SECRET)
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
+    this.#regions = readRegionPlace(options.regions)
     const localCounters = readLocalCounters(options.localCounters)
     this.#hasRules = rules !== undefined
     this.updateShut()
@@ -456,7 +460,8 @@ class StoreLimiter implements Limiter, PlannedDecider {
   }
 
   private compileOptions(before?: Snapshot) {
-    return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, before }
+    const [secret, ipv6Prefix, regions] = [this.#secret, this.#ipv6Prefix, this.#regions]
+    return { secret, ipv6Prefix, regions, before }
   }
 
   /** The takes of a call; its decision if it is shed, or no rule matches it. */

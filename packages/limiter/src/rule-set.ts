@@ -5,6 +5,7 @@ import {
   type ParsedRules,
   parseRules,
   type Problem,
+  type RuleSet,
   type Snapshot,
   SluiceError,
 } from '@sluice/core'
@@ -47,5 +48,16 @@ export function loadRules(
 export function compileParsed(parsed: ParsedRules, options: LoadOptions): LoadedRules {
   const { rules, errors } = parsed
   if (rules === undefined) throw new RulesError(errors)
+  requireOwnShare(rules, options)
   return { snapshot: compileRules(rules, options, options.before), parsed }
+}
+
+/** Without a share of its own, a region would refuse every call of a rule that is split. */
+function requireOwnShare({ shares }: RuleSet, { regions }: LoadOptions): void {
+  if (shares === undefined || regions === undefined || regions.names.length < 2) return
+  if (shares.has(regions.own)) return
+  const field = `shares.${regions.own}`
+  const accepted = `a share for each region: ${regions.names.join(', ')}`
+  const message = `${field}: found no share. Accepted: ${accepted}`
+  throw new RulesError([{ code: 'bad-shares', field, found: 'no share', accepted, message }])
 }

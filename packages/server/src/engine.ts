@@ -8,6 +8,7 @@ import { Closers } from './lib/closers.js'
 import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decide.js'
 import { type FileWatcher, watchFile } from '@sluice/limiter/internal'
+import { regionPlaceOf } from './config/parse-regions.js'
 import { createIdentifier, type Identifier } from './identity/identify.js'
 import { RegisteredKeys } from './identity/api-keys/known-keys.js'
 import { createTokenVerifier } from './identity/jwt/token-verifier.js'
@@ -96,7 +97,14 @@ async function openEngine(
   // The rule follower adds the rules; until then the limiter decides nothing.
   const loop = loopLoad()
   closers.add(() => loop.close())
-  const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix, load: loop.load })
+  const limiter = createLimiter({
+    rules: undefined,
+    store,
+    secret,
+    ipv6Prefix,
+    regions: regionPlaceOf(config.regions),
+    load: loop.load,
+  })
   closers.add(() => Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })]))
   const keys = new RegisteredKeys()
   const node = describeNode(clock)

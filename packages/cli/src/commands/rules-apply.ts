@@ -1,6 +1,16 @@
 /** `sluice rules apply`, `diff` and `validate`: a whole set from a file. */
 import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
-import { type LimitSpec, parseRules, parseData, type Rule } from '@sluice/core'
+import {
+  limitNameOf,
+  type LimitSpec,
+  parseRules,
+  parseData,
+  type Rule,
+  type RuleSet,
+  SHARE_WHOLE,
+  TOLERANCE,
+  toleratedOffer,
+} from '@sluice/core'
 import type { Command } from 'commander'
 import { type ConfirmFlags, confirm, requireTerminal, explainConfirmation } from '../confirm.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
@@ -29,6 +39,7 @@ interface FileFlags extends CommonFlags {
 interface ValidateFlags extends EnvoyFlags {
   readonly file?: string
   readonly trust?: string
+  readonly regions?: string
 }
 
 interface ApplyFlags extends FileFlags, ChangeFlags, ConfirmFlags {
@@ -79,6 +90,7 @@ export function addRulesApply(rules: Command, cli: Cli): void {
       '--trust <attributes>',
       'attributes, split by commas, that callers cannot set themselves',
     )
+    .option('--regions <names>', 'regions, split by commas; by default those of shares')
     .option('--json', 'print JSON')
     .description('check a file or a configuration without a server; exits 1 if it has errors')
     .addHelpText('after', VALIDATE_HELP)
@@ -106,6 +118,7 @@ Examples:
   sluice rules validate -f rules.yaml
   sluice rules validate -f rules.yaml --strict
   sluice rules validate -f rules.yaml --trust tokens,weight
+  sluice rules validate -f rules.yaml --regions eu-west,us-east
   sluice rules validate --from envoy /srv/runtime_data/current/ratelimit/config
 
 Exit codes: 0 good, 1 has errors, 2 misuse.`
@@ -187,12 +200,13 @@ async function validate(
 ): Promise<number> {
   const { text, file } = await readInputFile(io, flags.file)
   const trusted = new Set(flags.trust?.split(',').map((name) => name.trim()))
-  const options = { file, strict: flags.strict, trusted }
+  const regions = flags.regions?.split(',').map((name) => name.trim())
+  const options = { file, strict: flags.strict, trusted, regions }
   const { rules, errors: own, warnings } = parseRules(text, options)
   // A rule store keeps rules as plain values, and refuses what has no such form.
   const errors = own.length > 0 ? own : parseData(text, { file }).problems
   const valid = rules !== undefined && errors.length === 0
-  const notes = valid ? inFlightNotes(rules.rules) : []
+  const notes = valid ? [...inFlightNotes(rules.rules), ...toleranceNotes(rules, regions)] : []
   if (flags.json === true) io.out(`${escapedJson({ valid, errors, warnings, notes })}\n`)
   else {
     for (const { message } of [...errors, ...warnings]) io.err(`${escapeTerminal(message)}\n`)
@@ -215,6 +229,28 @@ function inFlightNotes(rules: readonly Rule[]): readonly string[] {
 }
 
 const IDS_SHOWN_MAX = 10
+
+/** How far the tolerance of limits that regions merge holds; none for one region. */
+function toleranceNotes(
+  { rules, shares }: RuleSet,
+  regions: readonly string[] | undefined,
+): readonly string[] {
+  if ((shares?.size ?? regions?.length ?? 1) < 2) return []
+  const notes = rules.flatMap((rule) =>
+    rule.limits.flatMap((limit) => {
+      const times = rule.mode === 'off' ? undefined : toleratedOffer(limit, rule)
+      if (times === undefined) return []
+      const share = `${((rule.tolerance ?? TOLERANCE) * 100) / SHARE_WHOLE}%`
+      const name = `${rule.id}, ${limitNameOf(limit)}`
+      return [`Regions stay within ${share} of ${name} while up to ${times} times it is offered.`]
+    }),
+  )
+  const more = notes.length - TOLERANCES_SHOWN_MAX
+  const shown = notes.slice(0, TOLERANCES_SHOWN_MAX)
+  return more > 0 ? [...shown, `And ${more} more limits that regions merge.`] : shown
+}
+
+const TOLERANCES_SHOWN_MAX = 20
 
 function limitsOf({ limits, tiers, overrides, candidate }: Rule): readonly LimitSpec[] {
   const lists = [

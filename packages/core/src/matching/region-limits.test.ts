@@ -125,8 +125,7 @@ describe('regions: split', () => {
 })
 
 describe('regions: merged', () => {
-  const rule = (limit: string, more = '') =>
-    `rules: [{ id: r, by: [], limits: [${limit}]${more} }]`
+  const rule = (limit: string, more = '') => `rules: [{ id: r, by: [], limits: [${limit}]${more} }]`
 
   test('is the default: each region has the whole limit, marked for the store', () => {
     const limit = limitIn('eu-west', rule('{ algorithm: fixed-window, max: 10, window: 1m }'))
@@ -151,7 +150,11 @@ describe('regions: merged', () => {
     ['a leaky bucket', '{ algorithm: leaky-bucket, max: 10, window: 1s }', ''],
     ['a log', '{ algorithm: sliding-window-log, max: 10, window: 1m }', ''],
     ['places', '{ algorithm: concurrency, max: 10 }', ''],
-    ['a window from the first call', '{ algorithm: fixed-window, max: 9, window: 1m, start: call }', ''],
+    [
+      'a window from the first call',
+      '{ algorithm: fixed-window, max: 9, window: 1m, start: call }',
+      '',
+    ],
     ['a burst below the rate of 100 ms', '{ algorithm: gcra, max: 20, window: 1s }', ''],
     ['counts of each node', '10/second', ', coordination: node'],
     ['a rule with regions: apart', '10/second', ', regions: apart'],

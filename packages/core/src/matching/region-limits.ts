@@ -5,13 +5,7 @@
  */
 import { algorithmOf, moduleOf } from '../algorithms/index.js'
 import { mostDebt } from '../algorithms/precision.js'
-import {
-  defineLimit,
-  findLimitProblem,
-  type Limit,
-  limitNameOf,
-  type LimitSpec,
-} from '../limit.js'
+import { defineLimit, findLimitProblem, type Limit, limitNameOf, type LimitSpec } from '../limit.js'
 import { ceilDiv, floorDiv } from '../numbers.js'
 import type { RegionMode, Rule, Shares } from '../rules/rule.js'
 

@@ -89,7 +89,8 @@ export const PROBLEMS = {
     (found, why) => `${found} cannot be merged, so each region has it all: ${why}`,
   ),
   'wide-merge': warning(
-    (found, why) => `merged counts come too late for ${found}: regions may admit more than ${why} beyond the limit`,
+    (found, why) =>
+      `merged counts come too late for ${found}: regions may admit more than ${why} beyond the limit`,
   ),
   'small-share': warning((found, why) => `region ${found} has a share too small for ${why}`),
   'tight-address-rule': warning((found, why) => `${found} per address is less than ${why}`),

@@ -98,7 +98,14 @@ export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
 }
 
 export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange[] {
-  const contents = ({ routes, strictPaths, priorities, classify, shed, shares }: RuleSet): Fields => [
+  const contents = ({
+    routes,
+    strictPaths,
+    priorities,
+    classify,
+    shed,
+    shares,
+  }: RuleSet): Fields => [
     ['routes', routes],
     ['strictPaths', String(strictPaths)],
     ...(priorities === undefined ? [] : [['priorities', priorities] as const]),

@@ -194,6 +194,18 @@ function warnOfWideMerge({ located, limit }: LocatedLimit, { tolerance = TOLERAN
   })
 }
 
+/**
+ * Returns how many times a limit may be offered while its rule's tolerance holds; undefined if it
+ * is no window that regions merge.
+ */
+export function toleratedOffer(limit: LimitSpec, rule: Rule): number | undefined {
+  const { regions, tolerance = TOLERANCE } = rule
+  const isMerged = regions === 'merged' && isInStore(rule)
+  const isWindow = isMerged && limit.max > 0 && moduleOf(limit).family === 'window'
+  if (!isWindow || unmergeableReason(limit) !== undefined) return undefined
+  return Math.floor((tolerance * limit.windowMs) / (SHARE_WHOLE * MERGE_DELAY_MS))
+}
+
 /** A region with a share of 0% has none on purpose. */
 function warnOfSmallShare({ located, limit }: LocatedLimit, rule: Rule, regions: Shares): void {
   const weights = [...regions].toSorted(([a], [b]) => (a < b ? -1 : 1))

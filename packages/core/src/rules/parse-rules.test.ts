@@ -73,6 +73,7 @@ describe('a rule set', () => {
           cost: 1,
           mode: 'enforce',
           coordination: 'exact',
+          regions: 'merged',
           maxStranded: 0.05,
           syncEveryMs: 100,
           posture: { local: 1 },

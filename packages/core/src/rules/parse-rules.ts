@@ -45,7 +45,13 @@ import { type SizeLookup, ObjectNode, VALUES_MAX, readValue } from './object-tre
 import { warnOfRule } from './rule-warnings.js'
 import { warnOfSet } from './set-warnings.js'
 
-interface ParseOptions extends AttributeOrigins {
+/** What is known of the node that uses the rules. */
+export interface RuleContext extends AttributeOrigins {
+  /** The names of all regions, as configured. @default those that have a share */
+  readonly regions?: readonly string[] | undefined
+}
+
+interface ParseOptions extends RuleContext {
   /** Named in messages. */
   readonly file?: string | undefined
   /** Treats warnings as errors. */
@@ -65,8 +71,6 @@ interface ParseOptions extends AttributeOrigins {
    * only their warnings are reported. @default all
    */
   readonly warnOf?: ReadonlySet<string> | undefined
-  /** The names of all regions, as configured. @default those that have a share */
-  readonly regions?: readonly string[] | undefined
 }
 
 /** Plain data, so that it can be sent between threads. */

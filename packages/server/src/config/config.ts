@@ -226,6 +226,24 @@ export interface RedisConfig {
   readonly tls: ClientTlsFiles | undefined
 }
 
+/** The Redis of another region, to which this node reports what callers spent here. */
+export interface RegionLinkConfig {
+  readonly name: string
+  /** Contains the password. */
+  readonly url: string
+  readonly tls: ClientTlsFiles | undefined
+}
+
+/** The regions that share limits. */
+export interface RegionsConfig {
+  /** The region of this node. */
+  readonly own: string
+  /** How often regions learn of each other: a node reports twice in it. */
+  readonly syncEveryMs: number
+  /** All regions but the own one, by name. */
+  readonly others: readonly RegionLinkConfig[]
+}
+
 export interface DatabaseConfig {
   /** Contains the password; logs use `describeDatabase`. */
   readonly url: string
@@ -362,6 +380,8 @@ export interface Config {
   readonly keySecret: Uint8Array | undefined
   /** Undefined: counters live in memory. */
   readonly redis: RedisConfig | undefined
+  /** Undefined: there is only one region. */
+  readonly regions: RegionsConfig | undefined
   /** Undefined: the rule store is files in the data directory. */
   readonly database: DatabaseConfig | undefined
   readonly rulesHistory: RulesHistoryConfig

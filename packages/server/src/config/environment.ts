@@ -17,6 +17,7 @@ import { readListen } from './listen.js'
 import { readProxies } from './trusted-proxies.js'
 import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
+import { readRegionName } from './parse-regions.js'
 import { readOrigin } from './outbound-urls.js'
 import { readFileName, readInteger, WORKERS } from './values.js'
 import { asBoolean, type Environment, locateVariable, numeric } from './variables.js'
@@ -27,6 +28,7 @@ export const VARIABLES = [
   'SLUICE_REDIS_URL',
   'SLUICE_STORE_DEADLINE_MS',
   'SLUICE_KEY_SECRET',
+  'SLUICE_REGION',
   'SLUICE_DATABASE_URL',
   'SLUICE_RULES',
   'SLUICE_ALLOW_NO_RULES',
@@ -58,6 +60,8 @@ export interface Overrides {
   readonly redisUrl: ExplicitValue<string> | undefined
   readonly storeDeadlineMs: ExplicitValue<number> | undefined
   readonly keySecret: ExplicitValue<Uint8Array> | undefined
+  /** The region of this node. */
+  readonly region: ExplicitValue<string> | undefined
   readonly databaseUrl: ExplicitValue<string> | undefined
   readonly rules: ExplicitValue<string> | undefined
   readonly allowNoRules: ExplicitValue<boolean> | undefined
@@ -102,6 +106,7 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
       readInteger(numeric(located), STORE_DEADLINE_MS),
     ),
     keySecret: readVariable('SLUICE_KEY_SECRET', readKeySecret),
+    region: readVariable('SLUICE_REGION', readRegionName),
     databaseUrl: readVariable('SLUICE_DATABASE_URL', readDatabaseUrl),
     rules: readVariable('SLUICE_RULES', readOwnFileName),
     allowNoRules: readVariable('SLUICE_ALLOW_NO_RULES', (located) =>

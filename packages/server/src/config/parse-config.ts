@@ -28,6 +28,7 @@ import { readEnvoy } from './parse-envoy.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
+import { readRegionsConfig } from './parse-regions.js'
 import { readTrustedProxies } from './trusted-proxies.js'
 import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
 import type { Environment } from './variables.js'
@@ -59,6 +60,8 @@ const FIELDS: readonly string[] = [
   'forwardedHeader',
   'maxCounters',
   'redis',
+  'region',
+  'regions',
   'database',
   'gateway',
   'api',
@@ -157,6 +160,7 @@ function readConfig(
     trustedProxies: resolveSetting(overrides.trustedProxies, proxies, []),
   }
   const redis = readRedis(root, sources)
+  const regions = readRegionsConfig(root, { ...sources, redisUrl: redis.url })
   const database = readDatabase(root, sources)
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
@@ -175,6 +179,7 @@ function readConfig(
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MEMORY_COUNTERS_DEFAULT,
     redis: redis.config,
+    regions,
     database: database.config,
     rulesHistory: readRulesHistory(root),
     gateway: gateway.config,

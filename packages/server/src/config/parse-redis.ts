@@ -94,7 +94,8 @@ function requireUrl(root: Located<MapNode>, map: Located<MapNode>): void {
   })
 }
 
-function refuseTls(located: Located): void {
+/** Refuses PEM files that a URL would ignore. */
+export function refuseTls(located: Located): void {
   reportAt(located, 'bad-value', {
     found: 'beside a URL without TLS',
     accepted: 'a URL that begins with rediss, or no tls',
@@ -107,7 +108,8 @@ export function readPrefix(located: Located): string | undefined {
   return reportAt(located, 'bad-value', { accepted: ACCEPTED_PREFIX })
 }
 
-function readRedisTls(located: Located, folder: string): ClientTlsFiles | undefined {
+/** Reads PEM files for a connection to Redis. */
+export function readRedisTls(located: Located, folder: string): ClientTlsFiles | undefined {
   const read = readClientTls(located, { folder, peer: 'Redis' })
   if (read === undefined) return undefined
   requirePair(read)

@@ -1,8 +1,8 @@
 /** Finds what would keep a server from starting, before anything is opened or written. */
-import { type ParsedRules, parseRules } from '@sluice/core'
+import { type ParsedRules, parseRules, type RuleContext } from '@sluice/core'
 import type { WallClock } from '../lib/wall-clock.js'
 import type { ClientTlsFiles, Config } from '../config/config.js'
-import { headerAttributes } from '../config/header-attributes.js'
+import { ruleContextOf } from '../config/rule-context.js'
 import { readPem } from '../lib/read-pem.js'
 import { readWholeFile } from '@sluice/limiter/internal'
 import { readCertificatePair } from '../entrypoints/http/certificates.js'
@@ -49,8 +49,8 @@ export interface RulesFileContent {
   readonly file: string
   readonly text: string
   readonly parsed: ParsedRules
-  /** Attributes that callers can set with a header. @default not known */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** @default nothing is known of this node */
+  readonly ruleContext?: RuleContext | undefined
 }
 
 /** Reads the rules file, if one is configured. */
@@ -58,8 +58,8 @@ export async function readRules(config: Config): Promise<RulesFileContent | unde
   const { rules: file } = config
   if (file === undefined) return undefined
   const { text } = await readWholeFile(file)
-  const fromHeaders = headerAttributes(config)
-  return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
+  const ruleContext = ruleContextOf(config)
+  return { file, text, ruleContext, parsed: parseRules(text, { ...ruleContext, file }) }
 }
 
 async function readPemIf(files: ClientTlsFiles | undefined): Promise<void> {

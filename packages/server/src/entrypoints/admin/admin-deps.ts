@@ -1,6 +1,6 @@
 /** The dependencies of the admin API. */
 import type { IncomingMessage } from 'node:http'
-import type { Attributes } from '@sluice/core'
+import type { Attributes, RuleContext } from '@sluice/core'
 import type { Alerts } from '../../observability/alerts/alert.js'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Decider } from '../../decide.js'
@@ -50,8 +50,8 @@ export interface AdminDeps {
   readonly hideSecrets: (attributes: Attributes) => Attributes
   /** How many bits of an IPv6 address identify a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /** Attributes that callers may set themselves, by a header. @default unknown */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** What is known of this node, for warnings about rules. @default nothing */
+  readonly ruleContext?: RuleContext | undefined
   /** The report of this node. */
   readonly node: () => NodeReport
   /** The address whose wrong tokens count together. @default the address of the connection */

@@ -2,7 +2,7 @@
 import { wallClock } from '../../lib/wall-clock.js'
 import type { Config } from '../../config/config.js'
 import { createEditor } from '../../rules/editor/editor.js'
-import { headerAttributes } from '../../config/header-attributes.js'
+import { ruleContextOf } from '../../config/rule-context.js'
 import { type Engine, secretAttributes } from '../../engine.js'
 import { createSecretMasker } from '../../identity/masked-value.js'
 import type { Log } from '../../observability/log/logger.js'
@@ -25,7 +25,7 @@ export function openAdmin(
 ): Admin {
   const hideSecrets = createSecretMasker(counterStore.secret, secretAttributes(config))
   const { ipv6Prefix } = config.identity
-  const fromHeaders = headerAttributes(config)
+  const ruleContext = ruleContextOf(config)
   return createAdmin({
     metricsText,
     editor: createEditor({
@@ -33,7 +33,7 @@ export function openAdmin(
       clock: wallClock,
       hideSecrets,
       ipv6Prefix,
-      fromHeaders,
+      ruleContext,
       log,
     }),
     ruleFollower,
@@ -46,7 +46,7 @@ export function openAdmin(
     log,
     hideSecrets,
     ipv6Prefix,
-    fromHeaders,
+    ruleContext,
     isEncrypted: (request) => isClientTls(config, request),
     node: () => ({
       ...node,

@@ -1,4 +1,5 @@
 /** Editors over a rule store in memory, each on a node that follows it with its own limiter. */
+import type { RuleContext } from '@sluice/core'
 import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
 import { createMemoryLog, type MemoryLog } from '../../observability/log/memory-log.test-helper.js'
 import { type MemoryRuleStore, memoryRuleStore } from '../store/memory-rule-store.test-helper.js'
@@ -31,8 +32,8 @@ export interface NodeOptions {
   /** Wraps the follower of the node for its editor. */
   readonly wrap?: (follower: RuleFollower) => RuleFollower
   readonly wait?: (ms: number) => Promise<unknown>
-  /** Attributes that callers can set themselves with a header. */
-  readonly fromHeaders?: ReadonlySet<string>
+  /** What is known of this node. */
+  readonly ruleContext?: RuleContext
 }
 
 export async function editingNode(options: NodeOptions = {}): Promise<EditingNode> {
@@ -40,13 +41,13 @@ export async function editingNode(options: NodeOptions = {}): Promise<EditingNod
   const { log, lines } = createMemoryLog()
   const limiter = createLimiter({ rules: [], store: memoryStore() })
   const node = { id: 'n', host: 'h', pid: 1, release: '0', startedAt: '2026-01-01T00:00:00Z' }
-  const { fromHeaders } = options
-  const follower = await followStore({ store, limiter, keys: NO_KEYS, log, node, fromHeaders })
+  const { ruleContext } = options
+  const follower = await followStore({ store, limiter, keys: NO_KEYS, log, node, ruleContext })
   const editor = createEditor({
     follower: wrap(follower),
     clock: { now: () => NOW_MS },
     hideSecrets: createSecretMasker(new Uint8Array(16), ['api_key']),
-    fromHeaders,
+    ruleContext,
     log,
     wait: options.wait ?? (() => new Promise((resolve) => setImmediate(resolve))),
   })

@@ -219,9 +219,9 @@ export interface EditorOptions extends CommitsDeps, CallerOptions {
 }
 
 export function createEditor(options: EditorOptions): Editor {
-  const { follower, clock, hideSecrets, ipv6Prefix, fromHeaders } = options
+  const { follower, clock, hideSecrets, ipv6Prefix, ruleContext } = options
   const commits = new Commits(options)
-  const callers = { hideSecrets, ipv6Prefix, fromHeaders }
+  const callers = { hideSecrets, ipv6Prefix, ruleContext }
   const { parser } = follower.catalog
   const context: EditContext = { commits, callers, parser, clock }
   return {

@@ -9,6 +9,7 @@ import {
   parseOverride,
   type Rule,
   RuleCache,
+  type RuleContext,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/config-reader'
 import { isJsonMap } from '../../lib/json-map.js'
@@ -21,8 +22,8 @@ export interface CallerOptions {
   readonly hideSecrets: (attributes: Attributes) => Attributes
   /** How many bits of an IPv6 address identify a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /** Attributes that callers can set themselves with a header. @default unknown */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** What is known of this node. @default nothing */
+  readonly ruleContext?: RuleContext | undefined
 }
 
 export interface CallerContext extends CallerOptions {

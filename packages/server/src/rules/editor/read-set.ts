@@ -30,9 +30,9 @@ export async function readSet(
     return warmParser(parser, finish(source.read.parsed, source.read.plain.value))
   }
   if (typeof source !== 'string') {
-    const { file, strict, fromHeaders } = options
+    const { file, strict, ruleContext } = options
     const value = copySet(source)
-    return finish(parser.parseSet(value, { file, strict, fromHeaders }), value)
+    return finish(parser.parseSet(value, { ...ruleContext, file, strict }), value)
   }
   const { parsed, plain } = await parseSetText(source, options)
   // Errors of the rule parser are clearer, so those of the data parser come second.

@@ -62,7 +62,7 @@ describe('a cost from an attribute', () => {
   })
 
   test('a cost from an attribute that the configuration reads from a header is a warning', async () => {
-    const known = await editingNode({ fromHeaders: new Set(['weight']) })
+    const known = await editingNode({ ruleContext: { fromHeaders: new Set(['weight']) } })
     const set = [costRule('weight'), costRule('tokens')]
     for (const given of [set, JSON.stringify(set)]) {
       const { warnings } = await known.editor.validate(given, {})

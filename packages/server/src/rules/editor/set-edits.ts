@@ -37,7 +37,7 @@ export function setEdits(context: EditContext, follower: RuleFollower): SetEdits
   return {
     async apply(input, meta, options) {
       if (options.dryRun !== true) void commits.store
-      const read = await readSet(parser, input, { ...options, fromHeaders: callers.fromHeaders })
+      const read = await readSet(parser, input, { ...options, ruleContext: callers.ruleContext })
       if (read.input === undefined) throw invalidError('rules_invalid', read.errors)
       if (options.dryRun !== true) {
         return commits.run(meta, (catalog) => planApply(catalog, read, options))
@@ -48,7 +48,7 @@ export function setEdits(context: EditContext, follower: RuleFollower): SetEdits
     },
 
     async validate(input, options) {
-      const read = await readSet(parser, input, { ...options, fromHeaders: callers.fromHeaders })
+      const read = await readSet(parser, input, { ...options, ruleContext: callers.ruleContext })
       const { errors, warnings } = read
       if (read.input === undefined) return { errors, warnings, diff: undefined }
       try {

@@ -1,5 +1,11 @@
 /** Validates a draft as a whole. Throws an error that names every problem. */
-import { type ParsedRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
+import {
+  type ParsedRules,
+  type Problem,
+  type Rule,
+  type RuleSet,
+  type RuleContext,
+} from '@sluice/core'
 import { callerId, type Change, type OverrideDocument, setFieldsOf } from '../store/records.js'
 import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
 import type { CatalogRule } from '../sync/rule-catalog.js'
@@ -68,7 +74,7 @@ export function validateRules(
     const rule = draft.rule(id)
     if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
   }
-  const { rules, errors, warnings } = parseDraft(draft, warnOf, options.fromHeaders)
+  const { rules, errors, warnings } = parseDraft(draft, warnOf, options.ruleContext)
   if (rules === undefined) throw invalidError('rules_invalid', errors)
   const unstorableProblems = findUnstorable(draft)
   if (unstorableProblems.length > 0) throw invalidError('rules_invalid', unstorableProblems)
@@ -86,7 +92,7 @@ export function validateRules(
 function parseDraft(
   draft: Draft,
   warnOf: WarnOf,
-  fromHeaders: ReadonlySet<string> | undefined,
+  ruleContext: RuleContext | undefined,
 ): ParsedRules {
   const { order } = draft.set
   const { parser } = draft.catalog
@@ -101,7 +107,7 @@ function parseDraft(
     const isUsable = touched.has(id) || parser.parseRule(rule).errors.length === 0
     if (isUsable) rules.push(parser.combine(rule))
   }
-  return parser.parseSet({ ...setFieldsOf(draft.set), rules }, { warnOf, fromHeaders })
+  return parser.parseSet({ ...setFieldsOf(draft.set), rules }, { ...ruleContext, warnOf })
 }
 
 function findUnstorable(draft: Draft): readonly Problem[] {

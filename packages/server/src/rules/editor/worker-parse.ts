@@ -41,8 +41,8 @@ export async function parseLargeJson(text: string, options: ParseTextOptions): P
 }
 
 export function parseSetText(text: string, options: ParseTextOptions): Promise<ParsedText> {
-  const { file, strict, fromHeaders } = options
-  const read = () => parseInWorker(text, { file, strict, fromHeaders })
+  const { file, strict, ruleContext } = options
+  const read = () => parseInWorker(text, { file, strict, ruleContext })
   return isLarge(text) ? inTurn(read) : read()
 }
 

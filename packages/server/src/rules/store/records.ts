@@ -35,9 +35,10 @@ export interface SetFields {
   readonly priorities?: readonly unknown[]
   readonly classify?: readonly unknown[]
   readonly shed?: unknown
+  readonly shares?: unknown
 }
 
-const OPTIONAL_FIELDS = ['priorities', 'classify', 'shed'] as const
+const OPTIONAL_FIELDS = ['priorities', 'classify', 'shed', 'shares'] as const
 
 /** Returns the fields of a set that are present, and no others. */
 export function setFieldsOf(set: SetFields): SetFields {

@@ -1,5 +1,5 @@
 /** Activates the valid rules and overrides of a catalog in a limiter, in one step. */
-import type { ParsedRules, Rule } from '@sluice/core'
+import type { ParsedRules, Rule, RuleContext } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import type { Log } from '../../observability/log/logger.js'
 import type { OverrideDocument } from '../store/records.js'
@@ -23,8 +23,8 @@ interface ActiveRulesDeps {
   readonly log: Log
   /** Which enforced rules refuse no call for now. @default none */
   readonly shadow?: Pick<TimedShadow, 'until' | 'state'> | undefined
-  /** Attributes that callers can set themselves with a header. @default unknown */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** What is known of this node. @default nothing */
+  readonly ruleContext?: RuleContext | undefined
 }
 
 /** Of a store full of errors, only the first are logged. */
@@ -51,7 +51,7 @@ export class ActiveRules {
 
   constructor(deps: ActiveRulesDeps) {
     this.#deps = deps
-    this.#reader = new RuleReader(deps.fromHeaders)
+    this.#reader = new RuleReader(deps.ruleContext)
   }
 
   get isReady(): boolean {

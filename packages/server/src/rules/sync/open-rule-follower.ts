@@ -5,7 +5,7 @@ import process from 'node:process'
 import type { Limiter } from '@sluice/limiter'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { Config } from '../../config/config.js'
-import { headerAttributes } from '../../config/header-attributes.js'
+import { ruleContextOf } from '../../config/rule-context.js'
 import type { RegisteredKeys } from '../../identity/api-keys/known-keys.js'
 import type { Log } from '../../observability/log/logger.js'
 import type { RulesFileContent } from '../../startup/preflight.js'
@@ -64,6 +64,6 @@ export async function openRuleFollower(
     config.database === undefined
       ? undefined
       : openLastKnownGood({ dataDir: config.dataDir, log, isKeeper })
-  const fromHeaders = headerAttributes(config)
-  return followStore({ store, limiter, keys, log, node, lastKnownGood, fromHeaders })
+  const ruleContext = ruleContextOf(config)
+  return followStore({ store, limiter, keys, log, node, lastKnownGood, ruleContext })
 }

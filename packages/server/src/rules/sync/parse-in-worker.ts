@@ -3,7 +3,13 @@
  * would decide nothing.
  */
 import { Worker } from 'node:worker_threads'
-import { type ParsedRules, type ParsedData, parseRules, parseData } from '@sluice/core'
+import {
+  type ParsedRules,
+  type ParsedData,
+  parseRules,
+  parseData,
+  type RuleContext,
+} from '@sluice/core'
 
 /** A shorter text is parsed faster than a thread starts. */
 export const WORKER_LENGTH_MIN = 64 * 1024
@@ -22,8 +28,8 @@ export interface ParsedText {
 export interface ParseTextOptions {
   readonly file?: string | undefined
   readonly strict?: boolean | undefined
-  /** Attributes that callers can set themselves with a header. */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** What is known of this node. @default nothing */
+  readonly ruleContext?: RuleContext | undefined
 }
 
 /** Fields of the admin API's responses, removed from JSON before it is parsed as rules. */
@@ -53,7 +59,8 @@ const PROGRAM = `
     }
     return taken
   }
-  const { from, text, json, ...options } = workerData
+  const { from, text, json, ruleContext, ...source } = workerData
+  const options = { ...ruleContext, ...source }
   const core = require('node:module').createRequire(from).resolve('@sluice/core')
   import(require('node:url').pathToFileURL(core).href).then(({ parseRules, parseData }) => {
     const readYaml = () => {
@@ -91,7 +98,10 @@ const NO_DATA: ParsedData = { problems: [] }
 
 export function parseInWorker(text: string, options: ParseTextOptions): Promise<ParsedText> {
   if (text.length < WORKER_LENGTH_MIN) {
-    return Promise.resolve(parseText(text, options.file, parseRules(text, options)))
+    const { ruleContext, ...source } = options
+    return Promise.resolve(
+      parseText(text, options.file, parseRules(text, { ...ruleContext, ...source })),
+    )
   }
   return runInWorker<ParsedText>({ text, ...options })
 }

@@ -2,7 +2,7 @@
  * Parses the rules of a catalog into a set that can be activated. A rule that is invalid, because
  * the store was edited by hand, keeps its last good version and does not affect other rules.
  */
-import type { ParsedRules } from '@sluice/core'
+import type { ParsedRules, RuleContext } from '@sluice/core'
 import { type SetFields, setFieldsOf } from '../store/records.js'
 import type { RuleCatalog } from './rule-catalog.js'
 import type { RuleParser, WholeRule } from './rule-parser.js'
@@ -28,14 +28,13 @@ export interface RuleReadResult {
 const COMPARED_MAX = 1000
 
 export class RuleReader {
-  /** Attributes that callers can set themselves with a header; undefined: unknown. */
-  readonly fromHeaders: ReadonlySet<string> | undefined
+  readonly #ruleContext: RuleContext | undefined
   #hasRead = false
   /** Rules with mode `shadow`, by their document: the same object each time, so parsed once. */
   readonly #shadowed = new WeakMap<WholeRule, WholeRule>()
 
-  constructor(fromHeaders?: ReadonlySet<string>) {
-    this.fromHeaders = fromHeaders
+  constructor(ruleContext?: RuleContext) {
+    this.#ruleContext = ruleContext
   }
 
   /**
@@ -82,9 +81,8 @@ export class RuleReader {
     const rules = [...documents.values()].map((rule) =>
       isShadowed(rule.id) && isEnforced(rule) ? this.shadowed(rule) : rule,
     )
-    const { fromHeaders } = this
     const set = isShadowed() ? withShadowedShed(fields) : fields
-    return parser.parseSet({ ...set, rules }, { compare, fromHeaders })
+    return parser.parseSet({ ...set, rules }, { ...this.#ruleContext, compare })
   }
 
   private shadowed(rule: WholeRule): WholeRule {

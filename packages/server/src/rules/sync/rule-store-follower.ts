@@ -2,6 +2,7 @@
  * Follows a rule store and activates its rules on this node shortly after they change. If the store
  * is unreachable, or a rule is invalid, the active rules stay.
  */
+import type { RuleContext } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import { wallClock } from '../../lib/wall-clock.js'
 import type { Log } from '../../observability/log/logger.js'
@@ -38,8 +39,8 @@ export interface FollowOptions {
   readonly node: Omit<NodeReport, 'rulesVersion' | 'problem'>
   /** Undefined where the store is on this machine's disk itself. */
   readonly lastKnownGood?: LastKnownGood | undefined
-  /** Attributes that callers can set themselves with a header. @default unknown */
-  readonly fromHeaders?: ReadonlySet<string> | undefined
+  /** What is known of this node. @default nothing */
+  readonly ruleContext?: RuleContext | undefined
   /** @default the system's */
   readonly scheduler?: Scheduler | undefined
   /** Milliseconds since 1970. @default the system's */
@@ -100,7 +101,7 @@ class RuleStoreFollower implements RuleFollower {
   #stopWaiting = () => {}
 
   constructor(options: FollowOptions) {
-    const { store, limiter, log, fromHeaders, scheduler = systemScheduler } = options
+    const { store, limiter, log, ruleContext, scheduler = systemScheduler } = options
     this.name = store.name
     this.store = store
     this.#options = options
@@ -117,7 +118,7 @@ class RuleStoreFollower implements RuleFollower {
       isStale,
       reactivate,
     })
-    this.#activeRules = new ActiveRules({ limiter, log, fromHeaders, shadow: this.#shadow })
+    this.#activeRules = new ActiveRules({ limiter, log, ruleContext, shadow: this.#shadow })
     this.#loop = new ReadLoop(() => this.read(), scheduler)
     this.#reports = new NodeReports(store, scheduler, () => this.describe())
     this.#rulesAge = new RulesAge({

@@ -2,7 +2,7 @@
  * Follows a rules file: reads it at the start, and again when it changes. An invalid set replaces
  * nothing. The rules cannot be changed through the admin API.
  */
-import type { Rule } from '@sluice/core'
+import type { Rule, RuleContext } from '@sluice/core'
 import { type Limiter, RulesError } from '@sluice/limiter'
 import type { WallClock } from '../../lib/wall-clock.js'
 import { describeChanges } from '../editor/audit.js'
@@ -38,7 +38,7 @@ class RulesFileFollower implements RuleFollower {
   readonly store = undefined
   readonly catalog: WritableCatalog = createCatalog()
   readonly #file: string
-  readonly #fromHeaders: ReadonlySet<string> | undefined
+  readonly #ruleContext: RuleContext | undefined
   readonly #deps: RulesFileFollowerDeps
   readonly #watcher: { close(): void }
   #activeText: string
@@ -53,10 +53,10 @@ class RulesFileFollower implements RuleFollower {
   /** Serializes changes of the file, so that the last one written is the last one loaded. */
   #last = Promise.resolve()
 
-  constructor({ file, text, parsed, fromHeaders }: RulesFileContent, deps: RulesFileFollowerDeps) {
+  constructor({ file, text, parsed, ruleContext }: RulesFileContent, deps: RulesFileFollowerDeps) {
     this.name = `the file ${file}`
     this.#file = file
-    this.#fromHeaders = fromHeaders
+    this.#ruleContext = ruleContext
     this.#activeText = text
     this.#deps = deps
     this.activate(parseText(text, file, parsed))
@@ -119,7 +119,7 @@ class RulesFileFollower implements RuleFollower {
     // A file that was missing for a while may come back unchanged.
     if (changed === this.#activeText) return this.clearProblem()
     try {
-      const read = await parseInWorker(changed, { file, fromHeaders: this.#fromHeaders })
+      const read = await parseInWorker(changed, { file, ruleContext: this.#ruleContext })
       if (this.#isClosed) return
       const what = this.activate(read)
       this.#activeText = changed

@@ -26,11 +26,11 @@ const setBody: BodySpec<string | object> = {
   kinds: ['json', 'yaml'],
   bytesMax: SET_BYTES_MAX,
   schema: ruleSetInput,
-  readLarge: (text, search, { fromHeaders }) =>
+  readLarge: (text, search, { ruleContext }) =>
     parseLargeJson(text, {
       file: search.get('file') ?? undefined,
       strict: search.get('strict') === 'true',
-      fromHeaders,
+      ruleContext,
     }),
   read(sent) {
     if (typeof sent === 'string') return sent

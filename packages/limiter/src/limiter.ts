@@ -3,6 +3,7 @@ import {
   type Call,
   changeOverrides,
   combine,
+  type CompileOptions,
   type CounterKey,
   type Decision,
   explainMatches,
@@ -22,7 +23,6 @@ import {
   type PlanOptions,
   type Policy,
   type Problem,
-  type RegionPlace,
   placesByRule,
   planCall,
   replaceOverrides,
@@ -124,8 +124,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
   readonly #places: Places
   readonly #inFlight = new InFlightCalls((...given) => this.givePlaces(...given))
   readonly #clock: Clock
-  readonly #ipv6Prefix: number
-  readonly #regions: RegionPlace | undefined
+  readonly #compile: Pick<CompileOptions, 'ipv6Prefix' | 'regions'>
   readonly #refunded = new RefundedReceipts()
   readonly #reservations: ReservationVerbs
   readonly #planned: PlannedVerb
@@ -151,8 +150,10 @@ class StoreLimiter implements Limiter, PlannedDecider {
     const first = secret ?? randomKeyIfAllowed()
     this.#hasSecret = first !== undefined
     this.#secret = readSecret(first ?? NO_SECRET)
-    this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
-    this.#regions = readRegionPlace(options.regions)
+    this.#compile = {
+      ipv6Prefix: readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT),
+      regions: readRegionPlace(options.regions),
+    }
     const localCounters = readLocalCounters(options.localCounters)
     this.#hasRules = rules !== undefined
     this.updateShut()
@@ -460,8 +461,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
   }
 
   private compileOptions(before?: Snapshot) {
-    const [secret, ipv6Prefix, regions] = [this.#secret, this.#ipv6Prefix, this.#regions]
-    return { secret, ipv6Prefix, regions, before }
+    return { ...this.#compile, secret: this.#secret, before }
   }
 
   /** The takes of a call; its decision if it is shed, or no rule matches it. */

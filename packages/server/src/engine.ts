@@ -1,7 +1,7 @@
 /** The engine: everything between a call and its decision, without any listener. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter } from '@sluice/limiter'
+import { createLimiter, type Limiter } from '@sluice/limiter'
 import { loopLoad } from '@sluice/limiter/node'
 import { monotonicMs, type WallClock, wallClock } from './lib/wall-clock.js'
 import { Closers } from './lib/closers.js'
@@ -92,19 +92,10 @@ async function openEngine(
   const clock = wallClock
   const registry = createRegistry()
   const counterStore = await openStore(config, { log, clock, registry })
-  const { secret, store } = counterStore
-  const { ipv6Prefix } = config.identity
-  // The rule follower adds the rules; until then the limiter decides nothing.
+  const { secret } = counterStore
   const loop = loopLoad()
   closers.add(() => loop.close())
-  const limiter = createLimiter({
-    rules: undefined,
-    store,
-    secret,
-    ipv6Prefix,
-    regions: regionPlaceOf(config.regions),
-    load: loop.load,
-  })
+  const limiter = openLimiter(config, counterStore, loop.load)
   closers.add(() => Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })]))
   const keys = new RegisteredKeys()
   const node = describeNode(clock)
@@ -160,6 +151,13 @@ async function openEngine(
     telemetry,
     close: () => closers.close(),
   }
+}
+
+/** The rule follower adds the rules; until then the limiter decides nothing. */
+function openLimiter(config: Config, { store, secret }: CounterStore, load: () => number): Limiter {
+  const { ipv6Prefix } = config.identity
+  const regions = regionPlaceOf(config.regions)
+  return createLimiter({ rules: undefined, store, secret, ipv6Prefix, regions, load })
 }
 
 interface LogDeps {

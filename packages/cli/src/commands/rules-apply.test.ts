@@ -237,6 +237,28 @@ describe('sluice rules validate', () => {
     expect(notes).toHaveLength(1)
   })
 
+  test('says how far the tolerance of merged limits holds, where there are several regions', async () => {
+    const window = '{ algorithm: sliding-window-counter, max: 100, window: 1m }'
+    const input = `[{ id: a, by: [], limits: [${window}] }, { id: b, by: [], limits: [5/second] },
+      { id: c, by: [], limits: [${window}], regions: split }, { id: d, by: [], limits: [${window}], mode: off }]`
+    const command = ['rules', 'validate', '-f', '-']
+    expect((await sluice(command, { input })).out).toBe('4 rules, no errors.\n')
+    const ran = await sluice([...command, '--regions', 'eu-west, us-east'], { input })
+    expect(ran.out).toBe(
+      '4 rules, no errors.\nRegions stay within 10% of a, sliding-window-counter-1m ' +
+        'while up to 60 times it is offered.\n',
+    )
+  })
+
+  test('warns of limits that several regions cannot merge', async () => {
+    const input = '[{ id: a, by: [], limits: [{ algorithm: leaky-bucket, max: 5, window: 1s }] }]'
+    const strict = ['rules', 'validate', '-f', '-', '--strict']
+    expect((await sluice(strict, { input })).code).toBe(0)
+    const ran = await sluice([...strict, '--regions', 'eu-west,us-east'], { input })
+    expect(ran.code).toBe(1)
+    expect(ran.err).toContain('each region has it all: 2 x 5 in all')
+  })
+
   test('prints the number of valid rules', async () => {
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input: RULES })
     expect(ran).toMatchObject({ code: 0, out: '1 rule, no errors.\n' })

@@ -27,7 +27,7 @@ import type { RegionMode, Rule, RuleSet, Shares } from './rule.js'
 import type { MapNode } from './tree.js'
 import { quote } from './tree.js'
 
-export const REGION_MODES: readonly RegionMode[] = ['merged', 'split', 'apart']
+const REGION_MODES: readonly RegionMode[] = ['merged', 'split', 'apart']
 /** Every node keeps a connection and a list of unsent counters for each region. */
 export const REGIONS_MAX = 16
 export const REGION_NAME = /^[a-z0-9-]{1,32}$/

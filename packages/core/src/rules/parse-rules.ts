@@ -82,9 +82,8 @@ export interface ParsedRules {
 }
 
 /**
- * `source` is YAML or JSON text, or the same as objects: a list of rules, or a map of `routes`,
- * `strictPaths`, `priorities`, `classify`, `shed`, `shares` and `rules`. Never throws; problems with
- * objects have no line and column.
+ * `source` is YAML or JSON text, or the same as objects: a list of rules, or a map with `rules` and
+ * the other fields of a set. Never throws; problems with objects have no line and column.
  */
 export function parseRules(source: string | object, options: ParseOptions = {}): ParsedRules {
   if (typeof source === 'string') {

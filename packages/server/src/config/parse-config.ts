@@ -160,7 +160,6 @@ function readConfig(
     trustedProxies: resolveSetting(overrides.trustedProxies, proxies, []),
   }
   const redis = readRedis(root, sources)
-  const regions = readRegionsConfig(root, { ...sources, redisUrl: redis.url })
   const database = readDatabase(root, sources)
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
@@ -179,7 +178,7 @@ function readConfig(
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MEMORY_COUNTERS_DEFAULT,
     redis: redis.config,
-    regions,
+    regions: readRegionsConfig(root, { ...sources, redisUrl: redis.url }),
     database: database.config,
     rulesHistory: readRulesHistory(root),
     gateway: gateway.config,

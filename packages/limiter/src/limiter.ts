@@ -150,10 +150,8 @@ class StoreLimiter implements Limiter, PlannedDecider {
     const first = secret ?? randomKeyIfAllowed()
     this.#hasSecret = first !== undefined
     this.#secret = readSecret(first ?? NO_SECRET)
-    this.#compile = {
-      ipv6Prefix: readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT),
-      regions: readRegionPlace(options.regions),
-    }
+    const regions = readRegionPlace(options.regions)
+    this.#compile = { ipv6Prefix: readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT), regions }
     const localCounters = readLocalCounters(options.localCounters)
     this.#hasRules = rules !== undefined
     this.updateShut()

@@ -1,7 +1,7 @@
 /** The engine: everything between a call and its decision, without any listener. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter, type Limiter } from '@sluice/limiter'
+import { createLimiter, type Limiter, type LimiterOptions } from '@sluice/limiter'
 import { loopLoad } from '@sluice/limiter/node'
 import { monotonicMs, type WallClock, wallClock } from './lib/wall-clock.js'
 import { Closers } from './lib/closers.js'
@@ -154,7 +154,11 @@ async function openEngine(
 }
 
 /** The rule follower adds the rules; until then the limiter decides nothing. */
-function openLimiter(config: Config, { store, secret }: CounterStore, load: () => number): Limiter {
+function openLimiter(
+  config: Config,
+  { store, secret }: CounterStore,
+  load: LimiterOptions['load'],
+): Limiter {
   const { ipv6Prefix } = config.identity
   const regions = regionPlaceOf(config.regions)
   return createLimiter({ rules: undefined, store, secret, ipv6Prefix, regions, load })

@@ -29,4 +29,5 @@ export {
   type PlannedCalls,
   type PlannedOptions,
 } from './planned/planned-calls.js'
+export { DEFAULT_DEADLINE_MS } from './store.js'
 export { PeriodicTask, type Scheduler, systemScheduler } from './periodic.js'

@@ -33,6 +33,7 @@ import {
   type SharedStore,
 } from './rules/sync/open-rule-follower.js'
 import type { RuleFollower } from './rules/sync/rule-follower.js'
+import type { RingPlace } from './counter-store/open-ring.js'
 import { type CounterStore, openStore } from './counter-store/open-store.js'
 import { openTelemetry, type Telemetry } from './observability/tracing/telemetry.js'
 
@@ -68,7 +69,7 @@ export interface EngineOptions {
   /** The rule store that the primary process has open for its workers. */
   readonly store?: SharedStore | undefined
   /** Undefined where there is only one process. */
-  readonly worker?: WorkerDeps | undefined
+  readonly worker?: (WorkerDeps & RingPlace) | undefined
 }
 
 export async function startEngine(
@@ -91,7 +92,7 @@ async function openEngine(
 ): Promise<Engine> {
   const clock = wallClock
   const registry = createRegistry()
-  const counterStore = await openStore(config, { log, clock, registry })
+  const counterStore = await openStore(config, { log, clock, registry }, options.worker)
   const { secret } = counterStore
   const loop = loopLoad()
   closers.add(() => loop.close())

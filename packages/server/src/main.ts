@@ -26,9 +26,11 @@ import { StopSignals } from './lib/stop-signals.js'
 import { createUncaughtErrors } from './lib/uncaught-errors.js'
 import { findNodeWarning } from './startup/node-version.js'
 import { watchNpmShell } from './startup/npm-shell.js'
+import { makeRingDirectory, removeRingDirectory } from './workers/ring-directory.js'
 import {
   HAD_RULES_VARIABLE,
   PLACE_VARIABLE,
+  RING_DIRECTORY_VARIABLE,
   runWorkers,
   SECRETS_VARIABLE,
   workerSide,
@@ -69,10 +71,11 @@ export async function runServer(options: RunOptions): Promise<number> {
   const config =
     keySecret === undefined ? read : { ...read, keySecret: Buffer.from(keySecret, 'hex') }
   const log = createLogger({ level: config.log.level })
-  const worker = workerSide(
-    Number(process.env[PLACE_VARIABLE] ?? 0),
-    process.env[HAD_RULES_VARIABLE] === 'true',
-  )
+  const worker = workerSide({
+    place: Number(process.env[PLACE_VARIABLE] ?? 0),
+    hadRules: process.env[HAD_RULES_VARIABLE] === 'true',
+    ringDirectory: process.env[RING_DIRECTORY_VARIABLE],
+  })
   if (config.workers > 1 && worker === undefined && options.check !== true) {
     return runAsWorkers(config, log)
   }
@@ -150,8 +153,10 @@ async function runRatelimit(options: RunOptions): Promise<number> {
 /** Runs the primary process, which opens the rule store once for all workers. */
 async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
+  let ring: string | undefined
   const signals = quitOnSignals(log)
   try {
+    ring = config.redis === undefined ? makeRingDirectory(config.dataDir) : undefined
     rules = await openRuleStore(config, {
       log,
       clock: wallClock,
@@ -177,12 +182,16 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     onListening: (text) => void process.stdout.write(text),
     rules,
     alerts,
-    environment: { [SECRETS_VARIABLE]: JSON.stringify(createEphemeralSecrets(config, log)) },
+    environment: {
+      [SECRETS_VARIABLE]: JSON.stringify(createEphemeralSecrets(config, log)),
+      ...(ring !== undefined && { [RING_DIRECTORY_VARIABLE]: ring }),
+    },
     ownMetrics: () => registry.mergeableText(),
     onRestart: countRestart,
   })
   await alerts?.close()
   await rules?.close()
+  if (ring !== undefined) removeRingDirectory(ring)
   return code
 }
 
@@ -232,7 +241,12 @@ function readConfig(options: RunOptions): Config | undefined {
     printError(`${file}: ${messageOf(error)}`)
     return undefined
   }
-  const { [PLACE_VARIABLE]: _place, [HAD_RULES_VARIABLE]: _hadRules, ...environment } = process.env
+  const {
+    [PLACE_VARIABLE]: _place,
+    [HAD_RULES_VARIABLE]: _hadRules,
+    [RING_DIRECTORY_VARIABLE]: _ring,
+    ...environment
+  } = process.env
   const { config, errors, warnings } = parseConfig(text, {
     file: file === undefined ? undefined : resolve(file),
     env: environment,

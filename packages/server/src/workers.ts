@@ -14,6 +14,8 @@ import { hostRuleStore } from './rules/store/ipc/ipc-host.js'
 import type { IpcChannel, RulesMessage } from './rules/store/ipc/ipc-messages.js'
 import type { RuleStore } from './rules/store/rule-store.js'
 import { Announcement } from './workers/announcement.js'
+import { RingMembers } from './workers/ring-members.js'
+import { WorkerRing } from './workers/worker-ring.js'
 import { reclaimConnections } from './workers/worker-connections.js'
 import { HEARTBEAT_MS, Liveness, type LivenessOptions } from './workers/worker-liveness.js'
 
@@ -50,6 +52,8 @@ type Message =
   | { readonly sluice: 'metrics-request'; readonly id: number }
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
   | { readonly sluice: 'alert'; readonly alert: Alert }
+  | { readonly sluice: 'ring-join' | 'ring-leave' }
+  | { readonly sluice: 'ring-members'; readonly places: readonly number[] }
 
 /** The place of a worker; not part of the configuration. */
 export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
@@ -57,6 +61,8 @@ export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
 export const HAD_RULES_VARIABLE = 'SLUICE_WORKER_HAD_RULES'
 /** Passes secrets to workers that could not be stored on disk. */
 export const SECRETS_VARIABLE = 'SLUICE_WORKER_SECRETS'
+/** The folder of the sockets of workers that hold the counters. */
+export const RING_DIRECTORY_VARIABLE = 'SLUICE_WORKER_RING_DIRECTORY'
 const RESTART_MS = 1000
 const RESTART_MS_MAX = 30_000
 /** After this time a worker counts as healthy, and the restart delay is reset. */
@@ -91,6 +97,10 @@ class Workers {
   /** Whether a worker of this node had rules; a later one is then ready without any. */
   #hadRules = false
   readonly #liveness: Liveness<Worker>
+  readonly #ring = new RingMembers<Worker>({
+    send: (worker, places) => send(worker, { sluice: 'ring-members', places }),
+    workers,
+  })
   /** Workers that were killed because they hung, until they exit. */
   readonly #hung = new Set<Worker>()
 
@@ -122,12 +132,13 @@ class Workers {
     this.#liveness.watch(worker)
     reclaimConnections(worker, () => this.hasOthers(worker))
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
-    worker.on('message', (message: Message) => this.onMessage(worker, message))
+    worker.on('message', (message: Message) => this.onMessage(worker, message, place))
     const unhost = this.hostRules(worker)
     const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
       this.#liveness.unwatch(worker)
+      this.#ring.remove(worker)
       this.#options.alerts?.removeWorker(worker.id)
       this.#announcement.remove(worker)
       const reason = this.#hung.delete(worker) ? 'hung' : 'died'
@@ -194,7 +205,7 @@ class Workers {
     this.#delayMs = Math.min(this.#delayMs * 2, RESTART_MS_MAX)
   }
 
-  private onMessage(worker: Worker, message: Message): void {
+  private onMessage(worker: Worker, message: Message, place: number): void {
     this.#liveness.recordHeartbeat(worker)
     if (message.sluice === 'alive' && message.hadRules && !this.#hadRules) {
       this.#hadRules = true
@@ -211,6 +222,8 @@ class Workers {
         send(worker, { sluice: 'metrics', id: message.id, text }),
       )
     }
+    if (message.sluice === 'ring-join') this.#ring.join(worker, place)
+    if (message.sluice === 'ring-leave') this.#ring.leave(worker)
     if (message.sluice === 'alert') this.#options.alerts?.report(worker.id, message.alert)
   }
 
@@ -219,6 +232,7 @@ class Workers {
     this.#isStopping = true
     const all = workers()
     if (all.length === 0) return this.#end(this.#failure ?? 0)
+    this.#ring.stop()
     for (const worker of all) worker.process.kill(signal)
     setTimeout(() => {
       for (const worker of workers()) worker.process.kill('SIGKILL')
@@ -303,10 +317,22 @@ export interface WorkerSide {
   readonly rules: IpcChannel
   /** Sends alerts to the primary process, which delivers those of all workers. */
   readonly alerts: AlertSink
+  /** Undefined where counters are in Redis. */
+  readonly ring: WorkerRing | undefined
+}
+
+export interface WorkerOptions {
+  /** @default 0 */
+  readonly place?: number
+  /** Whether this node had rules before this worker was started. @default false */
+  readonly hadRules?: boolean
+  /** The folder of the sockets of all workers; undefined: counters are in Redis. */
+  readonly ringDirectory?: string | undefined
 }
 
 /** Undefined in a process that is not a worker. */
-export function workerSide(place: number, hadRules = false): WorkerSide | undefined {
+export function workerSide(options: WorkerOptions = {}): WorkerSide | undefined {
+  const { place = 0, hadRules = false, ringDirectory } = options
   const self = cluster.worker
   if (self === undefined) return undefined
   const sendToPrimary = (message: Message) => void process.send?.(message)
@@ -314,7 +340,17 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
   let own = () => ''
   let readHadRules = () => hadRules
   sendHeartbeats(() => ({ sluice: 'alive', hadRules: readHadRules() }))
+  const ring =
+    ringDirectory === undefined
+      ? undefined
+      : new WorkerRing({
+          directory: ringDirectory,
+          place,
+          sendJoin: () => sendToPrimary({ sluice: 'ring-join' }),
+          sendLeave: () => sendToPrimary({ sluice: 'ring-leave' }),
+        })
   process.on('message', (message: Message) => {
+    if (message.sluice === 'ring-members') ring?.update(message.places)
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-request') {
       sendToPrimary({ sluice: 'metrics', id: message.id, text: own() })
@@ -327,6 +363,7 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
     announce: (text) => sendToPrimary({ sluice: 'listening', text }),
     shareMetrics: (shared) => void (own = shared),
     rules: linkOf(self),
+    ring,
     alerts: {
       notify: (alert) => send(self, { sluice: 'alert', alert }),
       close: async () => {},

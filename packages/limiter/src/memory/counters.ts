@@ -23,12 +23,13 @@ export interface CounterStats {
   readonly unstored: number
 }
 
-/** One counter of a snapshot. */
-export interface DurableCounter {
-  readonly hi: number
-  readonly lo: number
+/** One counter as it leaves this store: for a snapshot, or for another member of a ring. */
+export interface StoredState {
+  readonly key: CounterKey
   readonly limit: Limit
   readonly state: unknown
+  /** Whether it survives a restart. */
+  readonly isDurable: boolean
 }
 
 /** Records scanned per new counter in a full store. */
@@ -37,6 +38,8 @@ const SCANS_FULL = 16
  * Records scanned per new counter otherwise, so that expired ones are dropped before it is full.
  */
 const SCANS = 2
+/** About a millisecond of scanning. */
+const SCANS_PER_TURN = 16_384
 const FORMAT_SHIFT = 24
 const FORMAT_MASK = 0x7f
 const LIMIT_MASK = 0xffffff
@@ -110,7 +113,7 @@ export class Counters {
       this.#unstored += 1
       return
     }
-    const made = this.#slab.allocate(key.hi, key.lo)
+    const made = this.#slab.allocate(key.hi, key.lo, key.partition)
     this.#slab.setMeta(made, this.metaOf(limit))
     this.#index.insert(made)
     this.store(made, limit, state)
@@ -128,15 +131,39 @@ export class Counters {
   }
 
   /** Yields every durable counter that has not expired. */
-  *durable(now: number): Generator<DurableCounter> {
+  *durable(now: number): Generator<StoredState> {
     for (let record = 0; record < this.#slab.end; record++) {
-      const meta = this.#slab.meta(record)
-      if ((meta & DURABLE) === 0) continue
-      const limit = this.#limits.get(meta & LIMIT_MASK)
-      const state = this.read(record, limit)
-      if (state === undefined || algorithmOf(limit).expiresAt(state, limit) <= now) continue
-      yield { hi: this.#slab.hi(record), lo: this.#slab.lo(record), limit, state }
+      if ((this.#slab.meta(record) & DURABLE) === 0) continue
+      const stored = this.stored(record, now)
+      if (stored !== undefined) yield stored
     }
+  }
+
+  /**
+   * Yields every counter of these partitions that has not expired, and undefined after each
+   * `SCANS_PER_TURN` records, so that the caller can let others run. Counters may be added and
+   * dropped meanwhile.
+   */
+  *inPartitions(
+    isIncluded: (partition: number) => boolean,
+    now: () => number,
+  ): Generator<StoredState | undefined> {
+    for (let record = 0; record < this.#slab.end; record++) {
+      if (record % SCANS_PER_TURN === SCANS_PER_TURN - 1) yield undefined
+      if (this.#slab.meta(record) === 0 || !isIncluded(this.#slab.partition(record))) continue
+      const stored = this.stored(record, now())
+      if (stored !== undefined) yield stored
+    }
+  }
+
+  private stored(record: number, now: number): StoredState | undefined {
+    const slab = this.#slab
+    const meta = slab.meta(record)
+    const limit = this.#limits.get(meta & LIMIT_MASK)
+    const state = this.read(record, limit)
+    if (state === undefined || algorithmOf(limit).expiresAt(state, limit) <= now) return undefined
+    const key = { hi: slab.hi(record), lo: slab.lo(record), partition: slab.partition(record) }
+    return { key, limit, state, isDurable: (meta & DURABLE) !== 0 }
   }
 
   stats(): CounterStats {

@@ -137,12 +137,14 @@ describe('a snapshot', () => {
   })
 })
 
-test('the stored name of a limit field stays `lent`, which the code calls `borrowable`', () => {
+test('a snapshot keeps the partition of a counter, and the stored name `lent` of `borrowable`', () => {
   const limit = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000, waitMs: 500 })
   const state = { at: 1, used: 2, part: 3 }
-  const bytes = writeSnapshot([{ hi: 1, lo: 2, limit, state }])
+  const stored = { key: { hi: 1, lo: -2, partition: 127 }, limit, state, isDurable: false }
+  const bytes = writeSnapshot([stored, { ...stored, isDurable: true }])
   expect(new TextDecoder().decode(bytes)).toContain('"maxWaitUs":500000,"lent":5,"scale":1')
-  const [read] = readSnapshot(bytes)
-  expect(read).toEqual({ hi: 1, lo: 2, limit, state })
+  const [read, durable] = readSnapshot(bytes)
+  expect(read).toEqual(stored)
+  expect(durable).toEqual({ ...stored, isDurable: true })
   expect(JSON.stringify(read?.limit)).toBe(JSON.stringify(limit))
 })

@@ -5,23 +5,34 @@
  *   8  what it is, and its version
  *   4  bytes of the limits         4  counters
  *   n  the limits as JSON, filled up to a multiple of 8
- *      for each counter: 8 hash, 4 place of its limit in the list, 4 numbers of its state; these
+ *      for each counter: 8 hash, 3 place of its limit in the list, 1 partition, and whether it is
+ *      durable, 4 numbers of its state; these
  *   8  checksum of all before
+ *
+ * Version 1 had no partitions and durable counters only.
  */
 import { isTimeZone, layoutOf, type Limit, SluiceError, STORED_ALGORITHMS } from '@sluice/core'
-import type { DurableCounter } from './counters.js'
+import type { StoredState } from './counters.js'
 
-/** The last byte is the version; other versions are refused. */
-const MAGIC = new TextEncoder().encode('sluice-\u0001')
+/** The version follows in one byte; other versions are refused. */
+const MAGIC = new TextEncoder().encode('sluice-')
+const VERSION = 2
+const FIRST_VERSION = 1
 const HEAD_BYTES = 16
 const COUNTER_BYTES = 16
 const CHECKSUM_BYTES = 8
 /** The most numbers of a state that fits into a record; a list has as many as its entries need. */
 const STATE_NUMBERS = 3
 
-export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
+/** The word of a counter: its limit, then its partition, then whether it is durable. */
+const LIMIT_MASK = 0xffffff
+const PARTITION_SHIFT = 24
+const PARTITION_MASK = 0x7f
+const DURABLE = 1 << 31
+
+export function writeSnapshot(counters: Iterable<StoredState>): Uint8Array {
   const places = new Map<Limit, number>()
-  const kept: DurableCounter[] = []
+  const kept: StoredState[] = []
   let numbers = 0
   for (const counter of counters) {
     if (!places.has(counter.limit)) places.set(counter.limit, places.size)
@@ -34,6 +45,7 @@ export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
   const bytes = new Uint8Array(size)
   const view = new DataView(bytes.buffer)
   bytes.set(MAGIC)
+  bytes[MAGIC.length] = VERSION
   view.setUint32(8, limits.length, true)
   view.setUint32(12, kept.length, true)
   bytes.set(limits, HEAD_BYTES)
@@ -45,20 +57,22 @@ export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
   return bytes
 }
 
-function numbersOf({ limit, state }: DurableCounter): number {
+function numbersOf({ limit, state }: StoredState): number {
   return layoutOf(limit) === undefined ? (state as readonly number[]).length : STATE_NUMBERS
 }
 
 function writeCounter(
   view: DataView,
   from: number,
-  counter: DurableCounter,
+  counter: StoredState,
   limitNumber: number,
 ): number {
   const numbers = stateNumbers(counter)
-  view.setInt32(from, counter.hi, true)
-  view.setInt32(from + 4, counter.lo, true)
-  view.setUint32(from + 8, limitNumber, true)
+  const { hi, lo, partition } = counter.key
+  view.setInt32(from, hi, true)
+  view.setInt32(from + 4, lo, true)
+  const durable = counter.isDurable ? DURABLE : 0
+  view.setInt32(from + 8, limitNumber | (partition << PARTITION_SHIFT) | durable, true)
   view.setUint32(from + 12, numbers.length, true)
   let at = from + COUNTER_BYTES
   for (const number of numbers) {
@@ -68,7 +82,7 @@ function writeCounter(
   return at
 }
 
-function stateNumbers({ limit, state }: DurableCounter): ArrayLike<number> & Iterable<number> {
+function stateNumbers({ limit, state }: StoredState): ArrayLike<number> & Iterable<number> {
   const layout = layoutOf(limit)
   if (layout === undefined) return state as readonly number[]
   const numbers = new Float64Array(STATE_NUMBERS)
@@ -77,11 +91,13 @@ function stateNumbers({ limit, state }: DurableCounter): ArrayLike<number> & Ite
 }
 
 /** Throws if the bytes are damaged; returns nothing before all of them are checked. */
-export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
+export function readSnapshot(bytes: Uint8Array): readonly StoredState[] {
   if (!(bytes instanceof Uint8Array) || bytes.length < HEAD_BYTES + CHECKSUM_BYTES) {
     throw unreadable('too few bytes')
   }
   if (MAGIC.some((byte, i) => bytes[i] !== byte)) throw unreadable('something else')
+  const version = bytes[MAGIC.length]
+  if (version !== VERSION && version !== FIRST_VERSION) throw unreadable('another version')
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const end = bytes.length - CHECKSUM_BYTES
   const sum = end % 8 === 0 ? checksum(view, end) : undefined
@@ -91,10 +107,13 @@ export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
   const limitsLength = view.getUint32(8, true)
   const count = view.getUint32(12, true)
   const limits = readLimits(bytes.subarray(HEAD_BYTES, HEAD_BYTES + limitsLength))
-  const counters: DurableCounter[] = []
+  const counters: StoredState[] = []
   let at = HEAD_BYTES + Math.ceil(limitsLength / 8) * 8
   for (let i = 0; i < count; i++) {
-    const limit = limits[view.getUint32(at + 8, true)]
+    const word = view.getInt32(at + 8, true)
+    const limit = limits[word & LIMIT_MASK]
+    const partition = (word >>> PARTITION_SHIFT) & PARTITION_MASK
+    const isDurable = version === FIRST_VERSION || (word & DURABLE) !== 0
     const length = view.getUint32(at + 12, true)
     if (limit === undefined) throw unreadable('a counter of no limit')
     const numbers = new Float64Array(length)
@@ -102,7 +121,7 @@ export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
     const hi = view.getInt32(at, true)
     const lo = view.getInt32(at + 4, true)
     const state = layoutOf(limit)?.read(numbers, 0) ?? [...numbers]
-    counters.push({ hi, lo, limit, state })
+    counters.push({ key: { hi, lo, partition }, limit, state, isDurable })
     at += COUNTER_BYTES + length * 8
   }
   return counters

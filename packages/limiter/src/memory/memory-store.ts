@@ -27,8 +27,9 @@ import type {
   SyncStore,
 } from '../store.js'
 import { requireOptions } from '../limiter-options.js'
-import { Counters, type CounterStats } from './counters.js'
+import { Counters, type CounterStats, type StoredState } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
+import { mergeStates } from './merge-states.js'
 import { readSnapshot, writeSnapshot } from './memory-snapshot.js'
 
 /**
@@ -87,7 +88,12 @@ export function placedStore(options: MemoryStoreOptions): MemoryStore {
   return openStore(options, true)
 }
 
-function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStore {
+/** The counters that this process holds of a ring. */
+export function openCounters(options: MemoryStoreOptions): MemoryCounterStore {
+  return openSync(options, false)
+}
+
+function openSync(options: MemoryStoreOptions, keepsEnded: boolean): MemoryCounterStore {
   requireOptions(options, '{ maxCounters, clock }')
   const { maxCounters = MEMORY_COUNTERS_DEFAULT, clock = systemClock } = options
   if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > MEMORY_COUNTERS_MAX) {
@@ -96,7 +102,11 @@ function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStor
       `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${MEMORY_COUNTERS_MAX}`,
     )
   }
-  const sync = new MemoryCounterStore(new Counters(maxCounters, keepsEnded), clock)
+  return new MemoryCounterStore(new Counters(maxCounters, keepsEnded), clock)
+}
+
+function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStore {
+  const sync = openSync(options, keepsEnded)
   return {
     sync,
     take: async (groups) => sync.take(groups),
@@ -130,7 +140,7 @@ function isLimitRefused(
   return (steps[place - (isAfterMarks ? 2 : 1)]?.retryAfterMs ?? 0) !== 0
 }
 
-class MemoryCounterStore implements SyncStore {
+export class MemoryCounterStore implements SyncStore {
   readonly #counters: Counters
   readonly #clock: Clock
 
@@ -189,15 +199,47 @@ class MemoryCounterStore implements SyncStore {
   restore(snapshot: Uint8Array): number {
     const now = this.#clock.now()
     let restored = 0
-    for (const { hi, lo, limit, state } of readSnapshot(snapshot)) {
-      const key = { hi, lo, partition: 0 }
-      const hasEnded = algorithmOf(limit).expiresAt(state, limit) <= now
-      if (hasEnded || this.#counters.find(key) !== -1) continue
-      this.#counters.write(key, -1, limit, state, now)
-      this.#counters.markDurable(key)
-      if (this.#counters.find(key) !== -1) restored += 1
+    for (const stored of readSnapshot(snapshot)) {
+      if (this.#counters.find(stored.key) === -1 && this.add(stored, now)) restored += 1
     }
     return restored
+  }
+
+  /** Every counter of these partitions: see `Counters.inPartitions`. */
+  inPartitions(
+    isIncluded: (partition: number) => boolean,
+  ): Generator<StoredState | undefined, void, undefined> {
+    return this.#counters.inPartitions(isIncluded, () => this.#clock.now())
+  }
+
+  /** Adds counters that another process kept to those that are here. */
+  merge(counters: Iterable<StoredState>): void {
+    const now = this.#clock.now()
+    for (const stored of counters) {
+      const { key, limit, isDurable } = stored
+      const record = this.#counters.find(key)
+      const own = this.#counters.read(record, limit)
+      if (own === undefined) {
+        if (record === -1) this.add(stored, now)
+        continue
+      }
+      const merged = mergeStates(own, stored.state, limit, now)
+      if (merged !== undefined) this.#counters.write(key, record, limit, merged, now)
+      if (isDurable) this.#counters.markDurable(key)
+    }
+  }
+
+  /** The state of a counter as the algorithm keeps it; undefined if there is none. */
+  read(key: CounterKey, limit: Limit): unknown {
+    return this.#counters.read(this.#counters.find(key), limit)
+  }
+
+  /** Stores a counter that is not here; returns whether it means anything and there was room. */
+  private add({ key, limit, state, isDurable }: StoredState, now: number): boolean {
+    if (algorithmOf(limit).expiresAt(state, limit) <= now) return false
+    this.#counters.write(key, -1, limit, state, now)
+    if (isDurable) this.#counters.markDurable(key)
+    return this.#counters.find(key) !== -1
   }
 
   private takeGroup(takes: readonly Take[], now: number): readonly Outcome[] {
@@ -299,9 +341,5 @@ class MemoryCounterStore implements SyncStore {
 
   private peekOne(take: Take, now: number): Outcome {
     return peekOf(take, this.read(take.key, take.limit), now)
-  }
-
-  private read(key: CounterKey, limit: Limit): unknown {
-    return this.#counters.read(this.#counters.find(key), limit)
   }
 }

@@ -6,7 +6,7 @@
  * 24  state of the counter       three doubles, see codec.ts
  *   4  what it is                 limit in the low 24 bits, then 7 of the format, then whether it
  *                                 is durable; 0: free
- *   4  next free record           while the record is free
+ *   4  partition of the key; while the record is free, the next free record
  */
 
 const CHUNK_BITS = 13
@@ -16,7 +16,8 @@ const RECORD_DOUBLES = 5
 const RECORD_WORDS = 10
 export const RECORD_BYTES = 40
 const META_WORD = 8
-const NEXT_WORD = 9
+const PARTITION_WORD = 9
+const NEXT_WORD = PARTITION_WORD
 
 interface Chunk {
   readonly doubles: Float64Array
@@ -43,12 +44,13 @@ export class Slab {
     return this.#chunks.length * CHUNK_RECORDS * RECORD_BYTES
   }
 
-  allocate(hi: number, lo: number): number {
+  allocate(hi: number, lo: number, partition: number): number {
     const record = this.#firstFree === -1 ? this.extend() : this.reuse()
     const words = this.words(record)
     const at = this.wordAt(record)
     words[at] = hi
     words[at + 1] = lo
+    words[at + PARTITION_WORD] = partition
     this.#live += 1
     return record
   }
@@ -74,6 +76,10 @@ export class Slab {
 
   lo(record: number): number {
     return this.words(record)[this.wordAt(record) + 1] ?? 0
+  }
+
+  partition(record: number): number {
+    return this.words(record)[this.wordAt(record) + PARTITION_WORD] ?? 0
   }
 
   meta(record: number): number {

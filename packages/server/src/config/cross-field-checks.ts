@@ -15,8 +15,6 @@ export interface CheckedSettings {
   readonly reflection: Setting<boolean>
   readonly adminListen: Setting<ListenAddress>
   readonly adminToken: Setting<string | undefined>
-  readonly workers: Setting<number>
-  readonly redisUrl: Setting<string | undefined>
   readonly databaseUrl: Setting<string | undefined>
   readonly rules: Setting<string | undefined>
   readonly trustedProxies: Setting<readonly Cidr[]>
@@ -36,7 +34,6 @@ export function checkSettings(settings: CheckedSettings): void {
   refuseReflection(settings)
   refuseSameToken(settings)
   refuseClashes(settings)
-  refuseWorkers(settings)
   refuseTwoSources(settings)
   requireProxies(settings)
 }
@@ -97,16 +94,6 @@ function refuseClashes(settings: CheckedSettings): void {
     const accepted = `another port than ${other.name} has, ${formatListen(other.listen.value)}`
     reportAt(own.listen.located, 'duplicate-value', { accepted })
   }
-}
-
-function refuseWorkers({ workers: { value, located }, redisUrl }: CheckedSettings): void {
-  if (located === undefined || value === 1) return
-  if (redisUrl.value !== undefined || !redisUrl.isRead) return
-  reportAt(located, 'bad-value', {
-    accepted:
-      '1 while counters live in memory; each process would count for itself, ' +
-      `and together they would admit ${value} times the limit`,
-  })
 }
 
 /** Reported at the URL, which was most likely added to a file that had rules. */

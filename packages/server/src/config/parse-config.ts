@@ -193,7 +193,6 @@ function readConfig(
   }
   checkSettings({
     ...resolved,
-    redisUrl: redis.url,
     databaseUrl: database.url,
     rules: resolveSetting<string | undefined>(overrides.rules, rules, undefined),
     gatewayListen: gateway.listen,

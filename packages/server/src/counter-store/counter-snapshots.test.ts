@@ -1,10 +1,18 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLimiter, memoryStore } from '@sluice/limiter'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createMemoryLog } from '../observability/log/memory-log.test-helper.js'
-import { CounterSnapshots } from './counter-snapshots.js'
+import { CounterSnapshots, formerSnapshots, snapshotFile } from './counter-snapshots.js'
 
 const RULES = `
 rules:
@@ -21,13 +29,14 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 /** The snapshots of one server, with its store and limiter. */
-function open(rules = RULES) {
+function open(rules = RULES, former: readonly string[] = []) {
   const store = memoryStore()
   const limiter = createLimiter({ rules, store, secret: SECRET })
   const { log, lines } = createMemoryLog()
   const snapshots = new CounterSnapshots({
     store,
-    dataDir: join(folder, 'data'),
+    file: snapshotFile(join(folder, 'data')),
+    former,
     log,
     clock: { now: () => Date.now() },
     hasDurable: () => limiter.hasDurable,
@@ -52,6 +61,23 @@ test('only counters of durable rules survive a restart', async () => {
     ['lost', 9],
   ])
   expect(after.lines).toMatchObject([{ level: 'info', counters: 1 }])
+})
+
+test('the first process restores the files of workers that no longer run, and removes them', async () => {
+  const before = open()
+  for (let i = 0; i < 3; i++) before.limiter.checkSync(CALL)
+  await before.snapshots.close()
+  const data = join(folder, 'data')
+  renameSync(file(), snapshotFile(data, 3))
+  writeFileSync(snapshotFile(data, 1), '')
+  expect(formerSnapshots(data, 2, 1)).toEqual([])
+  expect(formerSnapshots(data, 2)).toEqual([snapshotFile(data, 3)])
+  const after = open(RULES, formerSnapshots(data, 2))
+  after.snapshots.restore()
+  expect(await after.left()).toContainEqual(['kept', 2])
+  await vi.waitFor(() =>
+    expect(readdirSync(data)).toEqual(['counters-1.snapshot', 'counters.snapshot']),
+  )
 })
 
 test('no file is written without a durable rule', async () => {

@@ -12,11 +12,10 @@ import { saveRedisSecret, readLastRedisSecret } from '../startup/stored-secrets.
 import type { Log } from '../observability/log/logger.js'
 import { messageOf } from '../lib/message-of.js'
 import type { CounterStore } from './open-store.js'
-import { BatchLatency } from './batch-latency.js'
-import { ConnectionFailureCounts } from './connection-failure-counts.js'
 import { StoreOutageTimes } from './store-outage-times.js'
 import { registerStoreMetrics } from './store-metrics.js'
-import { createStoreObserver, type StoreDeps } from './store-observer.js'
+import { observeStore } from './store-events.js'
+import type { StoreDeps } from './store-observer.js'
 
 /** How long the start waits for Redis. */
 const START_MS_MAX = 10_000
@@ -30,35 +29,14 @@ export async function openRedis(config: WithRedis, deps: StoreDeps): Promise<Cou
   const { dataDir, keySecret } = config
   const { url, tls, ...options } = config.redis
   const lastSecret = keySecret === undefined ? readLastRedisSecret(dataDir, log) : undefined
-  const observer = createStoreObserver(deps)
-  const batchLatency = new BatchLatency(options.deadlineMs)
-  const failures = new ConnectionFailureCounts()
-  const latest = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
+  const events = observeStore(deps, options.deadlineMs)
   const store = redisStore({
     ...options,
     url,
     tls: tls && { ...(await readPem(tls)), servername: tls.servername },
     secret: keySecret,
     lastSecret,
-    observer: {
-      ...observer,
-      batch(address, seconds, takes) {
-        observer.batch(address, seconds, takes)
-        batchLatency.record(address, seconds)
-      },
-      error(code, address) {
-        observer.error(code, address)
-        if (code === 'connection') failures.record(address)
-      },
-      problem(message) {
-        observer.problem(message)
-        latest.problem = show(message, PROBLEM_SHOWN_MAX)
-      },
-      breakerOpened(address) {
-        observer.breakerOpened(address)
-        latest.breakerOpened(address)
-      },
-    },
+    observer: events.observer,
   })
   const name = describeTarget(parseRedisUrl(url))
   registerStoreMetrics(registry, { health: () => store.health(), name })
@@ -66,17 +44,17 @@ export async function openRedis(config: WithRedis, deps: StoreDeps): Promise<Cou
   const known = keySecret ?? lastSecret
   return {
     store,
-    secret: await secretOf(store, known, { log, name, dataDir, problem: () => latest.problem }),
+    secret: await secretOf(store, known, { log, name, dataDir, problem: () => events.problem() }),
     name,
     describe: () => outageTimes.describe(),
-    times: observer.times,
-    batchLatency,
-    connectionFailures: () => failures.counts(),
-    onBreakerOpened: (listener) => void (latest.breakerOpened = listener),
+    times: events.counted.times,
+    batchLatency: events.batchLatency,
+    connectionFailures: () => events.failures.counts(),
+    onBreakerOpened: (listener) => events.onBreakerOpened(listener),
     startMaintenance(limiter) {
       const warnOfLoss = createLossWarning(limiter, log)
       const timer = setInterval(() => {
-        for (const { address } of outageTimes.poll().nodes) observer.register(address)
+        for (const { address } of outageTimes.poll().nodes) events.counted.register(address)
         warnOfLoss(store.health().isPersistent)
       }, POLL_EVERY_MS).unref()
       return async () => clearInterval(timer)

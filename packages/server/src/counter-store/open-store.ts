@@ -1,11 +1,12 @@
-/** Opens the counter store: in this process, or in a Redis that all nodes share. */
+/** Opens the counter store: in this process, in all workers, or in a Redis that nodes share. */
 import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
 import type { ReadableHistogram } from '../observability/metrics/histogram.js'
 import type { BatchLatency } from './batch-latency.js'
 import { openRedis } from './open-redis.js'
-import { CounterSnapshots } from './counter-snapshots.js'
+import { openRing, type RingPlace } from './open-ring.js'
+import { CounterSnapshots, formerSnapshots, snapshotFile } from './counter-snapshots.js'
 import { registerStoreMetrics } from './store-metrics.js'
 import type { StoreDeps } from './store-observer.js'
 
@@ -32,9 +33,16 @@ export interface CounterStore {
 }
 
 /** Rejects if counting would be wrong: with another secret, or on an unfit Redis. */
-export function openStore(config: Config, deps: StoreDeps): Promise<CounterStore> {
+export function openStore(
+  config: Config,
+  deps: StoreDeps,
+  worker?: RingPlace,
+): Promise<CounterStore> {
   const { redis } = config
   if (redis !== undefined) return openRedis({ ...config, redis }, deps)
+  if (worker?.ring !== undefined) {
+    return openRing(config, { place: worker.place, ring: worker.ring }, deps)
+  }
   return Promise.resolve(openMemory(config, deps))
 }
 
@@ -61,7 +69,13 @@ function openMemory(config: Config, deps: StoreDeps): CounterStore {
     onBreakerOpened: () => {},
     startMaintenance(limiter) {
       const hasDurable = () => limiter.hasDurable
-      const snapshots = new CounterSnapshots({ ...deps, store, dataDir, hasDurable })
+      const snapshots = new CounterSnapshots({
+        ...deps,
+        store,
+        file: snapshotFile(dataDir),
+        former: formerSnapshots(dataDir, 1),
+        hasDurable,
+      })
       snapshots.restore()
       snapshots.start()
       return () => snapshots.close()

@@ -17,27 +17,34 @@ export interface StoreMetricsSource {
   readonly health: () => StoreHealth
   /** The label of a store of which no node is known: its location, without a password. */
   readonly name: string
+  /**
+   * How the counters of several workers become those of this node: `max` where they are the same
+   * ones, `sum` where each worker holds a part.
+   *
+   * @default 'max'
+   */
+  readonly merge?: 'max' | 'sum' | undefined
 }
 
 type Samples = readonly (readonly [values: readonly string[], value: number])[]
 
 export function registerStoreMetrics(registry: Registry, source: StoreMetricsSource): void {
-  const { health, name } = source
+  const { health, name, merge = 'max' } = source
   const memory = (read: (memory: StoreMemory) => number | undefined): Samples => {
     const measured = health().memory
     const value = measured && read(measured)
     return value === undefined ? [] : [[[], value]]
   }
   // Not measured by Redis in its packed layout, where one key holds many counters.
-  registry.gauge('sluice_counters', COUNTERS, 'max', () => memory(({ counters }) => counters))
-  registry.gauge('sluice_store_memory_bytes', MEMORY, 'max', () =>
+  registry.gauge('sluice_counters', COUNTERS, merge, () => memory(({ counters }) => counters))
+  registry.gauge('sluice_store_memory_bytes', MEMORY, merge, () =>
     memory(({ usedBytes }) => usedBytes),
   )
   registry.total(
     'sluice_store_evicted_total',
     EVICTED,
     () => memory(({ evictedBlocked }) => evictedBlocked),
-    { merge: 'max' },
+    { merge },
   )
   registry.gauge('sluice_store_up', UP, 'min', () => upOf(health(), name), ['store'])
   if (health().remote !== undefined) registerRemoteMetrics(registry, health)

@@ -43,12 +43,12 @@ test('an error that keeps Redis from counting is logged once a second per code',
   const logged = () =>
     lines.splice(0).map(({ level, msg, code, suppressed }) => [level, msg, code, suppressed])
   expect(logged()).toEqual([
-    ['warn', 'Redis error', 'OOM', 0],
-    ['warn', 'Redis error', 'READONLY', 0],
+    ['warn', 'store error', 'OOM', 0],
+    ['warn', 'store error', 'READONLY', 0],
   ])
   advance(1000)
   observer.error('OOM', STORE)
-  expect(logged()).toEqual([['warn', 'Redis error', 'OOM', 4]])
+  expect(logged()).toEqual([['warn', 'store error', 'OOM', 4]])
 })
 
 test('a breaker is logged when it opens or closes, once a second per node', () => {

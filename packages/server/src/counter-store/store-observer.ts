@@ -75,7 +75,7 @@ export function createStoreObserver({ log, clock, registry }: StoreDeps): Counti
     error(code, store) {
       errors.get(code).inc()
       const passed = ROUTINE.has(code) ? undefined : throttle.pass(`error ${code}`)
-      if (passed !== undefined) log.warn({ code, store, ...passed }, 'Redis error')
+      if (passed !== undefined) log.warn({ code, store, ...passed }, 'store error')
     },
     held: () => held.inc(),
     problem(message) {

@@ -67,12 +67,14 @@ export interface RedisChannel {
 }
 
 export interface RedisDriver {
-  readonly topology: 'standalone' | 'sentinel' | 'cluster'
+  readonly topology: 'standalone' | 'sentinel' | 'cluster' | 'ring'
   /**
    * The channel of the primary that serves a slot now; undefined while none is known. Without a
    * Cluster it is the same for every slot.
    */
   channelOf(slot: number): RedisChannel | undefined
+  /** The number of the server that holds a partition, where one script may use all it holds. */
+  shardOf?(partition: number): number
   /** The channel of the node `host:port` that a redirection named; undefined if it is not known. */
   channelAt(address: string): RedisChannel | undefined
   /** Every known primary. */

@@ -209,8 +209,9 @@ export function describeTarget(target: RedisTarget): string {
   return `${scheme}://${user}${hosts}${path}`
 }
 
-/** `host:port`, with IPv6 in brackets. */
+/** `host:port`, with IPv6 in brackets; a peer without a port is only named. */
 export function formatAddress({ host, port }: RedisAddress): string {
+  if (port === 0) return host
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 

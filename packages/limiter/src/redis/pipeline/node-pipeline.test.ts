@@ -5,7 +5,6 @@ import { RedisConnectionError, RedisReplyError } from '../connection/driver.js'
 import { NodePipeline, type NodePipelineDeps } from './node-pipeline.js'
 import { silentObserver } from './redis-observer.js'
 import { PartitionOp, type OpAnswer } from '../request/partition-op.js'
-import type { BatchCodec } from '../protocol/batch-request.js'
 
 const DEADLINE_MS = 20
 /** The largest cost of one batch. */
@@ -47,7 +46,7 @@ function open({ isBusy = () => false } = {}) {
   const deps: NodePipelineDeps = {
     nowMs: () => nowMs,
     random: () => 0,
-    codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
+    codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) },
     timeCommand: wordsCommand(['TIME']),
     preload: [],
     deadlineMs: DEADLINE_MS,

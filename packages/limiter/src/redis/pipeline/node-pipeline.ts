@@ -6,7 +6,7 @@ import { Breaker } from './breaker.js'
 import type { RedisChannel, RedisCommand, RedisReply } from '../connection/driver.js'
 import { InFlightBatch, type ScriptPlan } from './in-flight-batch.js'
 import type { StoreObserver } from './redis-observer.js'
-import type { BatchCodec } from '../protocol/batch-request.js'
+import type { BatchEncoder } from '../protocol/batch-request.js'
 import type { PartitionOp, OpHolder } from '../request/partition-op.js'
 import { OpQueue } from './op-queue.js'
 import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
@@ -24,7 +24,7 @@ const TIME_RETRY_MS = 250
 export interface NodePipelineDeps {
   readonly nowMs: () => number
   readonly random: () => number
-  readonly codec: BatchCodec
+  readonly codec: BatchEncoder
   readonly timeCommand: RedisCommand
   /** Sent on every new connection; the replies are ignored. See `protocol/preload.ts`. */
   readonly preload: readonly RedisCommand[]

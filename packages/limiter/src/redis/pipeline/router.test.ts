@@ -7,7 +7,7 @@ import { silentObserver } from './redis-observer.js'
 import { PartitionOp, type OpAnswer } from '../request/partition-op.js'
 import { Router } from './router.js'
 import { TakeOp, TakeRequest } from '../request/take-request.js'
-import type { BatchCodec, StoreOp } from '../protocol/batch-request.js'
+import type { StoreOp } from '../protocol/batch-request.js'
 
 const COMMAND = wordsCommand(['BATCH'])
 const TIME = [Buffer.from('1000'), Buffer.from('0')]
@@ -36,7 +36,7 @@ function open() {
         guards.push(notAfter)
         return { command: COMMAND, fallback: COMMAND }
       },
-    } as unknown as BatchCodec,
+    },
     timeCommand: wordsCommand(['TIME']),
     preload: [],
     deadlineMs: 20,
@@ -113,7 +113,7 @@ function openProxied() {
         scripts.push([...new Set(partitions)])
         return { command: COMMAND, fallback: COMMAND }
       },
-    } as unknown as BatchCodec,
+    },
     timeCommand: wordsCommand(['TIME']),
     preload: [],
     deadlineMs: 20,

@@ -64,9 +64,15 @@ export class Router {
     for (const channel of driver.channels()) this.pipelineOf(channel)
   }
 
-  /** Whether a script may use only one partition: on a Cluster, or behind a sharding proxy. */
+  /** Whether a script may use only one shard: on a Cluster, in a ring, or behind a proxy. */
   get isPartitioned(): boolean {
-    return this.#isProxied || this.#driver.topology === 'cluster'
+    const { topology } = this.#driver
+    return this.#isProxied || topology === 'cluster' || topology === 'ring'
+  }
+
+  /** Partitions with the same number may be used by one script. */
+  shardOf(partition: number): number {
+    return this.#driver.shardOf?.(partition) ?? partition
   }
 
   pipelines(): readonly NodePipeline[] {
@@ -77,6 +83,11 @@ export class Router {
   isSingle(partition: number): boolean {
     const until = this.#singleUntilMs[partition] ?? 0
     return until > 0 && until > this.#deps.nowMs()
+  }
+
+  /** Whether an operation for a server would be sent now. */
+  isAnswering(channel: RedisChannel): boolean {
+    return this.#pipelines.get(channel)?.isAnswering === true
   }
 
   route(op: PartitionOp): void {
@@ -122,7 +133,8 @@ export class Router {
    * Groups operations into scripts: all in one, or one per partition where keys must share a slot.
    */
   private plan(ops: readonly PartitionOp[]): readonly ScriptPlan[] {
-    if (!this.isPartitioned) return ops.length === 0 ? [] : this.groupByDeadline(ops)
+    const isWhole = !this.isPartitioned || this.#driver.topology === 'ring'
+    if (isWhole) return ops.length === 0 ? [] : this.groupByDeadline(ops)
     const byPartition = new Map<number, PartitionOp[]>()
     const plans: ScriptPlan[] = []
     for (const op of ops) {

@@ -38,6 +38,11 @@ export interface CodecOptions {
   readonly tags: readonly string[]
 }
 
+/** Encodes operations as one command. */
+export interface BatchEncoder {
+  encode(ops: readonly StoreOp[], times: BatchTimes): EncodedBatch
+}
+
 export interface BatchTimes {
   /** The store's time after which the batch must not run, in microseconds; 0 for no bound. */
   readonly notAfter: number
@@ -61,7 +66,7 @@ const NOTHING = new Uint8Array(0)
 /** EVALSHA, the script, and the number of its keys. */
 const WORDS_BEFORE_KEYS = 3
 
-export class BatchCodec {
+export class BatchCodec implements BatchEncoder {
   readonly #isPacked: boolean
   readonly #heads: readonly Uint8Array[]
   readonly #hashHeads: readonly Uint8Array[]

@@ -25,6 +25,7 @@ import {
   pick,
 } from './take-places.js'
 import { type Attempt, type GiveBack, isRefusal, SlotAnswers } from './slot-answers.js'
+import type { ShardOf } from './partition-op.js'
 import { TakeOp, TakeRequest } from './take-request.js'
 
 /** The first pause before a slot is tried again; each pause is twice the one before. */
@@ -37,6 +38,7 @@ export interface ClusterTakeDeps {
   readonly nowMs: () => number
   /** Whether a slot is migrating, so that a script may use only one counter. */
   readonly isSingle: (partition: number) => boolean
+  readonly shardOf: ShardOf
   /** Sends the operations of an attempt. */
   readonly dispatch: (attempt: TakeRequest, groups: Groups<Take>) => void
   /** Gives back, in this order, what a refused call took. Resolves when that is done or lost. */
@@ -83,8 +85,8 @@ export class ClusterTake implements Expirable {
     this.#options = options
     this.deadlineAtMs = deadlineAtMs
     this.#all = groups.map((takes) => [...takes.keys()])
-    this.#isWhole = isOneScript(groups, deps.isSingle)
-    this.#isSpread = !this.#isWhole && !isOneScript(groups.slice(0, 1), deps.isSingle)
+    this.#isWhole = isOneScript(groups, deps.isSingle, deps.shardOf)
+    this.#isSpread = !this.#isWhole && !isOneScript(groups.slice(0, 1), deps.isSingle, deps.shardOf)
     this.#answers = new SlotAnswers(groups, deadlineMs)
   }
 
@@ -211,8 +213,9 @@ export class ClusterTake implements Expirable {
   private attemptInOrder(): void {
     const undone = this.undo(this.#all, false)
     if (this.#isWhole) this.attemptNext([this.#all], 0)
-    else if (!this.#isSpread) this.attemptNext(placesBySlot(this.#options.groups), 0)
-    else this.peekInOrder(placesBySlot(this.#options.groups), 0, undone)
+    else if (!this.#isSpread)
+      this.attemptNext(placesBySlot(this.#options.groups, this.#deps.shardOf), 0)
+    else this.peekInOrder(placesBySlot(this.#options.groups, this.#deps.shardOf), 0, undone)
   }
 
   /** Peeks whether the slots from `index` on have room, and continues in order if they have. */

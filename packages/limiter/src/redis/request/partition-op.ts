@@ -87,13 +87,23 @@ export function countTakesOf(storeOp: StoreOp): number {
   return storeOp.verb === 'take' || storeOp.verb === 'peek' ? countTakes(storeOp.groups) : 1
 }
 
-/** The partition of all takes, or undefined if they lie in several. */
-export function commonPartition(groups: Groups<Take>): number | undefined {
+/** Partitions of one shard may be used by one script. */
+export type ShardOf = (partition: number) => number
+
+/** Where a script may use one partition only. */
+export const eachAlone: ShardOf = (partition) => partition
+
+/** The partition of the first take, or undefined if they lie in several shards. */
+export function commonPartition(
+  groups: Groups<Take>,
+  shardOf: ShardOf = eachAlone,
+): number | undefined {
   let common: number | undefined
   for (const takes of groups) {
     for (const { key } of takes) {
       common ??= key.partition
-      if (key.partition !== common) return undefined
+      if (key.partition === common) continue
+      if (shardOf(key.partition) !== shardOf(common)) return undefined
     }
   }
   return common ?? 0

@@ -5,7 +5,7 @@ import type { Answer, Give, Groups } from '../../store.js'
 import { manualClock } from '../../testing/index.js'
 import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { LastingMarks } from './hold-marks.js'
-import { commonPartition } from './partition-op.js'
+import { commonPartition, eachAlone } from './partition-op.js'
 import type { GiveBack } from './slot-answers.js'
 import type { TakeRequest } from './take-request.js'
 
@@ -29,6 +29,7 @@ export class Slots {
   readonly #deps: ClusterTakeDeps = {
     nowMs: () => this.nowMs,
     isSingle: () => false,
+    shardOf: eachAlone,
     dispatch: (attempt, groups) => this.dispatch(attempt, groups),
     undo: (gives) => this.give(gives),
     unmark: (gives) => void this.give(gives),

@@ -1,7 +1,7 @@
 /** Which takes of a call lie in which slot, and in which order the slots are tried. */
 import { algorithmOf, isBlock, isChargedOnRefusal, type Take } from '@sluice/core'
 import type { Groups } from '../../store.js'
-import { commonPartition } from './partition-op.js'
+import { commonPartition, type ShardOf } from './partition-op.js'
 
 /** Some takes of a call: for each group their indices, in order. */
 export type TakePlaces = readonly (readonly number[])[]
@@ -10,8 +10,9 @@ export type TakePlaces = readonly (readonly number[])[]
 export function isOneScript(
   groups: Groups<Take>,
   isSingle: (partition: number) => boolean,
+  shardOf: ShardOf,
 ): boolean {
-  const partition = commonPartition(groups)
+  const partition = commonPartition(groups, shardOf)
   if (partition === undefined) return false
   return !isSingle(partition) || groups.flat().length <= 1
 }
@@ -45,13 +46,14 @@ export function isHeldBack(takes: readonly Take[], i: number): boolean {
  * The enforced takes, slot by slot, in the order in which every call waits for them; without those
  * that wait until all others have passed.
  */
-export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
+export function placesBySlot(groups: Groups<Take>, shardOf: ShardOf): readonly TakePlaces[] {
   const slots = new Map<number, number[]>()
   const [takes = []] = groups
   for (const [i, { key }] of takes.entries()) {
     if (isHeldBack(takes, i)) continue
-    const indices = slots.get(key.partition)
-    if (indices === undefined) slots.set(key.partition, [i])
+    const shard = shardOf(key.partition)
+    const indices = slots.get(shard)
+    if (indices === undefined) slots.set(shard, [i])
     else indices.push(i)
   }
   const inOrder = [...slots].toSorted(([a], [b]) => a - b)

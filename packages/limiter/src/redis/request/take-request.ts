@@ -12,6 +12,8 @@ import {
   type OpAnswer,
   partitionOf,
   type OpOwner,
+  type ShardOf,
+  eachAlone,
   sliceTakes,
 } from './partition-op.js'
 
@@ -76,11 +78,14 @@ export class TakeRequest implements OpOwner, Expirable {
     return op
   }
 
-  /** Returns one operation per partition, or one per counter in partitions for which `isSingle`. */
-  asPartitionOps(isSingle: (partition: number) => boolean): readonly PartitionOp[] {
+  /** Returns one operation per shard, or one per counter in partitions for which `isSingle`. */
+  asPartitionOps(
+    isSingle: (partition: number) => boolean,
+    shardOf: ShardOf = eachAlone,
+  ): readonly PartitionOp[] {
     const { verb, groups, states } = this.#takeOp
     const slices = sliceTakes(groups, ({ hi, lo, partition }) =>
-      isSingle(partition) ? `${hi}.${lo}` : partition,
+      isSingle(partition) ? `${hi}.${lo}` : shardOf(partition),
     )
     const ops = slices.map((cut) => {
       const takeOp = new TakeOp(verb, cut.groups, states)

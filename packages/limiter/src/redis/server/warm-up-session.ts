@@ -3,21 +3,14 @@ import type { NodePipeline } from '../pipeline/node-pipeline.js'
 import { Router } from '../pipeline/router.js'
 import { routerDeps, type RedisSession, type SessionDeps } from './redis-session.js'
 
-/** What a store needs from its session. */
+/** What a store that sends batches needs from its session with the servers. */
 export type StoreSession = Pick<
   RedisSession,
-  | 'secret'
-  | 'ready'
-  | 'exchange'
-  | 'router'
-  | 'driver'
-  | 'fleetSize'
-  | 'fleetPlace'
-  | 'pipelines'
-  | 'stats'
-  | 'announce'
-  | 'close'
+  'secret' | 'ready' | 'router' | 'fleetSize' | 'fleetPlace' | 'pipelines' | 'announce' | 'close'
 >
+
+/** What a store in Redis needs besides that. */
+export type RedisStoreSession = StoreSession & Pick<RedisSession, 'exchange' | 'driver' | 'stats'>
 
 const NO_PIPELINES: readonly NodePipeline[] = []
 
@@ -25,7 +18,10 @@ const NO_PIPELINES: readonly NodePipeline[] = []
  * Opens a session with its own router, and so its own breakers, clock estimates and bounds on
  * batches in flight. Closing it closes no connection.
  */
-export function openWarmUpSession(session: StoreSession, deps: SessionDeps): StoreSession {
+export function openWarmUpSession(
+  session: RedisStoreSession,
+  deps: SessionDeps,
+): RedisStoreSession {
   const { secret, ready, exchange, driver } = session
   const router = driver && new Router(driver, routerDeps(deps))
   return {

@@ -1,9 +1,11 @@
 /** Compares the reference of metrics with what a server registers. */
 import { readFileSync } from 'node:fs'
 import type { StoreHealth } from '@sluice/limiter'
+import type { RingStats } from '@sluice/limiter/ring'
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
+import { registerRingMetrics } from '../../counter-store/ring-metrics.js'
 import { registerStoreMetrics } from '../../counter-store/store-metrics.js'
 import { createStoreObserver } from '../../counter-store/store-observer.js'
 import { EnvoyMetrics } from '../../entrypoints/envoy/envoy-metrics.js'
@@ -19,6 +21,14 @@ const HEALTH: StoreHealth = {
   isPersistent: undefined,
 }
 
+const RING: RingStats = {
+  members: [],
+  forwarded: new Map(),
+  deputy: 0,
+  handedOver: { sent: 0, unknown: 0, received: 0 },
+  misplaced: 0,
+}
+
 /** Names with their types, `a counter`. */
 function typesOf(text: string): readonly string[] {
   return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`)
@@ -32,6 +42,7 @@ test('every metric has a line in the tables with its type, and no line lacks a m
   const { log } = createMemoryLog()
   createStoreObserver({ log, clock: { now: () => 0 }, registry })
   registerStoreMetrics(registry, { health: () => HEALTH, name: 'redis' })
+  registerRingMetrics(registry, () => RING)
   registerRestarts(registry)
   const envoy = [new EnvoyMetrics(registry), new ReferenceMetrics(registry)]
   expect(envoy).toHaveLength(2)

@@ -29,5 +29,4 @@ export {
   type PlannedCalls,
   type PlannedOptions,
 } from './planned/planned-calls.js'
-export { DEFAULT_DEADLINE_MS } from './store.js'
 export { PeriodicTask, type Scheduler, systemScheduler } from './periodic.js'

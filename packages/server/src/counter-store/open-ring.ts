@@ -1,5 +1,4 @@
 /** Opens the counter store of a worker: a part of the counters in memory, in a ring of workers. */
-import { DEFAULT_DEADLINE_MS } from '@sluice/limiter/internal'
 import { type RingStore, ringStore } from '@sluice/limiter/ring'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
@@ -10,6 +9,12 @@ import { registerRingMetrics } from './ring-metrics.js'
 import { observeStore } from './store-events.js'
 import { registerStoreMetrics } from './store-metrics.js'
 import type { StoreDeps } from './store-observer.js'
+
+/**
+ * How long a decision waits for another worker. Nothing is lost between processes of one machine,
+ * so a late answer means that all of them are busy, and then waiting is better than a posture.
+ */
+const WORKER_DEADLINE_MS = 250
 
 type RingConfig = Pick<Config, 'dataDir' | 'maxCounters' | 'keySecret' | 'workers'>
 
@@ -27,7 +32,7 @@ export async function openRing(
   deps: StoreDeps,
 ): Promise<CounterStore> {
   const secret = keySecret ?? loadOrCreateKeySecret(dataDir, deps.log)
-  const events = observeStore(deps, DEFAULT_DEADLINE_MS)
+  const events = observeStore(deps, WORKER_DEADLINE_MS)
   const { name, address } = ring.self
   const store = ringStore({
     self: name,
@@ -35,6 +40,7 @@ export async function openRing(
     members: ring,
     secret,
     maxCounters,
+    deadlineMs: WORKER_DEADLINE_MS,
     observer: events.observer,
   })
   await store.ready

@@ -29,7 +29,13 @@ export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } fro
 export { type Clock, systemClock } from './clock.js'
 export type { InFlightStats } from './concurrency/in-flight-calls.js'
 export type { CoordinationStats } from './coordination/node-decider.js'
-export type { InspectedBlock, InspectedCaller, InspectedCounter, Inspection } from './inspect.js'
+export type {
+  InspectedBlock,
+  InspectedCaller,
+  InspectedCounter,
+  InspectedRegion,
+  Inspection,
+} from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type {
   CheckOptions,
@@ -59,15 +65,24 @@ export type {
 } from './reservation/reservation-types.js'
 export type { ReservationFate, ReservationStats } from './reservation/reservation-stats.js'
 export type { Load, ShedCounts, SheddingStats } from './shed/load-shedding.js'
+export {
+  type RegionalStore,
+  type RegionalStoreOptions,
+  regionalStore,
+  type RegionStats,
+} from './regions/regional-store.js'
+export { RegionResetError } from './regions/region-reset-error.js'
 export { RulesError, type RulesInput } from './rule-set.js'
 export type {
   Answer,
   Charge,
   Give,
   Groups,
+  HeartbeatExchange,
   Inspector,
   NodeExchange,
   PeekOutcome,
+  RegionPeek,
   Remote,
   RemoteHealth,
   Silence,

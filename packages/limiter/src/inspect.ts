@@ -23,7 +23,7 @@ import {
   type Snapshot,
 } from '@sluice/core'
 import { requireCall } from './limiter-options.js'
-import type { PeekOutcome, Store } from './store.js'
+import type { PeekOutcome, RegionPeek, Store } from './store.js'
 
 /**
  * The caller of a call in one rule. Values are shown in clear text: access control is up to the
@@ -62,7 +62,19 @@ export interface InspectedCounter {
   readonly holders?: readonly PlaceHolder[]
   /** Set for the block beside a limit, which is a counter of its own, directly after its limit. */
   readonly block?: InspectedBlock
+  /** The same counter in each other region; absent if there is only one. */
+  readonly regions?: readonly InspectedRegion[]
 }
+
+/** The counter of a limit in another region, or why it could not be read. */
+export type InspectedRegion =
+  | {
+      readonly region: string
+      readonly state: Readonly<Record<string, number>> | null
+      readonly remaining: number
+      readonly resetAfterMs: number
+    }
+  | { readonly region: string; readonly problem: string }
 
 /** The last block of a caller; it is over if `resetAfterMs` of its counter is 0. */
 export interface InspectedBlock {
@@ -84,7 +96,7 @@ const IDS_SHOWN = 5
 type InspectOnNode = (take: PlannedTake) => PeekOutcome | undefined
 
 export async function inspectCounters(
-  store: Pick<Store, 'peek' | 'inspector'>,
+  store: Pick<Store, 'peek' | 'peekRegions' | 'inspector'>,
   snapshot: Snapshot,
   request: { readonly rule: string; readonly call: Call; readonly wallMs: number },
   inspectOnNode: InspectOnNode = () => undefined,
@@ -108,6 +120,7 @@ export async function inspectCounters(
     const onNode = isOnNode ? inspectOnNode(take) : undefined
     const peek = onNode ?? peeked[i]
     if (peek === undefined) throw new Error('The store left out a counter')
+    const elsewhere = onNode === undefined ? await store.peekRegions?.(take) : undefined
     const stored = onNode === undefined ? await store.inspector?.inspect(key, limit) : undefined
     return {
       limit: limit.name,
@@ -121,6 +134,9 @@ export async function inspectCounters(
       remaining: peek.remaining,
       resetAfterMs: peek.resetAfterMs,
       ...(isConcurrency(limit) ? { holders: placeHolders((peek.state ?? []) as Places) } : {}),
+      ...(elsewhere === undefined
+        ? {}
+        : { regions: elsewhere.map((each) => inspectedRegion(each, limit)) }),
       ...(isBlock(limit) ? { block: inspectedBlock(peek.state as Block | undefined, limit) } : {}),
     }
   })
@@ -139,6 +155,13 @@ export function inspectCallers(
 
 function inspectedCaller({ rule, caller, values }: NamedCaller): InspectedCaller {
   return { rule: rule.id, caller: Object.fromEntries(values), hash: formatHash(caller) }
+}
+
+function inspectedRegion(peeked: RegionPeek, limit: Limit): InspectedRegion {
+  if ('problem' in peeked) return peeked
+  const { region, outcome } = peeked
+  const { remaining, resetAfterMs } = outcome
+  return { region, state: stateOf(outcome.state, limit), remaining, resetAfterMs }
 }
 
 function inspectedBlock(block: Block | undefined, limit: Limit): InspectedBlock {

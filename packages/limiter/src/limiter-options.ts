@@ -21,7 +21,7 @@ const LOCAL_COUNTERS_MAX = 10_000_000
 
 /** The accepted options of `check`, for messages. */
 export const ACCEPTED_CHECK = '{ receipt, canWait, gate, inFlight }'
-const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix, regions }'
+const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix }'
 const ACCEPTED_RULES =
   'YAML or JSON text, a list of rules, or { routes, strictPaths, rules }; ' +
   'undefined where setRules brings them later'
@@ -96,7 +96,7 @@ export function readRegionPlace(place: RegionPlace | undefined): RegionPlace | u
   if (isList && names.length <= REGIONS_MAX && names.includes(own)) return place
   throw new SluiceError(
     'OPTION_INVALID',
-    `regions: found ${show(own)} among ${show(names)}; accepted: one of up to ${REGIONS_MAX} names`,
+    `regions of the store: found ${show(own)} among ${show(names)}; accepted: one of up to ${REGIONS_MAX} names`,
   )
 }
 

@@ -7,7 +7,6 @@ import type {
   ParsedRules,
   Policy,
   Problem,
-  RegionPlace,
 } from '@sluice/core'
 import type { CoordinationStats } from './coordination/node-decider.js'
 import type { Clock } from './clock.js'
@@ -56,11 +55,6 @@ export interface LimiterOptions {
   readonly secret?: Uint8Array | undefined
   /** Bits of an IPv6 address that identify a caller, 32 to 64. @default 64 */
   readonly ipv6Prefix?: number | undefined
-  /**
-   * The region of this process among all regions, which share the limits of rules. @default there
-   * is only one
-   */
-  readonly regions?: RegionPlace | undefined
   /** Most counters kept in this process while a remote store does not answer. @default 100_000 */
   readonly localCounters?: number | undefined
   /**

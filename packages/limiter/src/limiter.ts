@@ -4,7 +4,6 @@ import {
   changeOverrides,
   combine,
   type CompileOptions,
-  type CounterKey,
   type Decision,
   explainMatches,
   explainRules,
@@ -81,6 +80,7 @@ import {
   refundEntries,
   type Refund,
   type ResetOptions,
+  resetCounter,
 } from './refund.js'
 import { smallestLimits } from './reservation/cost-limits.js'
 import type {
@@ -150,7 +150,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
     const first = secret ?? randomKeyIfAllowed()
     this.#hasSecret = first !== undefined
     this.#secret = readSecret(first ?? NO_SECRET)
-    const regions = readRegionPlace(options.regions)
+    const regions = readRegionPlace(store?.regions)
     this.#compile = { ipv6Prefix: readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT), regions }
     const localCounters = readLocalCounters(options.localCounters)
     this.#hasRules = rules !== undefined
@@ -358,7 +358,7 @@ class StoreLimiter implements Limiter, PlannedDecider {
     requireOptions(options, '{ rule }')
     await this.requireKey('nothing was reset')
     const keys = keysOfCaller(this.#snapshot, call, options)
-    const resets = Promise.all(keys.map((key) => this.resetOne(key)))
+    const resets = Promise.all(keys.map((key) => resetCounter(this.#store, this.#decider, key)))
     await storeAnswer(resets, 'the reset can be tried again')
   }
 
@@ -548,17 +548,6 @@ class StoreLimiter implements Limiter, PlannedDecider {
     } finally {
       this.#decider?.invalidateEverywhere(give.key)
     }
-  }
-
-  private async resetOne(key: CounterKey): Promise<void> {
-    try {
-      await this.#store.reset(key)
-    } catch (error) {
-      // The store may have run the reset although it did not answer.
-      this.#decider?.invalidateEverywhere(key)
-      throw error
-    }
-    this.#decider?.onReset(key)
   }
 
   private async requireKey(consequence: string): Promise<void> {

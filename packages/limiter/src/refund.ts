@@ -23,7 +23,8 @@ import {
 } from '@sluice/core'
 import type { RemoteDecider } from './remote-decider.js'
 import { mayHaveRun } from './deferred-charges.js'
-import type { Give } from './store.js'
+import { RegionResetError } from './regions/region-reset-error.js'
+import type { Give, Store } from './store.js'
 
 export interface ResetOptions {
   /** Only this rule. Required for a counter that all callers share (`by: []`). */
@@ -207,4 +208,21 @@ function candidateLimits(rule: CompiledRule): readonly CompiledLimit[] {
   const { candidate } = rule
   if (candidate === undefined) return []
   return [candidate.limits, ...(candidate.tiers?.limits.values() ?? [])].flat()
+}
+
+/** Resets a counter in the store, and drops what this node holds of it. */
+export async function resetCounter(
+  store: Pick<Store, 'reset'>,
+  decider: RemoteDecider | undefined,
+  key: CounterKey,
+): Promise<void> {
+  try {
+    await store.reset(key)
+  } catch (error) {
+    // The store may have run the reset although it did not answer.
+    if (error instanceof RegionResetError) decider?.onReset(key)
+    else decider?.invalidateEverywhere(key)
+    throw error
+  }
+  decider?.onReset(key)
 }

@@ -2,7 +2,7 @@
  * The contract of a store: five verbs over counters, and optional parts that no decision needs. No
  * feature adds a sixth verb.
  */
-import type { CounterKey, Limit, Outcome, Take } from '@sluice/core'
+import type { CounterKey, Limit, Outcome, RegionPlace, Take } from '@sluice/core'
 
 /**
  * How long a decision waits for a store by default, in milliseconds. Long enough for a Redis on
@@ -227,6 +227,22 @@ export interface NodeExchange {
   read(): Promise<readonly string[]>
 }
 
+/** A counter of another region, or why it is not known. */
+export type RegionPeek =
+  | { readonly region: string; readonly outcome: PeekOutcome }
+  | { readonly region: string; readonly problem: string }
+
+/** Where regions leave a short text each, such as when they were last alive. */
+export interface HeartbeatExchange {
+  /**
+   * Replaces the text of a region. Rejects if the store does not accept it in time, or counts with
+   * another key secret.
+   */
+  write(region: string, text: string): Promise<void>
+  /** The last text of each of these regions; undefined for none in the last minutes. */
+  read(regions: readonly string[]): Promise<readonly (string | undefined)[]>
+}
+
 export type Groups<Item> = readonly (readonly Item[])[]
 
 export interface Store {
@@ -285,6 +301,12 @@ export interface Store {
   health?(): StoreHealth
   /** Set where nodes share the store. */
   readonly exchange?: NodeExchange | undefined
+  /** Set where the store is one of several, one in each region. */
+  readonly regions?: RegionPlace | undefined
+  /** The counter of a take in each other region, for operators. */
+  peekRegions?(take: Take): Promise<readonly RegionPeek[]>
+  /** Set where regions can show each other that they are alive. */
+  readonly heartbeatExchange?: HeartbeatExchange | undefined
   /**
    * Opens a store over the same connections for warm-up, with deadlines, breakers, clock bounds and
    * capacity bounds of its own, and without an observer. Closing it closes no connection.

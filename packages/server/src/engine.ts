@@ -8,7 +8,6 @@ import { Closers } from './lib/closers.js'
 import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decide.js'
 import { type FileWatcher, watchFile } from '@sluice/limiter/internal'
-import { regionPlaceOf } from './config/parse-regions.js'
 import { createIdentifier, type Identifier } from './identity/identify.js'
 import { RegisteredKeys } from './identity/api-keys/known-keys.js'
 import { createTokenVerifier } from './identity/jwt/token-verifier.js'
@@ -55,6 +54,8 @@ export interface Engine {
 
 /** How long to wait for a store on close; one that does not answer expires this node itself. */
 const CLOSE_MS_MAX = 250
+/** The same where other regions are told what they do not know yet, which is given a second. */
+const CLOSE_REGIONS_MS_MAX = 1250
 /** Histogram buckets from 5 us, above a decision in memory, to 1 s. */
 const SECONDS = [
   0.000005, 0.00001, 0.000025, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
@@ -97,11 +98,13 @@ async function openEngine(
   const loop = loopLoad()
   closers.add(() => loop.close())
   const limiter = openLimiter(config, counterStore, loop.load)
-  closers.add(() => Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })]))
+  const closeMs = config.regions === undefined ? CLOSE_MS_MAX : CLOSE_REGIONS_MS_MAX
+  closers.add(() => Promise.race([limiter.close(), sleep(closeMs, undefined, { ref: false })]))
   const keys = new RegisteredKeys()
   const node = describeNode(clock)
   const followerDeps = { limiter, keys, log, clock, ...options }
   const ruleFollower = await openRuleFollower(config, node, followerDeps)
+  counterStore.showRulesVersion?.(() => ruleFollower.version())
   closers.add(() => ruleFollower.close())
   const identifier = await openIdentifier(config, { secret, log, keys, closers })
   const logs = openLogs(config, { registry, log, clock, closers })
@@ -161,8 +164,7 @@ function openLimiter(
   load: LimiterOptions['load'],
 ): Limiter {
   const { ipv6Prefix } = config.identity
-  const regions = regionPlaceOf(config.regions)
-  return createLimiter({ rules: undefined, store, secret, ipv6Prefix, regions, load })
+  return createLimiter({ rules: undefined, store, secret, ipv6Prefix, load })
 }
 
 interface LogDeps {

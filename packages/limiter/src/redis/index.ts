@@ -8,7 +8,7 @@ export {
   type RedisTls,
 } from './redis-options.js'
 export { type RedisStore, redisStore } from './redis-store.js'
-export { STORE_ACL, storeAcl } from './server/store-acl.js'
+export { GUEST_ACL, guestAcl, STORE_ACL, storeAcl } from './server/store-acl.js'
 export type {
   RedisMemoryStats,
   RedisNodeMemory,

@@ -60,6 +60,13 @@ export interface RedisStoreOptions {
    * lost it, so that nodes that started without Redis keep sharing counters. @default none
    */
   readonly lastSecret?: Uint8Array | undefined
+  /**
+   * Whether the store is that of another region: this node does not join its fleet, writes no
+   * secret there, and needs no right to run scripts by their source. Needs `secret`.
+   *
+   * @default false
+   */
+  readonly guest?: boolean | undefined
   /** Start even if Redis may evict counters, which resets their budgets. @default false */
   readonly allowEviction?: boolean | undefined
   /** Certificates for `rediss://`. @default those of the system */
@@ -81,6 +88,7 @@ export interface RedisStoreSettings {
   readonly fleetSize: number
   readonly secret: Uint8Array | undefined
   readonly lastSecret: Uint8Array | undefined
+  readonly guest: boolean
   readonly allowEviction: boolean
   readonly tls: RedisTls | undefined
   readonly clock: Clock | undefined
@@ -104,10 +112,16 @@ export function readRedisOptions(options: RedisStoreOptions): RedisStoreSettings
     fleetSize: count('fleetSize', options.fleetSize, FLEET_SIZE),
     secret: bytes('secret', options.secret),
     lastSecret: bytes('lastSecret', options.lastSecret),
+    guest: requireGuestSecret(options),
     allowEviction: options.allowEviction ?? false,
     tls: options.tls,
     clock: options.clock,
   }
+}
+
+function requireGuestSecret({ guest = false, secret }: RedisStoreOptions): boolean {
+  if (guest && secret === undefined) throw invalid('secret', 'none beside guest', '16 bytes')
+  return guest
 }
 
 function bytes(name: string, value: Uint8Array | undefined): Uint8Array | undefined {

@@ -1,5 +1,12 @@
 /** Counters in Redis or Valkey, shared by every node. */
-import type { Inspector, NodeExchange, Remote, Store, StoreHealth } from '../store.js'
+import type {
+  HeartbeatExchange,
+  Inspector,
+  NodeExchange,
+  Remote,
+  Store,
+  StoreHealth,
+} from '../store.js'
 import { BatchingStore } from './batching-store.js'
 import { RedisInspector } from './server/redis-inspector.js'
 import { guardObserver, silentObserver, type StoreObserver } from './pipeline/redis-observer.js'
@@ -26,6 +33,8 @@ export interface RedisStore extends Store {
   readonly ready: Promise<void>
   /** Per-node status snapshots shared through Redis, for the admin API and dashboard. */
   readonly exchange: NodeExchange
+  /** Heartbeats of other regions. */
+  readonly heartbeatExchange: HeartbeatExchange
   health(): StoreHealth
   /** The measurements of `health` with the words of Redis. */
   stats(): RedisStats
@@ -78,6 +87,10 @@ class RedisCounterStore extends BatchingStore<RedisStoreSession> implements Redi
 
   get exchange(): NodeExchange {
     return this.session.exchange
+  }
+
+  get heartbeatExchange(): HeartbeatExchange {
+    return this.session.heartbeatExchange
   }
 
   stats(): RedisStats {

@@ -1,10 +1,11 @@
 /** Opens the counter store: in this process, in all workers, or in a Redis that nodes share. */
-import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
+import { memoryStore, type Limiter, type RegionalStore, type Store } from '@sluice/limiter'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
 import type { ReadableHistogram } from '../observability/metrics/histogram.js'
 import type { BatchLatency } from './batch-latency.js'
 import { openRedis } from './open-redis.js'
+import { openRegions } from './open-regions.js'
 import { openRing, type RingPlace } from './open-ring.js'
 import { CounterSnapshots, formerSnapshots, snapshotFile } from './counter-snapshots.js'
 import { registerStoreMetrics } from './store-metrics.js'
@@ -12,6 +13,10 @@ import type { StoreDeps } from './store-observer.js'
 
 export interface CounterStore {
   readonly store: Store
+  /** The same where it is one of several, one in each region. */
+  readonly regional?: RegionalStore | undefined
+  /** Sets how the version of the active rules is read, which other regions are shown. */
+  showRulesVersion?(read: () => number): void
   /** The key of all counter hashes. */
   readonly secret: Uint8Array
   /** Its location, without a password. */
@@ -38,8 +43,11 @@ export function openStore(
   deps: StoreDeps,
   worker?: RingPlace,
 ): Promise<CounterStore> {
-  const { redis } = config
-  if (redis !== undefined) return openRedis({ ...config, redis }, deps)
+  const { redis, regions } = config
+  if (redis !== undefined) {
+    const own = { ...config, redis }
+    return regions === undefined ? openRedis(own, deps) : openRegions({ ...own, regions }, deps)
+  }
   if (worker?.ring !== undefined) {
     return openRing(config, { place: worker.place, ring: worker.ring }, deps)
   }

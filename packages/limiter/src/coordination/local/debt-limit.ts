@@ -76,7 +76,9 @@ function bucketWithDebt(compiled: CompiledLimit, nodes: number): DebtLimit {
 
 function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): number {
   const spentUnseen = Math.ceil((nodes * limit.max * syncEveryMs) / limit.windowMs)
-  return Math.min(Math.max(limit.capacity, limit.debt, nodes, spentUnseen), DEBT_MAX)
+  // Regions may owe more than the nodes of one.
+  const owed = limit.isMerged === true ? limit.borrowable : limit.debt
+  return Math.min(Math.max(limit.capacity, owed, nodes, spentUnseen), DEBT_MAX)
 }
 
 /** The limit with this much debt, or with the most that stays exact; undefined if none does. */
@@ -87,7 +89,9 @@ function withDebt(limit: Limit, wanted: number): Limit | undefined {
   const spec = algorithm.resize(limit, max, capacity)
   for (const debt of [wanted, Math.min(wanted, mostDebt(spec, algorithm))]) {
     const owing = { ...spec, onRefusal, debt }
-    if (debt > 0 && findLimitProblem(owing) === undefined) return defineLimit(owing)
+    if (debt > 0 && findLimitProblem(owing) === undefined) {
+      return { ...defineLimit(owing), isMerged: limit.isMerged }
+    }
   }
   return undefined
 }

@@ -84,6 +84,11 @@ export function boardKeyText(prefix: string, node: string): string {
   return `${keyHead(prefix, HOME_TAG)}board:${node}`
 }
 
+/** The key of the heartbeat of another region. */
+export function regionKeyText(prefix: string, region: string): string {
+  return `${keyHead(prefix, HOME_TAG)}region:${region}`
+}
+
 /** The key that start checks write to, in the slot of a tag. */
 export function probeKey(prefix: string, tag: string): string {
   return `${keyHead(prefix, tag)}probe`

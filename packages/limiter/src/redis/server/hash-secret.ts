@@ -148,6 +148,25 @@ export async function renewSecret(run: RunCommand, nodeSecret: NodeSecret): Prom
   if (!nodeSecret.isConfigured) await run(['EXPIRE', keys.secret, LIFE_S])
 }
 
+/**
+ * Checks that the nodes of another region have this secret. Rejects with STORE_REFUSED if theirs is
+ * another one, or is not known because no node of that region has started yet.
+ */
+export async function requireSameSecret(
+  run: RunCommand,
+  { prefix, secret }: { readonly prefix: string; readonly secret: Uint8Array },
+): Promise<void> {
+  const ours = fingerprintOf(secret)
+  const theirs = textOf(await run(['GET', storeKeys(prefix).fingerprint]))
+  if (theirs === ours) return
+  const problem =
+    theirs === undefined
+      ? 'no node of that region has started on it yet'
+      : `its nodes have a key secret with the fingerprint ${show(theirs)}, this node has ${ours}: ` +
+        'give all regions the same SLUICE_KEY_SECRET'
+  throw new SluiceError('STORE_REFUSED', `Prefix ${show(prefix)} of another region: ${problem}`)
+}
+
 function secretDiffers(prefix: string, ours: string, theirs: string): SluiceError {
   const found =
     `the key secret of this node has the fingerprint ${ours}, ` +

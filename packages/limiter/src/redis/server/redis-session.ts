@@ -29,7 +29,8 @@ import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
 import { systemScheduler } from '../../periodic.js'
 import { checkRights } from './check-rights.js'
 import { Router, type RouterDeps } from '../pipeline/router.js'
-import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './hash-secret.js'
+import { agreeOnSecret, HOME_SLOT, requireSameSecret, SecretKeeper } from './hash-secret.js'
+import { RedisHeartbeatExchange } from './redis-heartbeat-exchange.js'
 import { checkStore } from './start-checks.js'
 import { nodeStats, type RedisStats } from './redis-stats.js'
 import { StoreWatch } from './store-watch.js'
@@ -64,6 +65,7 @@ export class RedisSession {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
   readonly exchange: RedisNodeExchange
+  readonly heartbeatExchange: RedisHeartbeatExchange
   readonly #options: RedisStoreSettings
   readonly #deps: SessionDeps
   #state: State = 'starting'
@@ -114,13 +116,13 @@ export class RedisSession {
         ready.reject(error)
       },
     }
-    this.exchange = new RedisNodeExchange({
-      prefix: options.prefix,
-      node: () => this.#node,
-      run: () =>
-        this.driver === undefined
-          ? undefined
-          : runOnSlot(this.driver, HOME_SLOT, COMMAND_TIMEOUT_MS),
+    const { prefix } = options
+    const run = () => this.driver && runOnSlot(this.driver, HOME_SLOT, COMMAND_TIMEOUT_MS)
+    this.exchange = new RedisNodeExchange({ prefix, node: () => this.#node, run })
+    this.heartbeatExchange = new RedisHeartbeatExchange({
+      prefix,
+      secret: () => options.secret,
+      run,
     })
     openDriver({ target, client: options.client, tls: options.tls }).then(
       (driver) => this.onDriverOpened(driver),
@@ -215,7 +217,7 @@ export class RedisSession {
       else if (!this.#hasStarted && isLoud(problem.cause)) this.onRefusedLater(problem)
       else this.#deps.observer.problem(problem.message.trim())
     })
-    this.#router = new Router(driver, routerDeps(this.#deps))
+    this.#router = new Router(driver, routerDeps(this.#deps, this.#options.guest))
     driver.onReady(({ address }) => {
       this.#refusals.delete(address)
       this.start()
@@ -243,7 +245,8 @@ export class RedisSession {
       return
     }
     this.#isStarting = true
-    this.join(driver).then(
+    const joined = this.#options.guest ? this.joinAsGuest(driver) : this.join(driver)
+    joined.then(
       () => {
         this.#isStarting = false
       },
@@ -349,6 +352,24 @@ export class RedisSession {
     this.#settle.ready()
   }
 
+  /**
+   * Starts on the store of another region: its nodes have checked it and hold its secret, and this
+   * node is none of its fleet.
+   */
+  private async joinAsGuest(driver: RedisDriver): Promise<void> {
+    const { prefix, secret } = this.#options
+    if (secret === undefined) throw new Error('A guest has no secret')
+    const run = runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS)
+    await requireSameSecret(run, { prefix, secret })
+    await this.waitForAll(driver)
+    if (this.#closed) return
+    this.#hasStarted = true
+    this.updateState()
+    if (this.#refusal !== '') this.#deps.observer.problem('Redis accepts this node again')
+    this.#settle.secret(secret)
+    this.#settle.ready()
+  }
+
   /** Updates whether this node counts: it does not while Redis has another secret. */
   private updateState(): void {
     this.#state = this.#isSecretDifferent ? 'refused' : 'ready'
@@ -420,9 +441,10 @@ function delay(ms: number): Promise<void> {
 const TIME = wordsCommand(['TIME'])
 const NO_PIPELINES: readonly NodePipeline[] = []
 
-export function routerDeps(deps: SessionDeps): RouterDeps {
+/** A guest runs the scripts that the nodes of the region have loaded. */
+export function routerDeps(deps: SessionDeps, isGuest = false): RouterDeps {
   const random = () => randomInt(2 ** 31) / 2 ** 31
-  return { ...deps, random, timeCommand: TIME, preload: PRELOAD }
+  return { ...deps, random, timeCommand: TIME, preload: isGuest ? [] : PRELOAD }
 }
 
 /** Whether waiting does not help. */

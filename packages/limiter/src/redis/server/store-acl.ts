@@ -64,5 +64,22 @@ export function storeAcl(prefix: string): string {
   return [...places, '-@all', ...STORE_COMMANDS.map((command) => `+${command}`)].join(' ')
 }
 
+/** What the nodes of other regions send: no script by its source, and no announcement. */
+const GUEST_COMMANDS: readonly string[] = [
+  ...new Set(['evalsha', 'ping', 'role', 'select', ...SCRIPT_COMMANDS, ...CLUSTER_COMMANDS]),
+].toSorted()
+
+/**
+ * The same for the nodes of other regions, which run only the scripts that this region's own nodes
+ * have loaded. Whoever has these rights can charge and reset every counter of the prefix.
+ */
+export function guestAcl(prefix: string): string {
+  const rights = GUEST_COMMANDS.map((command) => `+${command}`)
+  return [`~${prefix}:*`, 'resetchannels', '-@all', ...rights].join(' ')
+}
+
+/** The rights of a guest for the default prefix. */
+export const GUEST_ACL = guestAcl('sluice')
+
 /** The rights for the default prefix. */
 export const STORE_ACL = storeAcl('sluice')

@@ -10,7 +10,7 @@ export type StoreSession = Pick<
 >
 
 /** What a store in Redis needs besides that. */
-export type RedisStoreSession = StoreSession & Pick<RedisSession, 'exchange' | 'driver' | 'stats'>
+export type RedisStoreSession = StoreSession & Pick<RedisSession, 'exchange' | 'heartbeatExchange' | 'driver' | 'stats'>
 
 const NO_PIPELINES: readonly NodePipeline[] = []
 
@@ -22,12 +22,13 @@ export function openWarmUpSession(
   session: RedisStoreSession,
   deps: SessionDeps,
 ): RedisStoreSession {
-  const { secret, ready, exchange, driver } = session
+  const { secret, ready, exchange, heartbeatExchange, driver } = session
   const router = driver && new Router(driver, routerDeps(deps))
   return {
     secret,
     ready,
     exchange,
+    heartbeatExchange,
     router,
     driver,
     fleetSize: () => session.fleetSize(),

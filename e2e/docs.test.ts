@@ -138,9 +138,12 @@ describe('rules in documentation', () => {
 })
 
 describe('configurations in documentation', () => {
+  /** What no file can hold. */
+  const ENV = { SLUICE_KEY_SECRET: '00112233445566778899aabbccddeeff' }
+
   const messagesOf = ({ text }: Block) => {
     const readFile = (path: string) => `a-token-for-documents-${path.length}`
-    const { errors } = parseConfig(text, { file: 'sluice.yaml', env: {}, readFile })
+    const { errors } = parseConfig(text, { file: 'sluice.yaml', env: ENV, readFile })
     return errors.map(({ message }) => `${message}\n`)
   }
 

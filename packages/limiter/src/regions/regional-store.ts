@@ -163,17 +163,17 @@ class RelayingStore implements RegionalStore {
 
   private async takeMerged(groups: Groups<Take>, options: TakeOptions): Promise<Groups<Answer>> {
     const { deadlineMs, capMs, states } = options
-    let first: Groups<Answer> | undefined
+    const relayed: { answers?: Groups<Answer> } = {}
     const answers = await this.#own.take(groups, {
       deadlineMs,
       capMs,
       states,
       onLate: (late) => {
-        this.relayAnswers(groups, late, first)
+        this.relayAnswers(groups, late, relayed.answers)
         options.onLate?.(late)
       },
     })
-    first = answers
+    relayed.answers = answers
     this.relayAnswers(groups, answers, undefined)
     return answers
   }

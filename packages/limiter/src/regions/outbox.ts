@@ -7,7 +7,7 @@ import { CounterMap } from '../coordination/local/counter-map.js'
 import { UnreportedUsage, type Usage } from '../coordination/local/unreported-usage.js'
 
 /** The most counters that wait for one region, about 40 MB; beyond it the oldest are dropped. */
-export const OUTBOX_COUNTERS_MAX = 100_000
+const OUTBOX_COUNTERS_MAX = 100_000
 
 /** What a region is told of one counter, in this order. */
 export interface OutboxReport {

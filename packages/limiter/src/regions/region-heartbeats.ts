@@ -10,7 +10,7 @@ const BEAT_EVERY_MS = 500
 const TEXT_LENGTH_MAX = 1024
 
 /** What a region says of itself. */
-export interface RegionHeartbeat {
+interface RegionHeartbeat {
   /** The time of its store when it was sent, in microseconds. */
   readonly at: number
   /** Its live nodes. */

@@ -21,7 +21,7 @@ const EXPIRE_EVERY_MS = 1000
 const DEBT_MAX = 999_999_999_999_999
 
 /** What became of units that were spent here. */
-export interface RegionFates {
+interface RegionFates {
   /** The region has confirmed them. */
   readonly sent: number
   /** They may have been charged, but the answer was lost; they are not sent again. */

@@ -10,7 +10,8 @@ export type StoreSession = Pick<
 >
 
 /** What a store in Redis needs besides that. */
-export type RedisStoreSession = StoreSession & Pick<RedisSession, 'exchange' | 'heartbeatExchange' | 'driver' | 'stats'>
+export type RedisStoreSession = StoreSession &
+  Pick<RedisSession, 'exchange' | 'heartbeatExchange' | 'driver' | 'stats'>
 
 const NO_PIPELINES: readonly NodePipeline[] = []
 

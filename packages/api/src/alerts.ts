@@ -23,6 +23,9 @@ export const ALERT_SEVERITIES = {
   // Shedding keeps the service up for the calls that matter; that those are lost cannot wait.
   shedding: 'ticket',
   'shedding-kept': 'page',
+  // Deputies decide meanwhile; a limit may begin anew for the callers of the member.
+  'ring-peer-silent': 'ticket',
+  'ring-views-differ': 'ticket',
 } as const satisfies Readonly<Record<string, 'page' | 'ticket'>>
 
 export const ALERT_NAMES = Object.keys(ALERT_SEVERITIES) as readonly AlertName[]

@@ -24,4 +24,9 @@ export interface MemberList {
    * that stay; none, if all leave together.
    */
   leave(): Promise<void>
+  /** Another member says of itself that it can be asked, or that it goes. */
+  onAnnounced?(name: string, news: MemberNews): void
 }
+
+/** What a member says of itself, ahead of the list. */
+export type MemberNews = 'here' | 'gone'

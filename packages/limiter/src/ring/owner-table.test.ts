@@ -19,6 +19,11 @@ describe('the owners of partitions', () => {
     expect(ranked(['c', 'a', 'b'])).toEqual(ranked(['a', 'b', 'c']))
   })
 
+  test('have the same view if and only if the members are the same', () => {
+    expect(new OwnerTable(['a', 'b']).view).toBe(new OwnerTable(['b', 'a']).view)
+    expect(new OwnerTable(['a', 'b']).view).not.toBe(new OwnerTable(['a']).view)
+  })
+
   test('are always members, and the deputy is another one', () => {
     for (const { owner, deputy } of ranked(names(5))) {
       expect(names(5)).toContain(owner)

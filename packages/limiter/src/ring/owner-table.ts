@@ -4,7 +4,7 @@
  * the owner is silent. If a member leaves, only its own partitions move, each to its deputy; if one
  * joins, it takes over only what it is first for.
  */
-import { hashTexts, PARTITIONS, type SipKey } from '@sluice/core'
+import { formatHash, hashTexts, PARTITIONS, type SipKey } from '@sluice/core'
 
 /** Not secret: every member must rank alike. */
 const RANKING: SipKey = { k0: 0x736c7569, k1: 0x63652d72, k2: 0x696e672d, k3: 0x72616e6b }
@@ -30,6 +30,11 @@ export class OwnerTable {
   /** The index of the member that is asked while the owner is silent; -1 if there is none. */
   deputyOf(partition: number): number {
     return this.#deputies[partition] ?? NONE
+  }
+
+  /** Equal for members that have the same list. */
+  get view(): string {
+    return formatHash(hashTexts(RANKING, this.members))
   }
 
   /** How many partitions each member owns, in the order of `members`. */

@@ -16,6 +16,13 @@ export const STATUS_COMMAND = 'RING.STATUS'
 /** Shows where a counter is stored: its hash as two numbers. */
 export const INSPECT_COMMAND = 'RING.INSPECT'
 
+/** A member says that it is here: its name, its view of the ring, and a mark of its secret. */
+export const HERE_COMMAND = 'RING.HERE'
+/** A member says that it goes: its name. */
+export const GO_COMMAND = 'RING.GO'
+/** The longest name of a member: a host name and a port. */
+const NAME_LENGTH_MAX = 300
+
 /** The limits known by their hash; when there are more, all are forgotten and sent again. */
 const LIMITS_MAX = 200_000
 const PONG = Buffer.from('PONG')
@@ -29,6 +36,9 @@ export interface PeerCommandsDeps {
   /** Called with the number of counters that a peer has handed over. */
   readonly onReceived: (counters: number) => void
   readonly status: () => string
+  /** Another member announced itself with a name, a view and a fingerprint. Returns our view. */
+  readonly onHere: (name: string, view: string, fingerprint: string) => string
+  readonly onGone: (name: string) => void
 }
 
 export class PeerCommands {
@@ -65,6 +75,13 @@ export class PeerCommands {
         return this.receive(first)
       case STATUS_COMMAND:
         return Buffer.from(status())
+      case HERE_COMMAND: {
+        const [member = '', view = '', fingerprint = ''] = args.map(String)
+        return Buffer.from(this.#deps.onHere(requireName(member), view, fingerprint))
+      }
+      case GO_COMMAND:
+        this.#deps.onGone(requireName(String(first)))
+        return OK
       case INSPECT_COMMAND: {
         const [hi = 0, lo = 0] = args.map(Number)
         return Buffer.from(
@@ -156,6 +173,11 @@ export class PeerCommands {
       this.#limits.set(limitName(hi, lo), limit)
     }
   }
+}
+
+function requireName(name: string): string {
+  if (name.length > 0 && name.length <= NAME_LENGTH_MAX) return name
+  throw malformed('a member without a name')
 }
 
 /** Whether the answer to a take carries the state: see `Answer` of the store. */

@@ -13,6 +13,7 @@ import { DriverListeners } from '../redis/connection/driver-listeners.js'
 import { NodeConnection } from '../redis/connection/node-connection.js'
 import { SLOT_COUNT } from '../redis/request/partitions.js'
 import { PARTITIONS } from '@sluice/core'
+import type { Scheduler } from '../periodic.js'
 import type { Member, PeerAddress } from './members.js'
 import { OwnerTable } from './owner-table.js'
 import type { OpenPeer } from './peer-socket.js'
@@ -22,6 +23,8 @@ const SLOTS_PER_PARTITION = SLOT_COUNT / PARTITIONS
 const CONNECT_TIMEOUT_MS = 1000
 /** Authentication is the socket's: file permissions or certificates. */
 const HANDSHAKE = { username: undefined, password: undefined, db: 0, mustBePrimary: false }
+/** A member answers what was sent to it within this time, or never. */
+const RETIRE_MS = 2000
 const NO_MEMBER = -1
 
 export interface PeerDriverDeps {
@@ -31,6 +34,7 @@ export interface PeerDriverDeps {
   readonly run: (words: readonly (string | Buffer)[]) => RedisReply | Error
   readonly openPeer: OpenPeer
   readonly random: () => number
+  readonly scheduler: Scheduler
   /** Whether a peer would answer now. */
   readonly isAnswering: (channel: RedisChannel) => boolean
   /** A call goes to the deputy, because the owner is silent. */
@@ -48,6 +52,7 @@ export class PeerDriver implements RedisDriver {
   readonly #listeners = new DriverListeners()
   readonly #own: RedisChannel
   readonly #peers = new Map<string, Peer>()
+  readonly #retired = new Set<NodeConnection>()
   #table = new OwnerTable([])
   /** The channel of each member of the table. */
   #channels: readonly RedisChannel[] = []
@@ -69,7 +74,7 @@ export class PeerDriver implements RedisDriver {
     for (const [name, peer] of this.#peers) {
       const member = members.find((each) => each.name === name)
       if (member !== undefined && textOf(member.address) === peer.address) continue
-      peer.connection.close()
+      this.retire(peer.connection)
       this.#peers.delete(name)
     }
     const added = members.filter(({ name }) => name !== self && !this.#peers.has(name))
@@ -150,6 +155,16 @@ export class PeerDriver implements RedisDriver {
 
   async close(): Promise<void> {
     for (const { connection } of this.#peers.values()) connection.close()
+    for (const connection of this.#retired) connection.close()
+  }
+
+  /** Closes the connection to a member that left, once it has answered what was sent to it. */
+  private retire(connection: NodeConnection): void {
+    this.#retired.add(connection)
+    this.#deps.scheduler.after(RETIRE_MS, () => {
+      this.#retired.delete(connection)
+      connection.close()
+    })
   }
 
   private isAnswering(member: number): boolean {

@@ -2,10 +2,10 @@
  * This process as a member of a ring: serves its counters to the others, follows the list of
  * members, and hands over what another one owns. It is the session of the ring's store.
  */
-import { type CounterKey, SluiceError } from '@sluice/core'
+import { type CounterKey, formatHash, hashTexts, sipKey, SluiceError } from '@sluice/core'
 import { type Clock, monotonicMs, systemClock } from '../clock.js'
 import type { MemoryCounterStore } from '../memory/memory-store.js'
-import { systemScheduler, type Scheduler } from '../periodic.js'
+import { PeriodicTask, type Scheduler, systemScheduler } from '../periodic.js'
 import type { RedisChannel } from '../redis/connection/driver.js'
 import { runOnChannel, wordsCommand } from '../redis/connection/run-command.js'
 import type { NodePipeline } from '../redis/pipeline/node-pipeline.js'
@@ -15,12 +15,20 @@ import type { StoreSession } from '../redis/server/warm-up-session.js'
 import type { NodeExchange, StoredCounter } from '../store.js'
 import { Homing, type HomingFate } from './homing.js'
 import type { MemberList, PeerAddress } from './members.js'
-import { INSPECT_COMMAND, PeerCommands, STATUS_COMMAND } from './peer-commands.js'
+import {
+  GO_COMMAND,
+  HERE_COMMAND,
+  INSPECT_COMMAND,
+  PeerCommands,
+  STATUS_COMMAND,
+} from './peer-commands.js'
 import { PeerDriver } from './peer-driver.js'
 import { type PeerServer, startPeerServer } from './peer-server.js'
 import { type OpenPeer, peerSockets, type PeerTls } from './peer-socket.js'
 
 export interface RingOptions {
+  /** The key of all counter hashes, 16 bytes, the same in every member. */
+  readonly secret: Uint8Array
   /** The name of this member in the list. */
   readonly self: string
   readonly listen: PeerAddress
@@ -45,6 +53,10 @@ export interface RingStats {
   readonly handedOver: Readonly<Record<HomingFate | 'received', number>>
   /** Counters in this process that another member owns. */
   readonly misplaced: number
+  /** Members whose list of members is another one, and for how long in milliseconds. */
+  readonly differing: ReadonlyMap<string, number>
+  /** Whether this process is in the list of members. */
+  readonly isListed: boolean
 }
 
 /** How long a member that leaves waits for the others to take over its counters. */
@@ -54,6 +66,8 @@ const LEAVE_EVERY_MS = 20
 /** How many looks in a row must find nothing. */
 const LEAVE_QUIET = 3
 const COMMAND_TIMEOUT_MS = 1000
+/** How often members tell each other which members they know. */
+const HERE_EVERY_MS = 1000
 const TIME = wordsCommand(['TIME'])
 
 export class RingSession implements StoreSession {
@@ -70,28 +84,37 @@ export class RingSession implements StoreSession {
   readonly #handedOver = { sent: 0, unknown: 0, received: 0 }
   #deputy = 0
   #status = ''
+  /** Since when the view of a member differs, by its name. */
+  readonly #differingSinceMs = new Map<string, number>()
+  readonly #fingerprint: string
+  readonly #beats: PeriodicTask
+  #hasJoined = false
   #isLeaving = false
   #leaving: Promise<void> | undefined
 
-  constructor(options: RingOptions, counters: MemoryCounterStore, deps: SessionDeps) {
+  constructor(
+    options: RingOptions,
+    counters: MemoryCounterStore,
+    { observer, ...rest }: SessionDeps,
+  ) {
+    const deps = { ...rest, observer: { ...observer, problem: problemsOf(observer) } }
     const { self, listen, tls, members, clock = systemClock, random = Math.random } = options
+    const scheduler = options.scheduler ?? systemScheduler
     this.#options = options
     this.#counters = counters
-    const commands = new PeerCommands({
-      counters,
-      clock,
-      onUse: (partition) => this.onUse(partition),
-      onReceived: (count) => (this.#handedOver.received += count),
-      status: () => this.#status,
-    })
+    const commands = this.commandsOn(counters, clock, deps.observer)
+    this.#fingerprint = formatHash(hashTexts(sipKey(options.secret), ['ring']))
+    this.#beats = new PeriodicTask(HERE_EVERY_MS, () => this.announceHere(), scheduler)
     this.driver = new PeerDriver({
       self,
       run: (words) => commands.run(words),
       openPeer: options.openPeer ?? peerSockets(tls),
       random,
+      scheduler,
       isAnswering: (channel) => this.router.isAnswering(channel),
       onDeputy: () => (this.#deputy += 1),
     })
+    this.driver.onReady((channel) => void this.sendHere(channel))
     this.driver.onProblem(({ message }) => deps.observer.problem(message))
     this.router = new Router(this.driver, {
       ...deps,
@@ -107,7 +130,7 @@ export class RingSession implements StoreSession {
     this.#homing = new Homing({
       counters,
       clock,
-      scheduler: options.scheduler ?? systemScheduler,
+      scheduler,
       isOwn: (partition) => this.driver.isOwn(partition),
       ownerChannel: (partition) => this.driver.ownerChannel(partition),
       onHandedOver: (fate, count) => (this.#handedOver[fate] += count),
@@ -159,6 +182,8 @@ export class RingSession implements StoreSession {
       deputy: this.#deputy,
       handedOver: this.#handedOver,
       misplaced: this.#homing.misplaced,
+      differing: this.differing(),
+      isListed: members.includes(this.#options.self),
     }
   }
 
@@ -205,15 +230,41 @@ export class RingSession implements StoreSession {
 
   async close(): Promise<void> {
     await this.leave()
+    this.#beats.stop()
     this.#homing.close()
     this.router.close()
     await this.driver.close()
     await this.#server.close()
   }
 
+  /** What other members may ask of this one. */
+  private commandsOn(
+    counters: MemoryCounterStore,
+    clock: Clock,
+    { problem }: Pick<SessionDeps['observer'], 'problem'>,
+  ): PeerCommands {
+    const { members } = this.#options
+    return new PeerCommands({
+      counters,
+      clock,
+      onUse: (partition) => this.onUse(partition),
+      onReceived: (count) => (this.#handedOver.received += count),
+      status: () => this.#status,
+      onHere: (name, view, fingerprint) => {
+        if (fingerprint !== this.#fingerprint) problem(otherSecret(name))
+        else members.onAnnounced?.(name, 'here')
+        this.recordView(name, view)
+        return this.driver.table.view
+      },
+      onGone: (name) => members.onAnnounced?.(name, 'gone'),
+    })
+  }
+
   private join(): void {
+    this.#hasJoined = true
     this.#options.members.join()
     this.followMembers()
+    this.#beats.start()
   }
 
   private followMembers(): void {
@@ -225,7 +276,12 @@ export class RingSession implements StoreSession {
   }
 
   private async leaveOnce(): Promise<void> {
-    await this.#options.members.leave()
+    this.#hasJoined = false
+    const { members, self } = this.#options
+    const go = (channel: RedisChannel) =>
+      runOnChannel(channel, [GO_COMMAND, self], COMMAND_TIMEOUT_MS)
+    if (members.onAnnounced !== undefined) await Promise.allSettled(this.driver.peers().map(go))
+    await members.leave()
     this.#isLeaving = true
     this.followMembers()
     const untilMs = monotonicMs() + LEAVE_MS
@@ -238,6 +294,37 @@ export class RingSession implements StoreSession {
       quiet = isQuiet ? quiet + 1 : 0
       await pause(LEAVE_EVERY_MS)
     }
+  }
+
+  private async announceHere(): Promise<void> {
+    await Promise.all(this.driver.peers().map((channel) => this.sendHere(channel)))
+  }
+
+  /** Says to one member that this one is here, and compares the lists of both. */
+  private async sendHere(channel: RedisChannel): Promise<void> {
+    if (!this.#hasJoined || !channel.isReady) return
+    const words = [HERE_COMMAND, this.#options.self, this.driver.table.view, this.#fingerprint]
+    try {
+      this.recordView(
+        channel.address,
+        String(await runOnChannel(channel, words, COMMAND_TIMEOUT_MS)),
+      )
+    } catch {
+      // A member that is silent is seen by its breaker.
+    }
+  }
+
+  private recordView(name: string, view: string): void {
+    const isSame = view === this.driver.table.view
+    if (isSame || !this.driver.table.members.includes(name)) this.#differingSinceMs.delete(name)
+    else if (!this.#differingSinceMs.has(name)) this.#differingSinceMs.set(name, monotonicMs())
+  }
+
+  private differing(): ReadonlyMap<string, number> {
+    const nowMs = monotonicMs()
+    const { members } = this.driver.table
+    const known = [...this.#differingSinceMs].filter(([name]) => members.includes(name))
+    return new Map(known.map(([name, sinceMs]) => [name, nowMs - sinceMs]))
   }
 
   private onBatch(deps: SessionDeps, args: Parameters<SessionDeps['observer']['batch']>): void {
@@ -255,6 +342,15 @@ export class RingSession implements StoreSession {
     const others = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
     return [this.#status, ...others].filter((text) => text !== '')
   }
+}
+
+/** The machinery of the Redis store calls every server Redis. */
+function problemsOf(observer: SessionDeps['observer']): (message: string) => void {
+  return (message) => observer.problem(message.replace(/^Redis /, 'ring member '))
+}
+
+function otherSecret(name: string): string {
+  return `${name} has another key secret, so its counters have other names; set SLUICE_KEY_SECRET to the same value on all nodes`
 }
 
 function unusable(listen: PeerAddress, error: unknown): SluiceError {

@@ -22,6 +22,7 @@ import {
   silentObserver,
   type StoreObserver,
 } from '../redis/pipeline/redis-observer.js'
+import type { RedisChannel } from '../redis/connection/driver.js'
 import { isMarked, markOf } from '../redis/request/hold-marks.js'
 import type { StoreSession } from '../redis/server/warm-up-session.js'
 import { nodeStats } from '../redis/server/redis-stats.js'
@@ -39,6 +40,7 @@ import {
   type Silence,
   type Store,
   type StoreHealth,
+  type StoreNodeHealth,
   type TakeOptions,
 } from '../store.js'
 import { BatchFrames } from './batch-frame.js'
@@ -47,8 +49,6 @@ import { type RingOptions, RingSession, type RingStats } from './ring-session.js
 
 /** Options of `ringStore`. */
 export interface RingStoreOptions extends RingOptions {
-  /** The key of all counter hashes, 16 bytes, the same in every member. */
-  readonly secret: Uint8Array
   /** The most counters of this process. @default that of `memoryStore` */
   readonly maxCounters?: number | undefined
   /** How long a decision waits for another member, in milliseconds. @default 50 */
@@ -197,7 +197,11 @@ class RingCounterStore implements RingStore {
 
   health(): StoreHealth {
     const { counters, bytes, evicted, evictedBlocked } = this.#counters.stats()
-    const nodes = this.#session.pipelines().map((pipeline) => nodeStats(pipeline, undefined))
+    const pipelines = new Map(this.#session.pipelines().map((each) => [each.channel, each]))
+    const nodes = this.#session.driver.channels().map((channel) => {
+      const pipeline = pipelines.get(channel)
+      return pipeline === undefined ? neverReached(channel) : nodeStats(pipeline, undefined)
+    })
     return {
       remote: { state: 'ready', nodes, fleet: { size: this.#session.fleetSize(), ageMs: 0 } },
       memory: { usedBytes: bytes, maxBytes: 0, counters, evicted, evictedBlocked },
@@ -258,6 +262,19 @@ class RingCounterStore implements RingStore {
       if (mark !== undefined && isMarked(mark)) held.add(i)
     }
     return held
+  }
+}
+
+/** A member that has not answered yet. */
+function neverReached({ address }: RedisChannel): StoreNodeHealth {
+  return {
+    address,
+    isAnswering: false,
+    isBreakerOpen: false,
+    breakerOpened: 0,
+    clock: undefined,
+    inFlight: 0,
+    queuedTakes: 0,
   }
 }
 

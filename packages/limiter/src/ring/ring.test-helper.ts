@@ -38,15 +38,15 @@ export async function openRing(
 ): Promise<TestRing> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-ring-'))
   const present = new Map<string, Member>()
-  const listeners = new Set<() => void>()
+  const listeners = new Map<string, () => void>()
   const stores = new Map<string, RingStore>()
   const links = new Links()
   const changed = () => {
-    for (const listener of listeners) listener()
+    for (const listener of listeners.values()) listener()
   }
   const listOf = (member: Member): MemberList => ({
     members: () => [...present.values()],
-    onChange: (listener) => void listeners.add(listener),
+    onChange: (listener) => void listeners.set(member.name, listener),
     join() {
       present.set(member.name, member)
       changed()
@@ -93,6 +93,7 @@ export async function openRing(
     remove(name) {
       present.delete(name)
       stores.delete(name)
+      listeners.delete(name)
       changed()
     },
     cut: (name) => links.cut(join(folder, `${name}.sock`)),

@@ -364,6 +364,25 @@ interface RulesHistoryConfig {
   readonly ageMs: number | undefined
 }
 
+/** Where the list of the members of a ring is. */
+export type RingPeers =
+  | { readonly kind: 'dns'; readonly host: string; readonly port: number }
+  | { readonly kind: 'srv'; readonly name: string }
+  | { readonly kind: 'file'; readonly path: string }
+  | { readonly kind: 'list'; readonly addresses: readonly ListenAddress[] }
+
+/** Nodes that hold the counters in memory, each a part. */
+export interface RingConfig {
+  readonly listen: ListenAddress
+  /** As the list names this node. */
+  readonly advertise: ListenAddress
+  readonly peers: RingPeers
+  /** How long a decision waits for another node. */
+  readonly deadlineMs: number
+  /** Undefined only where all members are on this machine. */
+  readonly tls: { readonly ca: string; readonly cert: string; readonly key: string } | undefined
+}
+
 export interface Config {
   /** The file that was read; undefined: none. */
   readonly file: string | undefined
@@ -380,6 +399,8 @@ export interface Config {
   readonly keySecret: Uint8Array | undefined
   /** Undefined: counters live in memory. */
   readonly redis: RedisConfig | undefined
+  /** Undefined: no other node holds counters of this one. */
+  readonly ring: RingConfig | undefined
   /** Undefined: there is only one region. */
   readonly regions: RegionsConfig | undefined
   /** Undefined: the rule store is files in the data directory. */

@@ -10,7 +10,7 @@ import {
   readBoolean,
   type Located,
 } from '@sluice/core/config-reader'
-import type { ListenAddress } from './config.js'
+import type { ListenAddress, RingPeers } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
 import type { ExplicitValue } from './fields.js'
 import { readListen } from './listen.js'
@@ -18,6 +18,7 @@ import { readProxies } from './trusted-proxies.js'
 import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
 import { readRegionName } from './parse-regions.js'
+import { readPeers } from './parse-ring.js'
 import { readOrigin } from './outbound-urls.js'
 import { readFileName, readInteger, WORKERS } from './values.js'
 import { asBoolean, type Environment, locateVariable, numeric } from './variables.js'
@@ -29,6 +30,8 @@ export const VARIABLES = [
   'SLUICE_STORE_DEADLINE_MS',
   'SLUICE_KEY_SECRET',
   'SLUICE_REGION',
+  'SLUICE_RING_LISTEN',
+  'SLUICE_RING_PEERS',
   'SLUICE_DATABASE_URL',
   'SLUICE_RULES',
   'SLUICE_ALLOW_NO_RULES',
@@ -48,6 +51,8 @@ export const VARIABLES = [
 
 type Variable = (typeof VARIABLES)[number]
 
+/** File names in variables are relative to the working directory. */
+const OWN_FOLDER = '.'
 const PREFIX = 'SLUICE_'
 const STORE_DEADLINE_MS = { least: 1, most: 10_000 }
 const UNKNOWN_SHOWN_MAX = 100
@@ -62,6 +67,8 @@ export interface Overrides {
   readonly keySecret: ExplicitValue<Uint8Array> | undefined
   /** The region of this node. */
   readonly region: ExplicitValue<string> | undefined
+  readonly ringListen: ExplicitValue<ListenAddress> | undefined
+  readonly ringPeers: ExplicitValue<RingPeers> | undefined
   readonly databaseUrl: ExplicitValue<string> | undefined
   readonly rules: ExplicitValue<string> | undefined
   readonly allowNoRules: ExplicitValue<boolean> | undefined
@@ -107,6 +114,8 @@ export function readEnvironment(env: Environment): ParsedEnvironment {
     ),
     keySecret: readVariable('SLUICE_KEY_SECRET', readKeySecret),
     region: readVariable('SLUICE_REGION', readRegionName),
+    ringListen: readVariable('SLUICE_RING_LISTEN', readListen),
+    ringPeers: readVariable('SLUICE_RING_PEERS', (located) => readPeers(located, OWN_FOLDER)),
     databaseUrl: readVariable('SLUICE_DATABASE_URL', readDatabaseUrl),
     rules: readVariable('SLUICE_RULES', readOwnFileName),
     allowNoRules: readVariable('SLUICE_ALLOW_NO_RULES', (located) =>

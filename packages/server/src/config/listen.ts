@@ -20,7 +20,7 @@ export function readListen(located: Located): ListenAddress | undefined {
   return parseListen(text) ?? reportAt(located, 'bad-value', { accepted: ACCEPTED })
 }
 
-function parseListen(text: string): ListenAddress | undefined {
+export function parseListen(text: string): ListenAddress | undefined {
   const parts = /^(?:\[([^\]]*)\]|([^:[\]]*)):(0|[1-9]\d{0,4})$/.exec(text)
   if (parts === null) return undefined
   const [, bracketed, plain = '', digits = ''] = parts

@@ -52,6 +52,7 @@ const DEFAULTS: Config = {
   keySecret: undefined,
   maxCounters: 1_000_000,
   redis: undefined,
+  ring: undefined,
   regions: undefined,
   database: undefined,
   rulesHistory: { versions: 10_000, ageMs: undefined },

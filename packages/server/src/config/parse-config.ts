@@ -29,6 +29,7 @@ import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
 import { readRegionsConfig } from './parse-regions.js'
+import { readRing } from './parse-ring.js'
 import { readTrustedProxies } from './trusted-proxies.js'
 import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
 import type { Environment } from './variables.js'
@@ -61,6 +62,7 @@ const FIELDS: readonly string[] = [
   'maxCounters',
   'redis',
   'region',
+  'ring',
   'regions',
   'database',
   'gateway',
@@ -178,6 +180,7 @@ function readConfig(
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MEMORY_COUNTERS_DEFAULT,
     redis: redis.config,
+    ring: readRing(root, { ...sources, redisUrl: redis.url, workers: resolved.workers }),
     regions: readRegionsConfig(root, { ...sources, redisUrl: redis.url }),
     database: database.config,
     rulesHistory: readRulesHistory(root),

@@ -1,10 +1,18 @@
-/** Opens the counter store of a worker: a part of the counters in memory, in a ring of workers. */
-import { type RingStore, ringStore } from '@sluice/limiter/ring'
-import type { Config } from '../config/config.js'
+/** Opens a part of the counters in memory: that of a worker, or of a node in a ring of nodes. */
+import { PeriodicTask, systemScheduler } from '@sluice/limiter/internal'
+import { DEFAULT_DEADLINE_MS } from '@sluice/limiter/redis'
+import { type RingStore, type RingStoreOptions, ringStore } from '@sluice/limiter/ring'
+import type { Config, RingConfig } from '../config/config.js'
+import { messageOf } from '../lib/message-of.js'
+import { readPem } from '../lib/read-pem.js'
+import { monotonicMs } from '../lib/wall-clock.js'
+import { createThrottle } from '../observability/log/throttle.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
 import type { WorkerRing } from '../workers/worker-ring.js'
 import { CounterSnapshots, formerSnapshots, snapshotFile } from './counter-snapshots.js'
+import { findPeers } from './find-peers.js'
 import type { CounterStore } from './open-store.js'
+import { PeerList } from './peer-list.js'
 import { registerRingMetrics } from './ring-metrics.js'
 import { observeStore } from './store-events.js'
 import { registerStoreMetrics } from './store-metrics.js'
@@ -15,8 +23,10 @@ import type { StoreDeps } from './store-observer.js'
  * so a late answer means that all of them are busy, and then waiting is better than a posture.
  */
 const WORKER_DEADLINE_MS = 250
+/** How often the list of members is read. */
+const POLL_MS = 1000
 
-type RingConfig = Pick<Config, 'dataDir' | 'maxCounters' | 'keySecret' | 'workers'>
+type RingFiles = Pick<Config, 'dataDir' | 'maxCounters' | 'keySecret' | 'workers'>
 
 export interface RingPlace {
   /** Of this worker, from 0 on. */
@@ -26,31 +36,79 @@ export interface RingPlace {
 }
 
 /** Rejects if this worker cannot be asked by the others. */
-export async function openRing(
-  { dataDir, maxCounters, keySecret, workers }: RingConfig,
+export function openWorkerRing(
+  config: RingFiles,
   { place, ring }: RingPlace & { readonly ring: WorkerRing },
   deps: StoreDeps,
 ): Promise<CounterStore> {
-  const secret = keySecret ?? loadOrCreateKeySecret(dataDir, deps.log)
-  const events = observeStore(deps, WORKER_DEADLINE_MS)
   const { name, address } = ring.self
-  const store = ringStore({
-    self: name,
-    listen: address,
-    members: ring,
-    secret,
-    maxCounters,
-    deadlineMs: WORKER_DEADLINE_MS,
-    observer: events.observer,
-  })
+  const member = { self: name, listen: address, members: ring, deadlineMs: WORKER_DEADLINE_MS }
+  return openMember(config, { member, place, kind: 'worker', onClosed: () => {} }, deps)
+}
+
+/** Rejects if this node cannot be asked by the others, or the certificates do not fit. */
+export async function openNodeRing(
+  config: RingFiles & { readonly ring: RingConfig },
+  deps: StoreDeps,
+): Promise<CounterStore> {
+  const { listen, advertise, peers, deadlineMs, tls } = config.ring
+  const pem = tls && { ...(await readPem(tls)) }
+  const members = new PeerList({ self: advertise, nowMs: monotonicMs })
+  const throttle = createThrottle(deps.clock)
+  const poll = async () => {
+    try {
+      members.update(await findPeers(peers))
+    } catch (error) {
+      members.refresh()
+      if (throttle.pass('peers') === undefined) return
+      deps.log.warn(
+        { problem: messageOf(error) },
+        'ring: list of members not read; the last one stays',
+      )
+    }
+  }
+  await poll()
+  const polling = new PeriodicTask(POLL_MS, poll, systemScheduler)
+  polling.start('later')
+  const member = {
+    self: members.self.name,
+    listen,
+    members,
+    deadlineMs,
+    tls: pem && { ca: pem.ca ?? '', cert: pem.cert ?? '', key: pem.key ?? '' },
+  }
+  const onClosed = () => polling.stop()
+  return openMember(config, { member, place: 0, kind: 'node', onClosed }, deps)
+}
+
+interface MemberDeps {
+  readonly member: Omit<RingStoreOptions, 'secret' | 'maxCounters' | 'observer'>
+  readonly place: number
+  readonly kind: 'worker' | 'node'
+  readonly onClosed: () => void
+}
+
+async function openMember(
+  { dataDir, maxCounters, keySecret, workers }: RingFiles,
+  { member, place, kind, onClosed }: MemberDeps,
+  deps: StoreDeps,
+): Promise<CounterStore> {
+  const secret = keySecret ?? loadOrCreateKeySecret(dataDir, deps.log)
+  const events = observeStore(deps, member.deadlineMs ?? DEFAULT_DEADLINE_MS)
+  const store = ringStore({ ...member, secret, maxCounters, observer: events.observer })
   await store.ready
-  registerStoreMetrics(deps.registry, { health: () => store.health(), name, merge: 'sum' })
+  registerStoreMetrics(deps.registry, {
+    health: () => store.health(),
+    name: member.self,
+    merge: 'sum',
+  })
   registerRingMetrics(deps.registry, () => store.ringStats())
   return {
     store,
     secret,
-    name: 'memory of all workers',
-    describe: () => describe(store),
+    name: kind === 'worker' ? 'memory of all workers' : `a ring, as ${member.self}`,
+    describe: () => describe(store, kind),
+    ring: () => store.ringStats(),
     times: events.counted.times,
     batchLatency: events.batchLatency,
     connectionFailures: () => events.failures.counts(),
@@ -63,17 +121,18 @@ export async function openRing(
       snapshots.restore()
       snapshots.start()
       return async () => {
-        // What another worker has taken over is saved by that one.
+        // What another member has taken over is saved by that one.
         await store.leave()
+        onClosed()
         await snapshots.close()
       }
     },
   }
 }
 
-function describe(store: RingStore): string {
+function describe(store: RingStore, kind: 'worker' | 'node'): string {
   const nodes = store.health().remote?.nodes ?? []
   const silent = nodes.filter(({ isAnswering }) => !isAnswering).length
-  const workers = `memory of ${nodes.length} ${nodes.length === 1 ? 'worker' : 'workers'}`
-  return silent === 0 ? workers : `${workers}, ${silent} not answering`
+  const members = `memory of ${nodes.length} ${kind}${nodes.length === 1 ? '' : 's'}`
+  return silent === 0 ? members : `${members}, ${silent} not answering`
 }

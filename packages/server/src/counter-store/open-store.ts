@@ -1,12 +1,13 @@
 /** Opens the counter store: in this process, in all workers, or in a Redis that nodes share. */
 import { memoryStore, type Limiter, type RegionalStore, type Store } from '@sluice/limiter'
+import type { RingStats } from '@sluice/limiter/ring'
 import type { Config } from '../config/config.js'
 import { loadOrCreateKeySecret } from '../startup/stored-secrets.js'
 import type { ReadableHistogram } from '../observability/metrics/histogram.js'
 import type { BatchLatency } from './batch-latency.js'
 import { openRedis } from './open-redis.js'
 import { openRegions } from './open-regions.js'
-import { openRing, type RingPlace } from './open-ring.js'
+import { openNodeRing, openWorkerRing, type RingPlace } from './open-ring.js'
 import { CounterSnapshots, formerSnapshots, snapshotFile } from './counter-snapshots.js'
 import { registerStoreMetrics } from './store-metrics.js'
 import type { StoreDeps } from './store-observer.js'
@@ -23,6 +24,8 @@ export interface CounterStore {
   readonly name: string
   /** Its state in words, for `/readyz` and the nodes page. */
   describe(): string
+  /** Undefined where no other process holds counters of this one. */
+  readonly ring?: (() => RingStats) | undefined
   /** Store latency in seconds; undefined for counters in this process. */
   readonly times: ReadableHistogram | undefined
   /** Batches by store node; undefined for counters in this process. */
@@ -48,8 +51,9 @@ export function openStore(
     const own = { ...config, redis }
     return regions === undefined ? openRedis(own, deps) : openRegions({ ...own, regions }, deps)
   }
+  if (config.ring !== undefined) return openNodeRing({ ...config, ring: config.ring }, deps)
   if (worker?.ring !== undefined) {
-    return openRing(config, { place: worker.place, ring: worker.ring }, deps)
+    return openWorkerRing(config, { place: worker.place, ring: worker.ring }, deps)
   }
   return Promise.resolve(openMemory(config, deps))
 }

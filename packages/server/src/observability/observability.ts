@@ -215,6 +215,7 @@ function watchAlerts(
       distinct: () => sources.distinct.estimates(),
       upstreams: () => upstreamHealth.counts(),
       shedding: () => shedding.totals(),
+      ring: () => counterStore.ring?.(),
     },
   })
   counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))

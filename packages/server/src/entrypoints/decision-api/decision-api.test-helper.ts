@@ -172,6 +172,7 @@ function testConfig(options: TestOptions): Config {
     keySecret: SECRET,
     maxCounters: 1000,
     redis: undefined,
+    ring: undefined,
     regions: undefined,
     database: undefined,
     rulesHistory: { versions: 10_000, ageMs: undefined },

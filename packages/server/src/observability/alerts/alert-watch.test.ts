@@ -65,6 +65,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
       }
     },
     refusedCall: () => undefined,
+    ring: () => undefined,
     matched: () => world.calls,
     rulesAgeSeconds: () => world.ageSeconds,
     rulesProblem: () => 'Postgres does not answer',

@@ -1,5 +1,6 @@
 /** Evaluates all alert conditions once a second. */
 import type { StoreHealth } from '@sluice/limiter'
+import type { RingStats } from '@sluice/limiter/ring'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { AlertsConfig } from '../../config/config.js'
 import type { Log } from '../log/logger.js'
@@ -13,6 +14,7 @@ import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clock-of
 import { Availability, DegradedShares } from './conditions/degraded.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
+import { RingSilence, RingViews } from './conditions/ring.js'
 import { type SheddingCounts, SheddingKept, SheddingShare } from './conditions/shedding.js'
 import { StoreEvictions, StoreMemory } from './conditions/store-memory.js'
 import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
@@ -41,6 +43,8 @@ export interface AlertInputs {
   distinct(): Iterable<readonly [rule: string, callers: number]>
   upstreams(): Iterable<UpstreamCounts>
   shedding(): SheddingCounts
+  /** Undefined where there is no ring. */
+  ring(): RingStats | undefined
 }
 
 const NO_HEALTH: StoreHealth = { remote: undefined, memory: undefined, isPersistent: undefined }
@@ -93,6 +97,8 @@ class PeriodicAlerts implements AlertWatch {
   readonly #upstreams = new UpstreamFailures()
   readonly #sheds = new SheddingShare()
   readonly #shedsKept = new SheddingKept()
+  readonly #ringSilence = new RingSilence()
+  readonly #ringViews = new RingViews()
   /** Rules that decided by posture since the store went down. */
   readonly #affected = new AffectedRuleSet()
   #isClosed = false
@@ -136,7 +142,8 @@ class PeriodicAlerts implements AlertWatch {
   }
 
   breakerOpened(store: string): void {
-    if (this.#isClosed) return
+    // A silent member of a ring has a deputy: `ring-peer-silent` reports it.
+    if (this.#isClosed || this.#deps.inputs.ring() !== undefined) return
     this.#degraded.begin()
     this.recordDecisions()
     if (!this.#registry.isOff('breaker-open')) this.attribute()
@@ -156,7 +163,8 @@ class PeriodicAlerts implements AlertWatch {
    * one alert, with the number of affected rules; `degraded` and `availability` are folded into it.
    */
   private evaluateDecisions(nowMs: number): void {
-    const remote = this.#deps.inputs.storeHealth()?.remote
+    const isRing = this.#deps.inputs.ring() !== undefined
+    const remote = isRing ? undefined : this.#deps.inputs.storeHealth()?.remote
     this.#degraded.nextSecond()
     this.#availability.nextSecond()
     this.recordDecisions()
@@ -202,6 +210,10 @@ class PeriodicAlerts implements AlertWatch {
     const { inputs } = this.#deps
     const { remote, memory } = inputs.storeHealth() ?? NO_HEALTH
     const nodes = remote?.nodes ?? []
+    const ring = inputs.ring()
+    const silent = this.#ringSilence.evaluate(ring && remote)
+    this.#registry.update('ring-peer-silent', silent, nowMs)
+    this.#registry.update('ring-views-differ', this.#ringViews.evaluate(ring), nowMs)
     this.#registry.update('fleet-unknown', this.#fleet.evaluate(remote), nowMs)
     this.#registry.update('store-slow', this.#slowness.evaluate(inputs.latencies()), nowMs)
     const clocks = this.#clockOffsets.evaluate(nodes, () => inputs.peerClocks(nowMs))

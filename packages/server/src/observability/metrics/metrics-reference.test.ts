@@ -27,6 +27,8 @@ const RING: RingStats = {
   deputy: 0,
   handedOver: { sent: 0, unknown: 0, received: 0 },
   misplaced: 0,
+  differing: new Map(),
+  isListed: true,
 }
 
 /** Names with their types, `a counter`. */

@@ -26,6 +26,9 @@ export const ALERT_SEVERITIES = {
   // Deputies decide meanwhile; a limit may begin anew for the callers of the member.
   'ring-peer-silent': 'ticket',
   'ring-views-differ': 'ticket',
+  // Each side of a cut has the whole limit, so callers get more, and nobody is refused.
+  'region-unreachable': 'ticket',
+  'region-clocks': 'ticket',
 } as const satisfies Readonly<Record<string, 'page' | 'ticket'>>
 
 export const ALERT_NAMES = Object.keys(ALERT_SEVERITIES) as readonly AlertName[]

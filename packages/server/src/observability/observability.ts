@@ -216,6 +216,7 @@ function watchAlerts(
       upstreams: () => upstreamHealth.counts(),
       shedding: () => shedding.totals(),
       ring: () => counterStore.ring?.(),
+      regions: () => counterStore.regional?.regionStats() ?? [],
     },
   })
   counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))

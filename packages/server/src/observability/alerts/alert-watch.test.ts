@@ -75,6 +75,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     distinct: () => Object.entries(world.distinct),
     connectionFailures: () => (world.memory === undefined ? world.failures : undefined),
     upstreams: () => world.upstreams,
+    regions: () => [],
     shedding: () => world.shedding,
   }
   const clock = { now: () => nowMs }

@@ -1,5 +1,5 @@
 /** Evaluates all alert conditions once a second. */
-import type { StoreHealth } from '@sluice/limiter'
+import type { RegionStats, StoreHealth } from '@sluice/limiter'
 import type { RingStats } from '@sluice/limiter/ring'
 import type { WallClock } from '../../lib/wall-clock.js'
 import type { AlertsConfig } from '../../config/config.js'
@@ -12,6 +12,7 @@ import { type ConnectionFailures, openBreaker, StoreOutage } from './conditions/
 import { type ExhaustedCaller, findExhaustedCallers } from './conditions/caller-exhausted.js'
 import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clock-offset.js'
 import { Availability, DegradedShares } from './conditions/degraded.js'
+import { RegionClocks, RegionSilence } from './conditions/regions.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
 import { RingSilence, RingViews } from './conditions/ring.js'
@@ -45,6 +46,8 @@ export interface AlertInputs {
   shedding(): SheddingCounts
   /** Undefined where there is no ring. */
   ring(): RingStats | undefined
+  /** The other regions; none if there is only one. */
+  regions(): readonly RegionStats[]
 }
 
 const NO_HEALTH: StoreHealth = { remote: undefined, memory: undefined, isPersistent: undefined }
@@ -99,6 +102,8 @@ class PeriodicAlerts implements AlertWatch {
   readonly #shedsKept = new SheddingKept()
   readonly #ringSilence = new RingSilence()
   readonly #ringViews = new RingViews()
+  readonly #regionSilence = new RegionSilence()
+  readonly #regionClocks = new RegionClocks()
   /** Rules that decided by posture since the store went down. */
   readonly #affected = new AffectedRuleSet()
   #isClosed = false
@@ -139,6 +144,9 @@ class PeriodicAlerts implements AlertWatch {
     const shedding = inputs.shedding()
     this.#registry.update('shedding', this.#sheds.evaluate(shedding), nowMs)
     this.#registry.update('shedding-kept', this.#shedsKept.evaluate(shedding), nowMs)
+    const regions = inputs.regions()
+    this.#registry.update('region-unreachable', this.#regionSilence.evaluate(regions), nowMs)
+    this.#registry.update('region-clocks', this.#regionClocks.evaluate(regions), nowMs)
   }
 
   breakerOpened(store: string): void {

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { GUEST_ACL, storeAcl } from '@sluice/limiter/redis'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { makeFolder, stopAll } from '../process.test-helper.js'
-import { metricOf } from '../operator.test-helper.js'
+import { metricOf, operatorOf } from '../operator.test-helper.js'
 import { run, type RunningServer, start, waitForExit } from '../serve.test-helper.js'
 
 const SECRET = '00112233445566778899aabbccddeeff'
@@ -90,6 +90,18 @@ test('two regions have one budget of a merged limit, and each its share of a spl
   const sent = 'sluice_region_units_total{region="us-east",fate="sent"}'
   expect(await metricOf(west.admin, sent)).toBe(60)
   expect(await metricOf(west.admin, 'sluice_region_pending{region="us-east"}')).toBe(0)
+
+  const operator = operatorOf(east)
+  const { regions } = await operator.json<{ regions: unknown }>('nodes')
+  expect(regions).toMatchObject([
+    { region: 'eu-west', isAnswering: true, pending: 0, dropped: 0, nodes: 1, rulesVersion: '1' },
+  ])
+  expect((await operator.sluice('nodes')).out).toMatch(/^eu-west +answers +none +0 +0 +0 +1 +1 /m)
+  const call = { rule: 'merged', attributes: { user: 'u1' } }
+  const { json } = await operator.curl('/inspect', { method: 'POST', body: JSON.stringify(call) })
+  expect(json).toMatchObject({
+    counters: [{ remaining: 40, regions: [{ region: 'eu-west', remaining: 40 }] }],
+  })
 })
 
 test('a server that stops tells the other region what it does not know yet', async () => {

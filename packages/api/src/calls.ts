@@ -21,6 +21,27 @@ export const nodeView = z
   .meta({ id: 'Node' })
 export type NodeView = View<typeof nodeView>
 
+export const regionView = z
+  .object({
+    region: z.string(),
+    isAnswering: z.boolean().meta({ description: 'Whether its store answers this node.' }),
+    lagMs: z.number().meta({
+      description: 'Age of the oldest unit spent here that the region has not confirmed; 0: none.',
+    }),
+    pending: z.int().meta({ description: 'Counters of which it has not been told everything.' }),
+    sent: z.number(),
+    unknown: z.number(),
+    dropped: z.number(),
+    seenMsAgo: z.number().nullable().meta({
+      description: 'When its last heartbeat was read here; null before the first.',
+    }),
+    nodes: z.int().nullable(),
+    rulesVersion: z.string().nullable(),
+    clockOffsetMs: z.number().nullable(),
+  })
+  .meta({ id: 'Region', description: 'Another region, as the node that answers knows it.' })
+export type RegionView = View<typeof regionView>
+
 export const nodesView = z
   .object({
     version: version.meta({ description: 'The version of the rules on the node that answers.' }),
@@ -30,6 +51,10 @@ export const nodesView = z
     ageSeconds: z.number(),
     problem: z.string().nullable(),
     nodes: z.array(nodeView),
+    regions: z
+      .array(regionView)
+      .optional()
+      .meta({ description: 'The other regions; absent if there is only one.' }),
   })
   .meta({ id: 'Nodes' })
 export type NodesView = View<typeof nodesView>
@@ -91,6 +116,21 @@ export const counterView = z
         times: z.int(),
       })
       .optional(),
+    regions: z
+      .array(
+        z.object({
+          region: z.string(),
+          state: z.record(z.string(), z.unknown()).nullable().optional(),
+          remaining: z.number().optional(),
+          resetAfterMs: z.number().optional(),
+          problem: z.string().optional(),
+        }),
+      )
+      .optional()
+      .meta({
+        description:
+          'The same counter in each other region, or the problem if it could not be read; absent if there is only one.',
+      }),
   })
   .meta({ id: 'Counter' })
 export type CounterView = View<typeof counterView>

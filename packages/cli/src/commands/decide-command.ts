@@ -245,7 +245,7 @@ type PlaceHolder = NonNullable<CounterView['holders']>[number]
 
 function counterText(counter: CounterView): string {
   const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs, block } = counter
-  const { holders = [] } = counter
+  const { holders = [], regions = [] } = counter
   const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${plainText(value)}`)
   return pairs([
     [block === undefined ? 'limit' : 'block of', limitOf(counter)],
@@ -262,6 +262,7 @@ function counterText(counter: CounterView): string {
         ] as const)
       : blockRows(block, resetAfterMs)),
     ...holders.map(holderRow),
+    ...regions.map(regionRow),
   ])
 }
 
@@ -269,6 +270,15 @@ function counterText(counter: CounterView): string {
 function holderRow({ holder, places, expiresAtMs }: PlaceHolder): readonly [string, string] {
   const until = instantText(new Date(expiresAtMs).toISOString())
   return [`holder ${holder}`, `${places} ${places === 1 ? 'place' : 'places'} until ${until}`]
+}
+
+/** `in us-east   990 left`. */
+function regionRow({
+  region,
+  remaining,
+  problem,
+}: NonNullable<CounterView['regions']>[number]): readonly [string, string] {
+  return [`in ${region}`, problem === undefined ? `${remaining} left` : `unknown: ${problem}`]
 }
 
 function noStateText({ block }: CounterView): string {

@@ -1,5 +1,5 @@
 /** `sluice nodes`: which node runs which version of the rules. */
-import type { NodesView, NodeView } from '@sluice/client'
+import type { NodesView, NodeView, RegionView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../command-errors.js'
 import { elapsedText, instantText, offsetText } from '../time-format.js'
@@ -56,7 +56,26 @@ function nodesText(view: NodesView, columns: number | undefined): string {
     ]),
     columns,
   )
-  return `${rows}\n${nodes}`
+  return `${rows}\n${nodes}${regionsText(view.regions ?? [], columns)}`
+}
+
+const REGION_TITLES = ['REGION', 'STORE', 'LAG', 'PENDING', 'UNKNOWN', 'DROPPED', 'NODES', 'RULES']
+
+function regionsText(regions: readonly RegionView[], columns: number | undefined): string {
+  if (regions.length === 0) return ''
+  const rows = regions.map((each): readonly Cell[] => [
+    each.region,
+    each.isAnswering ? 'answers' : 'does not answer',
+    each.lagMs === 0 ? 'none' : elapsedText(each.lagMs),
+    each.pending,
+    each.unknown,
+    each.dropped,
+    each.nodes ?? undefined,
+    each.rulesVersion ?? undefined,
+    each.clockOffsetMs === null ? undefined : offsetText(each.clockOffsetMs),
+    each.seenMsAgo === null ? 'never' : `${elapsedText(each.seenMsAgo)} ago`,
+  ])
+  return `\n${table([...REGION_TITLES, 'CLOCK', 'SEEN'], rows, columns)}`
 }
 
 function rulesText({ rulesVersion }: NodeView, newest: number): string {

@@ -290,6 +290,53 @@ n2    a       7  0.1.0    40 (behind)  2026-01-02T03:04:05Z  12.3 s ago  rule "a
 `)
 })
 
+test('sluice nodes prints the other regions', async () => {
+  const region = {
+    isAnswering: true,
+    lagMs: 90,
+    pending: 3,
+    sent: 900,
+    unknown: 0,
+    dropped: 0,
+    seenMsAgo: 400,
+    nodes: 5,
+    rulesVersion: '41',
+    clockOffsetMs: -12,
+  }
+  const lost = {
+    ...region,
+    region: 'ap-south',
+    isAnswering: false,
+    lagMs: 61_000,
+    unknown: 7,
+    dropped: 21,
+    seenMsAgo: null,
+    nodes: null,
+    rulesVersion: null,
+    clockOffsetMs: null,
+  }
+  const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
+  const admin = await startAdmin({
+    'GET /nodes': answer({
+      version: 41,
+      source: 'postgres db:5432/sluice',
+      readOnly: null,
+      news: 'push',
+      ageSeconds: 0,
+      problem: null,
+      nodes: [{ ...node, rulesVersion: 41, seenMsAgo: 800 }],
+      regions: [lost, { ...region, region: 'us-east' }],
+    }),
+  })
+  const { out } = await admin.run(['nodes'])
+  expect(out.split('\n\n').at(-1)).toBe(
+    `REGION    STORE            LAG    PENDING  UNKNOWN  DROPPED  NODES  RULES  CLOCK   SEEN
+ap-south  does not answer  61 s         3        7       21  -      -      -       never
+us-east   answers          90 ms        3        0        0  5      41     -12 ms  400 ms ago
+`,
+  )
+})
+
 describe('sluice tokens', () => {
   const token = { id: 't1', name: 'ci', role: 'edit', createdAt: '2026-01-02T03:04:05Z' }
 

@@ -1,5 +1,5 @@
 /** The nodes: rules version, load, clock and last report of each process. */
-import type { NodesView, NodeView } from '@sluice/client'
+import type { NodesView, NodeView, RegionView } from '@sluice/client'
 import { api, useResource } from '../api.js'
 import { usePolling } from '../clock.js'
 import { count, duration, rate } from '../format.js'
@@ -72,6 +72,11 @@ function NodesContent({ view }: { readonly view: NodesView }) {
       <Card flush title={view.nodes.length === 1 ? '1 node' : `${view.nodes.length} nodes`}>
         <NodesTable view={view} />
       </Card>
+      {view.regions !== undefined && (
+        <Card flush title="Other regions">
+          <RegionsTable regions={view.regions} />
+        </Card>
+      )}
       <Grid columns={2}>
         <RulesCard view={view} />
         {store !== undefined && <StoreCard store={store} />}
@@ -133,6 +138,74 @@ function NodesTable({ view }: { readonly view: NodesView }) {
       ]}
     />
   )
+}
+
+/** What waits for longer is not on its way any more; the same as in the alert. */
+const LAG_MS_HIGH = 5000
+
+function RegionsTable({ regions }: { readonly regions: readonly RegionView[] }) {
+  const unknown = <span class="faint">unknown</span>
+  return (
+    <Table
+      caption="Other regions"
+      rows={regions}
+      rowKey={({ region }) => region}
+      empty={<Empty title="No other region." />}
+      columns={[
+        {
+          head: 'Region',
+          isMain: true,
+          cell: ({ region }) => <Text value={region} mono max={60} />,
+        },
+        {
+          head: 'Store',
+          cell: ({ isAnswering }) =>
+            isAnswering ? (
+              <Badge tone="allowed">answers</Badge>
+            ) : (
+              <Badge tone="degraded">does not answer</Badge>
+            ),
+        },
+        { head: 'Lag', isNumber: true, cell: ({ lagMs }) => <RegionLag ms={lagMs} /> },
+        { head: 'Waiting callers', isNumber: true, cell: ({ pending }) => count(pending) },
+        {
+          head: 'Unknown, dropped',
+          isNumber: true,
+          cell: ({ unknown: lost, dropped }) => `${count(lost)}, ${count(dropped)}`,
+        },
+        {
+          head: 'Nodes',
+          isNumber: true,
+          cell: ({ nodes }) => (nodes === null ? unknown : count(nodes)),
+        },
+        {
+          head: 'Rules',
+          cell: ({ rulesVersion: version }) =>
+            version === null ? unknown : <Text value={`version ${version}`} max={40} />,
+        },
+        {
+          head: 'Clock offset',
+          isNumber: true,
+          cell: ({ clockOffsetMs }) => <ClockOffset ms={clockOffsetMs} />,
+        },
+        {
+          head: 'Last heartbeat',
+          isNumber: true,
+          cell: ({ seenMsAgo }) => (seenMsAgo === null ? unknown : <HeartbeatAge ms={seenMsAgo} />),
+        },
+      ]}
+    />
+  )
+}
+
+function RegionLag({ ms }: { readonly ms: number }) {
+  if (ms === 0) return <>none</>
+  return ms > LAG_MS_HIGH ? <Badge tone="degraded">{duration(ms)}</Badge> : <>{duration(ms)}</>
+}
+
+function HeartbeatAge({ ms }: { readonly ms: number }) {
+  const text = ms < 1000 ? 'just now' : `${duration(ms)} ago`
+  return ms > LAG_MS_HIGH ? <Badge tone="degraded">{text}</Badge> : <>{text}</>
 }
 
 function NodeRules({ node, version }: { readonly node: NodeView; readonly version: number }) {

@@ -1,4 +1,5 @@
 /** The dependencies of the admin API. */
+import type { RegionStats } from '@sluice/limiter'
 import type { IncomingMessage } from 'node:http'
 import type { Attributes, RuleContext } from '@sluice/core'
 import type { Alerts } from '../../observability/alerts/alert.js'
@@ -52,6 +53,8 @@ export interface AdminDeps {
   readonly ipv6Prefix?: number | undefined
   /** What is known of this node, for warnings about rules. @default nothing */
   readonly ruleContext?: RuleContext | undefined
+  /** The other regions. @default there is only one */
+  readonly regions?: (() => readonly RegionStats[]) | undefined
   /** The report of this node. */
   readonly node: () => NodeReport
   /** The address whose wrong tokens count together. @default the address of the connection */

@@ -48,6 +48,7 @@ export function openAdmin(
     ipv6Prefix,
     ruleContext,
     isEncrypted: (request) => isClientTls(config, request),
+    regions: counterStore.regional && (() => counterStore.regional?.regionStats() ?? []),
     node: () => ({
       ...node,
       rulesVersion: ruleFollower.version(),

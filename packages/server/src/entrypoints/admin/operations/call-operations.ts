@@ -1,4 +1,5 @@
 /** Operations on nodes, decisions and counters. */
+import type { RegionStats } from '@sluice/limiter'
 import type { Call } from '@sluice/core'
 import {
   ADMIN_CHECK_FIELDS,
@@ -18,6 +19,7 @@ import {
   inspectInput,
   inspectView,
   nodesView,
+  type RegionView,
   changeResult,
 } from '@sluice/api'
 import { BASE } from './operation-helpers.js'
@@ -30,7 +32,7 @@ const listNodes = operation({
   summary: 'List the nodes, and the version of the rules that each runs',
   role: 'read',
   answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
-  async run(_request, { ruleFollower, editor, node, fleetStats }) {
+  async run(_request, { ruleFollower, editor, node, fleetStats, regions }) {
     const status = ruleFollower.status()
     const [storeNodes, fleetNodes] = await Promise.all([
       readStoreNodes(ruleFollower),
@@ -44,10 +46,26 @@ const listNodes = operation({
       ageSeconds: Math.round(ruleFollower.ageSeconds() * 1000) / 1000,
       problem: ruleFollower.problem() ?? status?.problem ?? null,
       nodes: joinNodes(storeNodes ?? [{ ...node(), seenMsAgo: 0 }], fleetNodes),
+      ...(regions === undefined ? {} : { regions: regions().map(describeRegion) }),
     }
     return { status: 200, body }
   },
 })
+
+function describeRegion({ fates, heartbeat, clock, ...link }: RegionStats): RegionView {
+  const { region, isAnswering, lagMs, pending, ageMs } = link
+  return {
+    region,
+    isAnswering,
+    lagMs: Math.round(lagMs),
+    pending,
+    ...fates,
+    seenMsAgo: ageMs === undefined ? null : Math.round(ageMs),
+    nodes: heartbeat?.nodes ?? null,
+    rulesVersion: heartbeat?.rules ?? null,
+    clockOffsetMs: clock === undefined ? null : Math.round(clock.offsetSeconds * 1000),
+  }
+}
 
 /** Undefined if the store does not answer: nodes are listed above all when something is wrong. */
 async function readStoreNodes({ store }: AdminDeps['ruleFollower']) {

@@ -28,6 +28,7 @@ export const ALERT_SEVERITIES = {
   'ring-views-differ': 'ticket',
   // Each side of a cut has the whole limit, so callers get more, and nobody is refused.
   'region-unreachable': 'ticket',
+  'region-overage': 'ticket',
   'region-clocks': 'ticket',
 } as const satisfies Readonly<Record<string, 'page' | 'ticket'>>
 

@@ -381,6 +381,36 @@ describe('a reset', () => {
   })
 })
 
+describe('what all regions admit beyond a limit', () => {
+  test('is measured on counters that are nearly used up, once the others have told theirs', async () => {
+    await store.take([[take(8)]])
+    await own.inner.charge({ key: KEY, limit: WINDOW, amount: 7, at: own.clock.now(), debt: 30 })
+    await round(1000)
+    expect(store.overage()).toBe(0)
+    await store.reset(KEY)
+    await store.take([[take(9)]])
+    await own.inner.charge({ key: KEY, limit: WINDOW, amount: 6, at: own.clock.now(), debt: 30 })
+    await round(1000)
+    expect(store.overage()).toBe(0.5)
+    await round(1000)
+    expect(store.overage()).toBe(0)
+  })
+
+  test('is what a bucket owes', async () => {
+    const bucket = defineLimit({
+      algorithm: 'token-bucket',
+      max: 10,
+      windowMs: 3_600_000,
+      debt: 20,
+    })
+    const limit = merged(bucket)
+    await store.take([[take(10, { limit })]])
+    await own.inner.charge({ key: KEY, limit, amount: 4, at: own.clock.now(), debt: 20 })
+    await round(1000)
+    expect(store.overage()).toBe(0.4)
+  })
+})
+
 describe('closing', () => {
   test('tells the others what they do not know yet', async () => {
     await store.take([[take(5)]])

@@ -26,6 +26,7 @@ import type {
   StoreHealth,
   TakeOptions,
 } from '../store.js'
+import { OverageSampler } from './overage-sampler.js'
 import { RegionHeartbeats, type SeenRegion } from './region-heartbeats.js'
 import { RegionResetError } from './region-reset-error.js'
 import { RegionLink, type RegionLinkStats } from './region-link.js'
@@ -74,6 +75,11 @@ export interface RegionalStore extends Store {
   readonly regions: RegionPlace
   /** One entry for each other region. */
   regionStats(): readonly RegionStats[]
+  /**
+   * The largest share beyond its limit that all regions together have admitted for a caller, among
+   * a sample of the counters that are nearly used up.
+   */
+  overage(): number
   /** What each other region has counted, asked of its store. */
   peekRegions(take: Take): Promise<readonly RegionPeek[]>
 }
@@ -95,6 +101,7 @@ class RelayingStore implements RegionalStore {
   readonly #links: readonly RegionLink[]
   readonly #heartbeats: RegionHeartbeats
   readonly #rounds: PeriodicTask
+  readonly #overage: OverageSampler
   readonly #monotonicMs: () => number
   readonly #time: () => number
   #closing: Promise<void> | undefined
@@ -133,6 +140,8 @@ class RelayingStore implements RegionalStore {
     }
     this.#rounds = new PeriodicTask(everyMs, sendRounds, scheduler)
     this.#rounds.start('later')
+    this.#overage = new OverageSampler(store, scheduler)
+    this.#overage.start()
     this.#heartbeats.start()
   }
 
@@ -176,6 +185,10 @@ class RelayingStore implements RegionalStore {
     relayed.answers = answers
     this.relayAnswers(groups, answers, undefined)
     return answers
+  }
+
+  overage(): number {
+    return this.#overage.share
   }
 
   peek(groups: Groups<Take>, options?: PeekOptions): Promise<Groups<PeekOutcome>> {
@@ -242,6 +255,7 @@ class RelayingStore implements RegionalStore {
 
   private async finish(): Promise<void> {
     this.#rounds.stop()
+    this.#overage.stop()
     this.#heartbeats.stop()
     await within(Promise.all(this.#links.map((link) => link.finish())), FINISH_MS)
     await Promise.all([this.#own.close(), ...this.#links.map(({ store }) => store.close())])
@@ -265,6 +279,7 @@ class RelayingStore implements RegionalStore {
         if (before !== undefined && typeof before[g]?.[i] === 'object') continue
         const { key, limit, at } = take
         if (answer.granted === 0) continue
+        this.#overage.onGranted(key, limit, answer.remaining)
         this.relay({ key, limit, amount: answer.granted, at: at ?? answer.at })
       }
     }

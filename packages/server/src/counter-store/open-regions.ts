@@ -36,7 +36,7 @@ export async function openRegions(config: WithRegions, deps: StoreDeps): Promise
     syncEveryMs: regions.syncEveryMs,
     rulesVersion: () => rules.version(),
   })
-  registerRegionMetrics(deps.registry, () => regional.regionStats())
+  registerRegionMetrics(deps.registry, regional)
   return {
     ...own,
     store: regional,

@@ -1,13 +1,14 @@
 /** Metrics of what the other regions know. */
-import type { RegionStats } from '@sluice/limiter'
+import type { RegionalStore, RegionStats } from '@sluice/limiter'
 import type { Registry } from '../observability/metrics/registry.js'
 
 const FATES = ['sent', 'unknown', 'dropped'] as const
 
 export function registerRegionMetrics(
   registry: Registry,
-  stats: () => readonly RegionStats[],
+  store: Pick<RegionalStore, 'regionStats' | 'overage'>,
 ): void {
+  const stats = () => store.regionStats()
   const each = (read: (region: RegionStats) => number | undefined) =>
     stats().flatMap((region) => {
       const value = read(region)
@@ -40,6 +41,12 @@ export function registerRegionMetrics(
     'furthest',
     () => each(({ clock }) => clock?.offsetSeconds),
     ['region'],
+  )
+  registry.gauge(
+    'sluice_region_over_share',
+    'Largest share that all regions admitted beyond a merged limit, in a sample of the last second.',
+    'max',
+    () => store.overage(),
   )
   registry.total(
     'sluice_region_units_total',

@@ -217,6 +217,7 @@ function watchAlerts(
       shedding: () => shedding.totals(),
       ring: () => counterStore.ring?.(),
       regions: () => counterStore.regional?.regionStats() ?? [],
+      regionOverage: () => counterStore.regional?.overage() ?? 0,
     },
   })
   counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))

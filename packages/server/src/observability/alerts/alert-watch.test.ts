@@ -76,6 +76,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     connectionFailures: () => (world.memory === undefined ? world.failures : undefined),
     upstreams: () => world.upstreams,
     regions: () => [],
+    regionOverage: () => 0,
     shedding: () => world.shedding,
   }
   const clock = { now: () => nowMs }

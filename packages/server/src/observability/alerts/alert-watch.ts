@@ -12,7 +12,7 @@ import { type ConnectionFailures, openBreaker, StoreOutage } from './conditions/
 import { type ExhaustedCaller, findExhaustedCallers } from './conditions/caller-exhausted.js'
 import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clock-offset.js'
 import { Availability, DegradedShares } from './conditions/degraded.js'
-import { RegionClocks, RegionSilence } from './conditions/regions.js'
+import { RegionClocks, RegionOverage, RegionSilence } from './conditions/regions.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
 import { RingSilence, RingViews } from './conditions/ring.js'
@@ -48,6 +48,8 @@ export interface AlertInputs {
   ring(): RingStats | undefined
   /** The other regions; none if there is only one. */
   regions(): readonly RegionStats[]
+  /** The largest share beyond a merged limit in the last second; see `RegionalStore`. */
+  regionOverage(): number
 }
 
 const NO_HEALTH: StoreHealth = { remote: undefined, memory: undefined, isPersistent: undefined }
@@ -104,6 +106,7 @@ class PeriodicAlerts implements AlertWatch {
   readonly #ringViews = new RingViews()
   readonly #regionSilence = new RegionSilence()
   readonly #regionClocks = new RegionClocks()
+  readonly #regionOverage = new RegionOverage()
   /** Rules that decided by posture since the store went down. */
   readonly #affected = new AffectedRuleSet()
   #isClosed = false
@@ -147,6 +150,8 @@ class PeriodicAlerts implements AlertWatch {
     const regions = inputs.regions()
     this.#registry.update('region-unreachable', this.#regionSilence.evaluate(regions), nowMs)
     this.#registry.update('region-clocks', this.#regionClocks.evaluate(regions), nowMs)
+    const overage = this.#regionOverage.evaluate(inputs.regionOverage())
+    this.#registry.update('region-overage', overage, nowMs)
   }
 
   breakerOpened(store: string): void {

@@ -1,6 +1,6 @@
 import type { RegionStats } from '@sluice/limiter'
 import { describe, expect, test } from 'vitest'
-import { RegionClocks, RegionSilence } from './regions.js'
+import { RegionClocks, RegionOverage, RegionSilence } from './regions.js'
 
 const WELL: RegionStats = {
   region: 'us-east',
@@ -46,6 +46,24 @@ describe('region-unreachable', () => {
     expect(silence.evaluate([missing])).toEqual([])
     silence.evaluate([WELL])
     expect(silence.evaluate([missing])).toHaveLength(1)
+  })
+})
+
+describe('region-overage', () => {
+  test('is found while regions admit more than a tenth beyond limits in several seconds of a minute', () => {
+    const overage = new RegionOverage()
+    for (const share of [0.1, 0.3, 0.2]) expect(overage.evaluate(share)).toEqual([])
+    expect(overage.evaluate(0.125)).toEqual([
+      {
+        subject: 'regions',
+        summary:
+          'Regions together have admitted up to 30% beyond merged limits, in 3 of the last 60 s.',
+        past: 'Regions together had admitted up to 30% beyond merged limits, in 3 of the last 60 s.',
+        details: { percent: 30, seconds: 3 },
+      },
+    ])
+    for (let i = 0; i < 57; i++) expect(overage.evaluate(0)).toHaveLength(1)
+    expect(overage.evaluate(0)).toEqual([])
   })
 })
 

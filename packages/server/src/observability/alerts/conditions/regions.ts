@@ -45,6 +45,33 @@ function findSilence({ region, lagMs, ageMs, pending, isAnswering }: RegionStats
   return [{ subject: region, summary: text('has', 'is'), past: text('had', 'was'), details }]
 }
 
+/** The default tolerance of rules. */
+const OVER_SHARE_MAX = 0.1
+const SECONDS = 60
+/** Fewer seconds of a minute are a burst, as at the start of a partition that is over. */
+const OVER_SECONDS_MIN = 3
+
+export class RegionOverage {
+  /** Of each of the last seconds. */
+  readonly #shares = new Float64Array(SECONDS)
+  #second = 0
+
+  /** Called once a second, with the largest share beyond a merged limit. */
+  evaluate(share: number): readonly Finding[] {
+    this.#shares[this.#second % SECONDS] = share
+    this.#second += 1
+    const over = this.#shares.filter((each) => each > OVER_SHARE_MAX)
+    if (over.length < OVER_SECONDS_MIN) return []
+    const most = Math.max(...over)
+    const percent = Math.round(most * 1000) / 10
+    const text = (have: string) =>
+      `Regions together ${have} admitted up to ${percent}% beyond merged limits, in ` +
+      `${over.length} of the last ${SECONDS} s.`
+    const details = { percent, seconds: over.length }
+    return [{ subject: 'regions', summary: text('have'), past: text('had'), details }]
+  }
+}
+
 export class RegionClocks {
   /** Consecutive ticks for which the clock of a region was off. */
   readonly #off = new Map<string, number>()

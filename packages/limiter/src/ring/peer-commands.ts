@@ -1,5 +1,12 @@
 /** Runs the commands that other members of a ring send, on the counters of this process. */
-import { isConcurrency, layoutOf, type Limit, type Outcome, type Take } from '@sluice/core'
+import {
+  isConcurrency,
+  layoutOf,
+  type Limit,
+  type Outcome,
+  STORED_ALGORITHMS,
+  type Take,
+} from '@sluice/core'
 import { type Clock } from '../clock.js'
 import { readSnapshot } from '../memory/memory-snapshot.js'
 import type { MemoryCounterStore } from '../memory/memory-store.js'
@@ -7,7 +14,13 @@ import { type RedisReply, RedisReplyError } from '../redis/connection/driver.js'
 import { malformed } from '../redis/protocol/msgpack.js'
 import type { StoreOp } from '../redis/protocol/store-op.js'
 import type { Groups } from '../store.js'
-import { BATCH_COMMAND, hashOfLimit, readBatch, ReplyFrames } from './batch-frame.js'
+import {
+  BATCH_COMMAND,
+  type BatchRequest,
+  hashOfLimit,
+  readBatch,
+  ReplyFrames,
+} from './batch-frame.js'
 
 /** Takes counters of another member: a snapshot of them. */
 export const HOME_COMMAND = 'RING.HOME'
@@ -57,7 +70,7 @@ export class PeerCommands {
     try {
       return this.runCommand(String(name), args)
     } catch (error) {
-      return new RedisReplyError(`ERR ${error instanceof Error ? error.message : String(error)}`)
+      return new RedisReplyError(`ERR ${messageOf(error)}`)
     }
   }
 
@@ -94,8 +107,14 @@ export class PeerCommands {
   }
 
   private runBatch(payload: Buffer, limits: Buffer | undefined): RedisReply | RedisReplyError {
-    if (limits !== undefined) this.learnLimits(limits)
-    const request = readBatch(payload, (hi, lo) => this.#limits.get(limitName(hi, lo)))
+    let request: BatchRequest | undefined
+    try {
+      if (limits !== undefined) this.learnLimits(limits)
+      request = readBatch(payload, (hi, lo) => this.#limits.get(limitName(hi, lo)))
+    } catch (error) {
+      // Nothing has run: this code says so, and that an operator has to look.
+      return new RedisReplyError(`MISCONF ${messageOf(error)}`)
+    }
     if (request === undefined)
       return new RedisReplyError('NOSCRIPT a limit of this batch is not known')
     const now = this.#deps.clock.now()
@@ -167,12 +186,20 @@ export class PeerCommands {
     if (!Array.isArray(limits)) throw malformed('limits that are no list')
     if (this.#limits.size + limits.length > LIMITS_MAX) this.#limits.clear()
     for (const limit of limits as readonly Limit[]) {
+      if (!isKnownLimit(limit)) throw malformed('a limit of another version')
       const { hi, lo } = hashOfLimit(JSON.stringify(limit))
-      // Throws for an algorithm of another version.
-      layoutOf(limit)
       this.#limits.set(limitName(hi, lo), limit)
     }
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** Whether this version counts by its algorithm; during an upgrade a member may not. */
+function isKnownLimit({ algorithm, format }: Partial<Limit>): boolean {
+  return STORED_ALGORITHMS.some((each) => each.name === algorithm && each.format === format)
 }
 
 function requireName(name: string): string {

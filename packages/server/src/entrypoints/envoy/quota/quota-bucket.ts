@@ -220,6 +220,15 @@ export class QuotaBucket {
     return strategy
   }
 
+  /**
+   * Whether its lease was not renewed in time, so that the proxy may have lost it: Envoy would then
+   * take the renewal for a new lease, and begin it full.
+   */
+  hasLapsed(nowMs: number): boolean {
+    const active = this.#active
+    return active?.strategy.kind === 'lease' && nowMs >= active.expiresMs - APPLIED_MS
+  }
+
   /** Renews the time of what was assigned, if it is soon over; returns it then. */
   renew(nowMs: number): Strategy | undefined {
     const active = this.#active

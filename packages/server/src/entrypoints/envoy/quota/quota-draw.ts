@@ -85,12 +85,19 @@ export type DrawResult =
   | { readonly kind: 'drawn'; readonly draw: Draw; readonly isShort: boolean }
   | { readonly kind: 'refused'; readonly retryMs: number | null; readonly canRetryWith: number }
 
+export interface LeaseOptions {
+  readonly wanted: (bounds: LeaseBounds) => number
+  /** Whether a refusal is not tried again with fewer calls, so that it is a decision. */
+  readonly isLastTry: boolean
+  /** The proxies that share its counters, as far as this node knows. */
+  readonly proxies: number
+  readonly nowMs: () => number
+}
+
 /** Takes a lease: as many calls as are wanted, or as many as all limits have left. */
 export class LeaseCall implements ReportedCalls {
   readonly #call: Call
-  readonly #wanted: (bounds: LeaseBounds) => number
-  readonly #proxies: number
-  readonly #nowMs: () => number
+  readonly #options: LeaseOptions
   #planned: Plan = NOTHING
   #calls = 0
   #decision: Decision = UNMATCHED
@@ -99,23 +106,9 @@ export class LeaseCall implements ReportedCalls {
   /** Units that were taken beyond what the limits have in common. */
   surplus: Draw | undefined
 
-  /** `proxies` share its counters, as far as this node knows. */
-  constructor(
-    call: Call,
-    {
-      wanted,
-      proxies,
-      nowMs,
-    }: {
-      readonly wanted: (bounds: LeaseBounds) => number
-      readonly proxies: number
-      readonly nowMs: () => number
-    },
-  ) {
+  constructor(call: Call, options: LeaseOptions) {
     this.#call = call
-    this.#wanted = wanted
-    this.#proxies = proxies
-    this.#nowMs = nowMs
+    this.#options = options
   }
 
   get result(): DrawResult {
@@ -139,8 +132,9 @@ export class LeaseCall implements ReportedCalls {
       this.#result = { kind: 'unlimited', isMatched: true }
       return NOTHING
     }
-    const bounds = leaseBounds(counted, this.#proxies)
-    this.#calls = Math.min(this.#wanted(bounds), CALLS_MAX, ...counted.map(mostCalls))
+    const { wanted, proxies } = this.#options
+    const bounds = leaseBounds(counted, proxies)
+    this.#calls = Math.min(wanted(bounds), CALLS_MAX, ...counted.map(mostCalls))
     this.#planned = {
       matched: planned.matched,
       groups: planned.groups.map((takes) => takes.map((take) => leaseTake(take, this.#calls))),
@@ -167,14 +161,15 @@ export class LeaseCall implements ReportedCalls {
   eachDecision(visit: (decision: Decision, call: Call) => void): void {
     const result = this.#result
     // What is tried again with fewer calls is one call.
-    const isFinal = result.kind !== 'refused' || result.canRetryWith === 0
+    const { isLastTry } = this.#options
+    const isFinal = result.kind !== 'refused' || result.canRetryWith === 0 || isLastTry
     if (!this.#isReported || !isFinal) return
     const cost = result.kind === 'drawn' ? result.draw.left : 1
     visit(this.#decision, { ...this.#call, cost })
   }
 
   private granted(outcomes: Groups<DrawOutcome>): DrawResult {
-    const nowMs = this.#nowMs()
+    const nowMs = this.#options.nowMs()
     let calls = this.#calls
     let endsMs = Infinity
     let isOpen = true

@@ -1,6 +1,6 @@
 /** The quota service and proxies that behave as Envoy, in memory. */
 import { afterEach, describe, expect, test } from 'vitest'
-import { settle } from '../../../lib/manual-scheduler.test-helper.js'
+import { manualScheduler, settle } from '../../../lib/manual-scheduler.test-helper.js'
 import { RemoteMemory } from '../remote-memory.test-helper.js'
 import {
   type OpenQuotas,
@@ -251,6 +251,31 @@ describe('time', () => {
     expect(allowed).toBe(8)
   })
 
+  test('a lease that was not renewed in time is not filled again', async () => {
+    const still = manualScheduler()
+    let lateMs = 0
+    const scheduler = {
+      ...still,
+      after: (ms: number, run: () => void) => still.after(ms + lateMs, run),
+    }
+    const quotas = await openQuotas({ rules: [perUser('100/hour')], scheduler })
+    const proxy = quotas.connect({ fallback: 'deny' })
+    proxy.call(USER)
+    await settle()
+    expect(proxy.calls(USER, 50)).toBe(50)
+    // The process stands still until after the assignment has expired.
+    lateMs = 6000
+    await scheduler.advance(500)
+    expect(proxy.strategyOf(USER)).toBeDefined()
+    await scheduler.advance(5500)
+    expect(proxy.strategyOf(USER)).toBeUndefined()
+    await scheduler.advance(1000)
+    proxy.calls(USER, 100)
+    expect(proxy.allowedAtMs.length).toBeLessThanOrEqual(
+      quotas.metric('leased_calls_total{fate="drawn"}'),
+    )
+  })
+
   test('at the end of a window a lease of the next one replaces the old', async () => {
     const quotas = await openQuotas({
       rules: [perUser(fixed(10, '10s'))],
@@ -397,6 +422,28 @@ test('a proxy that reads slowly is sent only the latest of each bucket when it h
   handler.onDrained?.()
   await settle()
   expect(sent).toBe(2)
+})
+
+test('nothing is drawn for a proxy that does not read', async () => {
+  const quotas = await openQuotas({ rules: [perUser(fixed(100, '10s'))] })
+  const handler = quotas.service.open({ send: () => false, end: () => {} })
+  handler.onMessage(Buffer.from('0a0161120f0a0b0a090a04757365721201301801', 'hex'))
+  await settle()
+  expect(quotas.metric('leased_calls_total{fate="drawn"}')).toBe(50)
+  await quotas.scheduler.advance(60_000)
+  expect(quotas.metric('leased_calls_total{fate="drawn"}')).toBe(50)
+  handler.onDrained?.()
+  await settle()
+  expect(quotas.metric('leased_calls_total{fate="drawn"}')).toBe(100)
+})
+
+test('each refusal of a lease is a decision, although a limit has room for fewer calls', async () => {
+  const leaky = { algorithm: 'leaky-bucket', max: 10, window: '1m' }
+  const quotas = await openQuotas({ rules: [perUser(leaky)] })
+  const proxy = quotas.connect({ fallback: 'deny' })
+  await offer(quotas, [proxy], { perSecond: 10, seconds: 10 })
+  const refused = quotas.decisions.filter(({ decision }) => !decision.allowed)
+  expect(refused.length).toBeGreaterThan(1)
 })
 
 describe('a store that does not answer', () => {

@@ -12,6 +12,7 @@ import {
   type Draw,
   type DrawResult,
   LeaseCall,
+  type LeaseOptions,
   ReturnCall,
   UsageCall,
 } from './quota-draw.js'
@@ -100,6 +101,7 @@ export class QuotaStream implements StreamHandler {
   onDrained(): void {
     this.#isBlocked = false
     this.sendLater()
+    this.tick()
   }
 
   /** What proxies hold stays charged: nothing says what they spent, or will spend until it ends. */
@@ -135,7 +137,8 @@ export class QuotaStream implements StreamHandler {
       bucket.isQueued = false
       this.charge(bucket)
       for (const draw of bucket.takeReturnable()) this.giveBack(draw)
-      if (bucket.isClosed) return
+      // What is decided for a client that does not read would be old when it arrives.
+      if (bucket.isClosed || this.#isBlocked) return
       const now = nowMs()
       if (bucket.isIdle(now)) this.abandon(name, bucket)
       else this.care(name, bucket, now)
@@ -205,6 +208,7 @@ export class QuotaStream implements StreamHandler {
   }
 
   private care(name: string, bucket: QuotaBucket, nowMs: number): void {
+    if (bucket.hasLapsed(nowMs)) this.send(name, bucket, bucket.assign(DENY, nowMs))
     this.assignDrawn(name, bucket, nowMs)
     if (bucket.needsDraw(nowMs)) {
       bucket.isDrawing = true
@@ -232,9 +236,10 @@ export class QuotaStream implements StreamHandler {
     if (this.#deps.isShadow) return this.apply(name, bucket, NO_LIMIT)
     let wanted = (bounds: LeaseBounds) => bucket.wanted(bounds, this.#deps.nowMs())
     for (let tries = 1; ; tries++) {
-      const result = await this.drawOnce(name, bucket, wanted)
-      const isLast = result.kind !== 'refused' || result.canRetryWith === 0 || tries === TRIES
-      if (isLast) return this.apply(name, bucket, result)
+      const isLastTry = tries === TRIES
+      const result = await this.drawOnce(name, bucket, { wanted, isLastTry })
+      if (result.kind !== 'refused' || result.canRetryWith === 0 || isLastTry)
+        return this.apply(name, bucket, result)
       const fewer = result.canRetryWith
       wanted = () => fewer
     }
@@ -243,11 +248,11 @@ export class QuotaStream implements StreamHandler {
   private async drawOnce(
     name: string,
     bucket: QuotaBucket,
-    wanted: (bounds: LeaseBounds) => number,
+    options: Pick<LeaseOptions, 'wanted' | 'isLastTry'>,
   ): Promise<DrawResult> {
     const { nowMs, decide, proxiesOf } = this.#deps
     const lease = new LeaseCall(this.callOf(bucket.id, 1), {
-      wanted,
+      ...options,
       proxies: proxiesOf(name),
       nowMs,
     })

@@ -123,12 +123,6 @@ describe('the sluice command', () => {
     expect(output).toMatch(/cannot read the limit "ten"/)
   })
 
-  test('refuses several workers with counters in memory, and says why', async () => {
-    const { code, output } = await waitForExit(run(['serve'], { SLUICE_WORKERS: '2' }))
-    expect(code).toBe(2)
-    expect(output).toMatch(/SLUICE_WORKERS.*"2".*while counters live in memory.*2 times the limit/s)
-  })
-
   test('names the address of a port that is in use', async () => {
     const { gateway } = await start()
     const { code, output } = await waitForExit(

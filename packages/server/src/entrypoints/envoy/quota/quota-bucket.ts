@@ -95,6 +95,8 @@ export class QuotaBucket {
   isClosed = false
   /** Whether work for it is waiting. */
   isQueued = false
+  /** The counters that count it, as the last draw found them. */
+  counters: readonly string[] = []
   /** Whether the last report says that the proxy has not used it for long. */
   #isUnused = false
 

@@ -27,8 +27,9 @@ import type { LeaseBounds } from './quota-bucket.js'
 const NOTHING: Plan = { matched: [], groups: [[]], shadows: [] }
 const CANNOT_WAIT = { canWait: false, gate: false } as const
 /**
- * How much of a limit all proxies together may hold. Those that spend nothing may hold as much, so
- * that a burst is not refused before the next report, unless the rule is leased and says less.
+ * How much of a limit the proxies that have a bucket may hold. One that spends nothing may hold as
+ * much, so that a burst is not refused before the next report, unless the rule is leased and says
+ * less, or others share the limit.
  */
 const HELD_SHARE = 0.5
 /** The most calls at once: the tokens of a bucket have 32 bits, and costs multiply them. */
@@ -89,8 +90,12 @@ export interface LeaseOptions {
   readonly wanted: (bounds: LeaseBounds) => number
   /** Whether a refusal is not tried again with fewer calls, so that it is a decision. */
   readonly isLastTry: boolean
-  /** The proxies that share its counters, as far as this node knows. */
+  /** The streams of this node that have this bucket. */
   readonly proxies: number
+  /** The buckets of this node's streams that share a counter, this one included. */
+  readonly sharers: (counter: string) => number
+  /** The live nodes that share the counters. */
+  readonly nodes: number
   readonly nowMs: () => number
 }
 
@@ -100,6 +105,8 @@ export class LeaseCall implements ReportedCalls {
   readonly #options: LeaseOptions
   #planned: Plan = NOTHING
   #calls = 0
+  /** The counters that it is taken from. */
+  counters: readonly string[] = []
   #decision: Decision = UNMATCHED
   #isReported = true
   #result: DrawResult = { kind: 'unlimited', isMatched: false }
@@ -117,6 +124,7 @@ export class LeaseCall implements ReportedCalls {
 
   plan(planner: CallPlanner): Plan {
     this.#planned = NOTHING
+    this.counters = []
     const planned = planOf(planner, this.#call)
     if (planned.groups === undefined) {
       this.#decision = planned
@@ -132,8 +140,9 @@ export class LeaseCall implements ReportedCalls {
       this.#result = { kind: 'unlimited', isMatched: true }
       return NOTHING
     }
-    const { wanted, proxies } = this.#options
-    const bounds = leaseBounds(counted, proxies)
+    const { wanted } = this.#options
+    this.counters = counted.map(counterOf)
+    const bounds = leaseBounds(counted, this.#options)
     this.#calls = Math.min(wanted(bounds), CALLS_MAX, ...counted.map(mostCalls))
     this.#planned = {
       matched: planned.matched,
@@ -306,19 +315,40 @@ function countedTakes({ groups }: Plan): readonly PlannedTake[] {
   return (groups[0] ?? []).filter(({ limit, amount }) => amount > 0 && !isBlock(limit))
 }
 
-function leaseBounds(takes: readonly PlannedTake[], proxies: number): LeaseBounds {
+function counterOf({ key }: PlannedTake): string {
+  return `${key.hi} ${key.lo}`
+}
+
+function leaseBounds(
+  takes: readonly PlannedTake[],
+  { proxies, sharers, nodes }: LeaseOptions,
+): LeaseBounds {
   let least = Infinity
   let most = Infinity
   let perMs = Infinity
-  for (const { limit, amount, compiled } of takes) {
-    const calls = limit.capacity / amount / proxies
-    const held = Math.ceil(HELD_SHARE * calls)
+  for (const take of takes) {
+    const { limit, amount, compiled } = take
+    const calls = limit.capacity / amount / nodes
+    const shared = sharers(counterOf(take))
     const isLeased = compiled.coordination === 'leased'
-    least = Math.min(least, isLeased ? Math.floor(compiled.maxStranded * calls) : held)
-    most = Math.min(most, held)
-    perMs = Math.min(perMs, limit.max / amount / limit.windowMs / proxies)
+    const share = idleShare(shared) * calls
+    least = Math.min(
+      least,
+      isLeased ? Math.floor(compiled.maxStranded * share) : Math.ceil(HELD_SHARE * share),
+    )
+    most = Math.min(most, Math.ceil((HELD_SHARE * calls) / proxies))
+    perMs = Math.min(perMs, limit.max / amount / limit.windowMs / nodes / shared)
   }
   return { least: Math.max(1, least), most: Math.max(1, least, most), perMs }
+}
+
+/**
+ * What an idle bucket may hold where so many share a counter, as a part of what the first of them
+ * may. It does not give back what it holds when others come, so it cannot be one of so many equal
+ * parts: a few would hold everything. All that come later may hold half as much together.
+ */
+function idleShare(sharers: number): number {
+  return sharers <= 1 ? 1 : 0.5 / (sharers * (sharers - 1))
 }
 
 /** The calls that a limit could admit at once; 1 of one that can never admit any. */

@@ -128,6 +128,29 @@ describe('assignments', () => {
     for (const { allowedAtMs } of proxies) expect(allowedAtMs.length).toBeGreaterThan(50)
   })
 
+  test('proxies that come one after the other leave something for the next', async () => {
+    const quotas = await openQuotas({ rules: [perUser('100/hour')] })
+    const leases: unknown[] = []
+    for (let i = 0; i < 6; i++) {
+      const proxy = quotas.connect()
+      proxy.call(USER)
+      await settle()
+      leases.push(tokens(proxy))
+    }
+    expect(leases).toEqual([50, 13, 5, 3, 2, 1])
+  })
+
+  test('buckets that share a counter share it as proxies do', async () => {
+    const quotas = await openQuotas({ rules: [{ id: 'all', by: [], limits: [fixed(1000, '1h')] }] })
+    const proxy = quotas.connect()
+    const users = Array.from({ length: 100 }, (_, i) => ({ user: `u${i}` }))
+    for (const user of users) {
+      proxy.call(user)
+      await settle()
+    }
+    for (const user of users) expect(proxy.strategyOf(user)?.token_bucket).toBeDefined()
+  })
+
   test('what a proxy did not spend goes back to the others', async () => {
     const quotas = await openQuotas({ rules: [perUser('100/hour')] })
     const [idle, busy] = [quotas.connect(), quotas.connect()]

@@ -44,6 +44,8 @@ export class QuotaService {
   readonly #streams = new Set<QuotaStream>()
   /** How many streams have each bucket. */
   readonly #subscribers = new Map<string, number>()
+  /** How many buckets share each counter. */
+  readonly #sharers = new Map<string, number>()
   readonly #streamDeps: QuotaStreamDeps
   readonly #maxBuckets: number
   #buckets = 0
@@ -70,6 +72,12 @@ export class QuotaService {
       addBucket: (name) => this.addBucket(name),
       removeBucket: (name) => this.removeBucket(name),
       proxiesOf: (name) => this.proxiesOf(name),
+      sharersOf: (counter, isCounted) => this.sharersOf(counter, isCounted),
+      nodes: () => this.nodes(),
+      moveCounters: (from, to) => {
+        for (const counter of to) addTo(this.#sharers, counter, 1)
+        for (const counter of from) addTo(this.#sharers, counter, -1)
+      },
       onError,
       onEnd: (stream) => this.removeStream(stream),
     }
@@ -109,20 +117,25 @@ export class QuotaService {
   private addBucket(name: string): boolean {
     if (this.#buckets >= this.#maxBuckets) return false
     this.#buckets += 1
-    this.#subscribers.set(name, (this.#subscribers.get(name) ?? 0) + 1)
+    addTo(this.#subscribers, name, 1)
     return true
   }
 
   private removeBucket(name: string): void {
     this.#buckets -= 1
-    const left = (this.#subscribers.get(name) ?? 0) - 1
-    if (left > 0) this.#subscribers.set(name, left)
-    else this.#subscribers.delete(name)
+    addTo(this.#subscribers, name, -1)
   }
 
   private proxiesOf(name: string): number {
-    const nodes = Math.max(1, Math.floor(this.#deps.fleetSize()) || 1)
-    return Math.max(1, this.#subscribers.get(name) ?? 1) * nodes
+    return Math.max(1, this.#subscribers.get(name) ?? 1)
+  }
+
+  private sharersOf(counter: string, isCounted: boolean): number {
+    return (this.#sharers.get(counter) ?? 0) + (isCounted ? 0 : 1)
+  }
+
+  private nodes(): number {
+    return Math.max(1, Math.floor(this.#deps.fleetSize()) || 1)
   }
 
   private removeStream(stream: QuotaStream): void {
@@ -141,4 +154,11 @@ export class QuotaService {
       if (this.#streams.size > 0) this.tickLater()
     })
   }
+}
+
+/** Counts a name up or down; one at 0 is removed. */
+function addTo(counts: Map<string, number>, name: string, change: 1 | -1): void {
+  const count = (counts.get(name) ?? 0) + change
+  if (count > 0) counts.set(name, count)
+  else counts.delete(name)
 }

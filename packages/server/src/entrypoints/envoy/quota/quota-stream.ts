@@ -39,8 +39,13 @@ export interface QuotaStreamDeps {
   /** Counts a bucket; false if there are too many. */
   readonly addBucket: (name: string) => boolean
   readonly removeBucket: (name: string) => void
-  /** The proxies that share the counters of a bucket, as far as this node knows. */
+  /** The streams that have a bucket. */
   readonly proxiesOf: (name: string) => number
+  /** The buckets that share a counter; `isCounted`: the one that asks is among them. */
+  readonly sharersOf: (counter: string, isCounted: boolean) => number
+  /** The live nodes. */
+  readonly nodes: () => number
+  readonly moveCounters: (from: readonly string[], to: readonly string[]) => void
   readonly onError: (error: unknown) => void
   readonly onEnd: (stream: QuotaStream) => void
 }
@@ -111,6 +116,7 @@ export class QuotaStream implements StreamHandler {
     const { metrics, removeBucket } = this.#deps
     for (const [name, bucket] of this.#buckets) {
       for (const { left } of bucket.close()) metrics.lost.inc(left)
+      this.setCounters(bucket, [])
       removeBucket(name)
     }
     this.#buckets.clear()
@@ -221,6 +227,7 @@ export class QuotaStream implements StreamHandler {
 
   private abandon(name: string, bucket: QuotaBucket): void {
     this.removeBucket(name)
+    this.setCounters(bucket, [])
     for (const draw of bucket.close()) this.giveBack(draw)
     this.sendAbandon(name, bucket.id)
   }
@@ -250,15 +257,23 @@ export class QuotaStream implements StreamHandler {
     bucket: QuotaBucket,
     options: Pick<LeaseOptions, 'wanted' | 'isLastTry'>,
   ): Promise<DrawResult> {
-    const { nowMs, decide, proxiesOf } = this.#deps
+    const { nowMs, decide, proxiesOf, sharersOf, nodes } = this.#deps
     const lease = new LeaseCall(this.callOf(bucket.id, 1), {
       ...options,
       proxies: proxiesOf(name),
+      nodes: nodes(),
+      sharers: (counter) => sharersOf(counter, bucket.counters.includes(counter)),
       nowMs,
     })
     await decide(lease)
+    if (!bucket.isClosed) this.setCounters(bucket, lease.counters)
     if (lease.surplus !== undefined) this.giveBackUnits(lease.surplus)
     return lease.result
+  }
+
+  private setCounters(bucket: QuotaBucket, counters: readonly string[]): void {
+    this.#deps.moveCounters(bucket.counters, counters)
+    bucket.counters = counters
   }
 
   private apply(name: string, bucket: QuotaBucket, result: DrawResult): void {

@@ -2,16 +2,29 @@ import { expect, test } from 'vitest'
 import { readArguments } from './arguments.js'
 
 test('without arguments a thousand seeds run, from the first on', () => {
-  expect(readArguments([])).toEqual({ kind: 'many', from: 0, seeds: 1000, mutation: undefined })
+  expect(readArguments([])).toEqual({
+    kind: 'many',
+    from: 0,
+    seeds: 1000,
+    world: 'fleet',
+    mutation: undefined,
+  })
 })
 
 test('the number of seeds, the first seed and a mutation can be chosen', () => {
   const command = readArguments(['--seeds', '10000', '--from', '5', '--mutation', 'late-lease'])
-  expect(command).toEqual({ kind: 'many', from: 5, seeds: 10_000, mutation: 'late-lease' })
+  expect(command).toEqual({
+    kind: 'many',
+    from: 5,
+    seeds: 10_000,
+    world: 'fleet',
+    mutation: 'late-lease',
+  })
 })
 
 test('a single seed can be replayed', () => {
-  expect(readArguments(['--seed', '42'])).toEqual({ kind: 'one', seed: 42, mutation: undefined })
+  const command = readArguments(['--seed', '42', '--world', 'regions'])
+  expect(command).toEqual({ kind: 'one', seed: 42, world: 'regions', mutation: undefined })
 })
 
 test.each([
@@ -19,6 +32,8 @@ test.each([
   [['--seed', '-1'], /--seed/],
   [['--from', '1.5'], '--from: found "1.5"; accepted: a whole number from 0 on'],
   [['--mutation', 'bug'], /--mutation: found "bug"; accepted: lost-give-back, late-lease/],
+  [['--world', 'flat'], '--world: found "flat"; accepted: fleet, regions'],
+  [['--world', 'regions', '--mutation', 'late-lease'], /accepted: told-twice/],
   [['--speed'], /--speed/],
 ])('invalid arguments %j are rejected', (args, problem) => {
   const command = readArguments(args)

@@ -1,9 +1,9 @@
 /** `npm run simulate`: runs thousands of seeds, or one seed with all its events. */
 import { HELP, readArguments } from './arguments.js'
 import { nowMs } from './clock.js'
-import type { MutationName } from './mutations.js'
-import type { Scenario } from './scenario.js'
-import { type SeedRun, runSeed, search, shrinkSeedRun } from './seed-search.js'
+import type { Parts } from './run.js'
+import { runSeed, search, type SearchOptions, type SeedRun, shrinkSeedRun } from './seed-search.js'
+import type { WorldName } from './worlds.js'
 
 const VIOLATED = 1
 const MISUSE = 2
@@ -22,12 +22,17 @@ async function main(args: readonly string[]): Promise<number> {
     process.stderr.write(`${command.problem}\nSee npm run simulate -- --help\n`)
     return MISUSE
   }
-  if (command.kind === 'one') return one(command.seed, command.mutation)
-  return many(command.from, command.seeds, command.mutation)
+  if (command.kind === 'one') return one(command.seed, command)
+  return many(command)
 }
 
-async function one(seed: number, mutation: MutationName | undefined): Promise<number> {
-  const seedRun = await runSeed(seed, mutation, { log: print })
+interface Chosen {
+  readonly world: WorldName
+  readonly mutation: string | undefined
+}
+
+async function one(seed: number, { world, mutation }: Chosen): Promise<number> {
+  const seedRun = await runSeed(seed, mutation, { world, log: print })
   const { violation, decisions, hash } = seedRun.run
   print(`seed ${seed}: ${decisions} decisions, log ${hash}`)
   if (violation === undefined) return 0
@@ -35,7 +40,8 @@ async function one(seed: number, mutation: MutationName | undefined): Promise<nu
   return VIOLATED
 }
 
-async function many(from: number, seeds: number, mutation?: MutationName): Promise<number> {
+async function many(options: SearchOptions): Promise<number> {
+  const { seeds, mutation } = options
   const startedMs = nowMs()
   let printedMs = startedMs
   let done = 0
@@ -46,9 +52,7 @@ async function many(from: number, seeds: number, mutation?: MutationName): Promi
     print(`${share}, ${perSecond.toFixed(1)} a second, ${decisions} decisions, all held`)
   }
   const seedRun = await search({
-    from,
-    seeds,
-    mutation,
+    ...options,
     onSeed: (_, run) => {
       done += 1
       decisions += run.decisions
@@ -66,20 +70,21 @@ async function many(from: number, seeds: number, mutation?: MutationName): Promi
   return VIOLATED
 }
 
-async function explain(seedRun: SeedRun, mutation: MutationName | undefined): Promise<void> {
+async function explain(seedRun: SeedRun, mutation: string | undefined): Promise<void> {
   print(`  ${seedRun.run.violation?.invariant}`)
   print(`  ${seedRun.run.violation?.message}`)
   print(`  at ${seedRun.run.violation?.atMs} ms; making it smaller`)
   const { scenario, run } = await shrinkSeedRun(seedRun, mutation)
   print(`smallest scenario found, which fails at ${run.violation?.atMs} ms:`)
   print(`  ${run.violation?.message}`)
-  for (const line of linesOf(scenario)) print(line)
+  for (const line of linesOf(scenario.parts)) print(line)
   const bug = mutation === undefined ? '' : ` --mutation ${mutation}`
-  print(`replay: npm run simulate -- --seed ${seedRun.seed}${bug}`)
+  const world = seedRun.world === 'fleet' ? '' : ` --world ${seedRun.world}`
+  print(`replay: npm run simulate --${world} --seed ${seedRun.seed}${bug}`)
 }
 
 /** One JSON object per line: the settings, and then every event in order. */
-function linesOf({ seed, settings, rules, nodes, traffic, faults }: Scenario): readonly string[] {
+function linesOf({ seed, settings, rules, nodes, traffic, faults }: Parts): readonly string[] {
   const lines = [
     { seed, settings },
     ...rules.map((rule) => ({ rule })),

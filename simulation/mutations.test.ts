@@ -68,7 +68,9 @@ describe('a failing scenario', () => {
     if (found === undefined) throw new Error('nothing found to shrink')
     const shrunk = await shrinkSeedRun(found, mutation)
     expect(shrunk.run.violation?.invariant).toBe(found.run.violation?.invariant)
-    expect(shrunk.scenario.traffic.length).toBeLessThan(found.scenario.traffic.length / 4)
-    expect(shrunk.scenario.rules).toHaveLength(1)
+    expect(shrunk.scenario.parts.traffic.length).toBeLessThan(
+      found.scenario.parts.traffic.length / 4,
+    )
+    expect(shrunk.scenario.parts.rules).toHaveLength(1)
   })
 })

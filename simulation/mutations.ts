@@ -12,14 +12,12 @@ import {
   SettlementPlan,
   UnreportedUsage,
 } from '@sluice/limiter/internal'
+import { replace } from './replace.js'
 
 /** The algorithm of all blocks. */
 const BLOCK = algorithmOf(
   defineBlock('any', { firstMs: 1000, factor: 1, maxMs: 1000, forgetMs: 1000 }),
 )
-
-/** Applies a mutation, and returns a function that removes it. */
-type Mutation = () => () => void
 
 export const MUTATIONS = {
   /** Unspent units of a lease are not given back. */
@@ -158,26 +156,9 @@ export const MUTATIONS = {
           return groupsAfter.call(this, marks).map((takes) => takes.map(inNextWindow))
         },
     ),
-} as const satisfies Record<string, Mutation>
+} as const satisfies Record<string, () => () => void>
 
 export type MutationName = keyof typeof MUTATIONS
-
-export function isMutation(name: string): name is MutationName {
-  return Object.hasOwn(MUTATIONS, name)
-}
-
-/** Runs with a mutation of the engine, or without a name with the unchanged engine. */
-export async function withMutation<Result>(
-  name: MutationName | undefined,
-  run: () => Promise<Result>,
-): Promise<Result> {
-  const restore = name === undefined ? () => {} : MUTATIONS[name]()
-  try {
-    return await run()
-  } finally {
-    restore()
-  }
-}
 
 /** Changes the marks by which the end of a reservation is sent. */
 function changeMarks(change: (marks: readonly Take[]) => readonly Take[]): () => void {
@@ -195,16 +176,4 @@ function inNextWindow(take: Take): Take {
   const { at, limit } = take
   const isPlaced = at !== undefined && !isConcurrency(limit)
   return isPlaced ? { ...take, at: at + limit.windowUs } : take
-}
-
-function replace<Owner extends object, Name extends keyof Owner>(
-  owner: Owner,
-  name: Name,
-  make: (before: Owner[Name]) => Owner[Name],
-): () => void {
-  const before = owner[name]
-  owner[name] = make(before)
-  return () => {
-    owner[name] = before
-  }
 }

@@ -17,7 +17,7 @@ export class RuleTimeline {
   readonly first: RuleVersion
   readonly #byChange = new Map<Change, RuleVersion>()
 
-  constructor({ rules, faults }: Scenario) {
+  constructor({ rules, faults }: Pick<Scenario, 'rules' | 'faults'>) {
     this.first = compile(rules, 0)
     let last = this.first
     for (const fault of faults) {

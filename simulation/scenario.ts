@@ -35,6 +35,8 @@ export interface RuleSpec {
   readonly by: readonly string[]
   readonly limits: readonly LimitText[]
   readonly coordination: 'exact' | 'leased' | 'local' | 'split'
+  /** How several regions share its limits. */
+  readonly regions?: 'merged' | 'split'
   readonly maxStranded?: number
   readonly syncEvery?: string
   readonly mode: 'enforce' | 'shadow'

@@ -1,46 +1,52 @@
 /** Runs seed after seed until one fails. */
-import { generateScenario } from './generate.js'
-import { type MutationName, withMutation } from './mutations.js'
-import type { Scenario } from './scenario.js'
+import type { RunOptions, WorldRun } from './run.js'
 import { type ShrunkRun, shrink } from './shrink.js'
-import { type Run, type RunOptions, runScenario } from './sim-world.js'
+import { withMutation, type WorldName, WORLDS, type WorldScenario } from './worlds.js'
 
 export interface SearchOptions {
+  /** @default fleet */
+  readonly world?: WorldName | undefined
   readonly from: number
   readonly seeds: number
-  readonly mutation?: MutationName | undefined
+  readonly mutation?: string | undefined
   /** The only invariant to check. */
   readonly only?: string | undefined
   /** Called after each seed that passes. */
-  readonly onSeed?: ((seed: number, run: Run) => void) | undefined
+  readonly onSeed?: ((seed: number, run: WorldRun) => void) | undefined
 }
 
 export interface SeedRun {
+  readonly world: WorldName
   readonly seed: number
-  readonly scenario: Scenario
-  readonly run: Run
+  readonly scenario: WorldScenario
+  readonly run: WorldRun
+}
+
+export interface SeedOptions extends RunOptions {
+  readonly world?: WorldName | undefined
 }
 
 export async function search(options: SearchOptions): Promise<SeedRun | undefined> {
-  const { from, seeds, mutation, only, onSeed } = options
+  const { world, from, seeds, mutation, only, onSeed } = options
   for (let seed = from; seed < from + seeds; seed++) {
-    const { scenario, run } = await runSeed(seed, mutation, { only })
-    if (run.violation !== undefined) return { seed, scenario, run }
-    onSeed?.(seed, run)
+    const seedRun = await runSeed(seed, mutation, { world, only })
+    if (seedRun.run.violation !== undefined) return seedRun
+    onSeed?.(seed, seedRun.run)
   }
   return undefined
 }
 
 export async function runSeed(
   seed: number,
-  mutation?: MutationName,
-  options?: RunOptions,
+  mutation?: string,
+  { world = 'fleet', ...options }: SeedOptions = {},
 ): Promise<SeedRun> {
-  const scenario = generateScenario(seed)
-  const run = await withMutation(mutation, () => runScenario(scenario, options))
-  return { seed, scenario, run }
+  const scenario = WORLDS[world].scenario(seed)
+  const run = await withMutation(WORLDS[world], mutation, () => scenario.run(options))
+  return { world, seed, scenario, run }
 }
 
-export async function shrinkSeedRun(seedRun: SeedRun, mutation?: MutationName): Promise<ShrunkRun> {
-  return withMutation(mutation, () => shrink(seedRun.scenario, seedRun.run))
+export async function shrinkSeedRun(seedRun: SeedRun, mutation?: string): Promise<ShrunkRun> {
+  const { world, scenario, run } = seedRun
+  return withMutation(WORLDS[world], mutation, () => shrink(scenario, run))
 }

@@ -1,6 +1,6 @@
 /** One node of the fleet: the real limiter, with its own clocks, timers and connection. */
 import type { CounterKey } from '@sluice/core'
-import { createLimiter, type Give, type Limiter } from '@sluice/limiter'
+import { createLimiter, type Give, type Limiter, type Store } from '@sluice/limiter'
 import type { Scheduler } from '@sluice/limiter/internal'
 import type { Agenda } from './agenda.js'
 import { DriftingClock } from './drifting-clock.js'
@@ -23,6 +23,8 @@ export interface SimNodeOptions {
   readonly server: SimServer
   readonly random: Random
   readonly fleetSize: number
+  /** The store of its limiter, over its own one. @default the own one */
+  readonly storeOver?: ((node: SimNode) => Store) | undefined
   readonly onGive: (give: Give) => void
   /** It was certainly not applied. */
   readonly onNotGiven: (give: Give) => void
@@ -78,7 +80,7 @@ export class SimNode {
     })
     this.limiter = createLimiter({
       rules: [...options.version.rules],
-      store: this.store,
+      store: options.storeOver?.(this) ?? this.store,
       clock: { now: () => Math.floor(this.#wall.read(agenda.nowUs)) },
       monotonicMs: () => this.nowMs(),
       scheduler: this.scheduler,

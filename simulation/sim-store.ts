@@ -12,6 +12,7 @@ import type {
   Remote,
   Silence,
   Store,
+  StoreHealth,
   TakeOptions,
 } from '@sluice/limiter'
 import {
@@ -41,6 +42,8 @@ export interface SimStoreOptions {
   readonly denyCacheMs: number
   readonly deadlineMs: number
   readonly fleetSize: number
+  /** Belongs to another fleet: it only tells that store what was spent here. @default false */
+  readonly isGuest?: boolean | undefined
   readonly onGive: (give: Give) => void
   readonly onNotGiven: (give: Give) => void
   readonly onReset: (key: CounterKey) => void
@@ -91,7 +94,7 @@ export class SimStore implements Store {
   }
 
   start(): void {
-    this.fleet.start()
+    if (this.#options.isGuest !== true) this.fleet.start()
     this.#timePoll.start()
   }
 
@@ -138,10 +141,26 @@ export class SimStore implements Store {
     this.#options.onReset(key)
   }
 
+  /** As far as the limiter and its links to other regions use it. */
+  health(): StoreHealth {
+    const server = {
+      address: 'simulated',
+      isAnswering: this.isAnswering,
+      isBreakerOpen: this.#breaker.isOpen,
+      breakerOpened: 0,
+      clock: undefined,
+      inFlight: 0,
+      queuedTakes: 0,
+    }
+    const state = this.clock.isKnown ? 'ready' : 'starting'
+    const fleet = { size: this.fleet.size(), ageMs: 0 }
+    return { remote: { state, nodes: [server], fleet }, memory: undefined, isPersistent: undefined }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timePoll.stop()
-    await this.fleet.leave()
+    if (this.#options.isGuest !== true) await this.fleet.leave()
   }
 
   /** The connection is open again, perhaps to another server. */

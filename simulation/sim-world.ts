@@ -14,28 +14,17 @@ import type { Invariant, NodeAtEnd } from './invariants/invariant.js'
 import { Random } from './random.js'
 import { RuleTimeline, type RuleVersion } from './rule-timeline.js'
 import type { ReserveRecord, SettlementRecord } from './reservation-truth.js'
+import type { RunOptions, Violation, WorldRun } from './run.js'
 import type { Fault, NodeSpec, Scenario } from './scenario.js'
 import { type Execution, SimServer } from './sim-server.js'
 import { SimNode } from './sim-node.js'
 import { SimReservations } from './sim-reservations.js'
 import { type CallerReset, grantsOf, GroundTruth, machineOf, type Refund } from './ground-truth.js'
 
-/** The violation, and when it was found. */
-interface Violation {
-  readonly invariant: string
-  readonly message: string
-  readonly atMs: number
-}
-
-export interface Run {
-  readonly violation: Violation | undefined
-  readonly decisions: number
-  readonly admitted: number
+export interface Run extends WorldRun {
   /** Reservations that were made, and that clients know to have ended. */
   readonly reserved: number
   readonly ended: number
-  /** A hash of the events in their order. */
-  readonly hash: string
 }
 
 type Log = (line: string) => void
@@ -46,17 +35,6 @@ const FAILOVER_US = 50_000
 const REST_US = 4_000_000
 /** How long after its expiry a reservation is given back at the latest. */
 const EXPIRED_MS = 2000
-
-export interface RunOptions {
-  /** Receives every event, one line each. */
-  readonly log?: Log | undefined
-  /** The only invariant to check; undefined for all. */
-  readonly only?: string | undefined
-  /** How long the fleet runs on without calls before it is judged. @default 0 */
-  readonly restMs?: number | undefined
-  /** Receives every operation of the store with its answer. */
-  readonly onExecution?: ((execution: Execution) => void) | undefined
-}
 
 export async function runScenario(scenario: Scenario, options: RunOptions = {}): Promise<Run> {
   return new SimWorld(scenario, options).run()

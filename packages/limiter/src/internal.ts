@@ -30,3 +30,5 @@ export {
   type PlannedOptions,
 } from './planned/planned-calls.js'
 export { PeriodicTask, type Scheduler, systemScheduler } from './periodic.js'
+export { Outbox } from './regions/outbox.js'
+export { RegionLink } from './regions/region-link.js'

@@ -104,6 +104,7 @@ class RelayingStore implements RegionalStore {
   readonly #overage: OverageSampler
   readonly #monotonicMs: () => number
   readonly #time: () => number
+  readonly #scheduler: Scheduler
   #closing: Promise<void> | undefined
 
   constructor(options: RegionalStoreOptions) {
@@ -120,6 +121,7 @@ class RelayingStore implements RegionalStore {
     this.#own = store
     this.#monotonicMs = monotonicMs
     this.#time = time
+    this.#scheduler = scheduler
     this.#links = Object.entries(others).map(
       ([name, other]) =>
         new RegionLink({ region: name, store: other, regions: names.length, time, monotonicMs }),
@@ -217,7 +219,7 @@ class RelayingStore implements RegionalStore {
   /** Rejects if the own store does not confirm it; a RegionResetError names others that do not. */
   async reset(key: CounterKey): Promise<void> {
     const others = this.#links.map(async (link) => {
-      const isDone = await within(link.reset(key), RESET_MS)
+      const isDone = await within(link.reset(key), RESET_MS, this.#scheduler)
       return isDone ? undefined : link.region
     })
     await this.#own.reset(key)
@@ -257,7 +259,8 @@ class RelayingStore implements RegionalStore {
     this.#rounds.stop()
     this.#overage.stop()
     this.#heartbeats.stop()
-    await within(Promise.all(this.#links.map((link) => link.finish())), FINISH_MS)
+    const told = Promise.all(this.#links.map((link) => link.finish()))
+    await within(told, FINISH_MS, this.#scheduler)
     await Promise.all([this.#own.close(), ...this.#links.map(({ store }) => store.close())])
   }
 
@@ -329,20 +332,18 @@ function readSyncEvery(everyMs = SYNC_EVERY_MS): number {
 }
 
 /** Whether a promise resolves in time. */
-async function within(done: Promise<unknown>, ms: number): Promise<boolean> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, ms, false)
+function within(done: Promise<unknown>, ms: number, scheduler: Scheduler): Promise<boolean> {
+  return new Promise((resolve) => {
+    const cancel = scheduler.after(ms, () => resolve(false))
+    const settle = (isDone: boolean) => {
+      cancel()
+      resolve(isDone)
+    }
+    done.then(
+      () => settle(true),
+      () => settle(false),
+    )
   })
-  const isDone = done.then(
-    () => true,
-    () => false,
-  )
-  try {
-    return await Promise.race([isDone, late])
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 /** The store's time is not finite before its first answer. */

@@ -2,7 +2,7 @@
  * What happens to the counters of several regions, as somebody outside sees it: what every node
  * took in its own region, and what it told each other one.
  */
-import { type Limit, type Take, windowNumberOf } from '@sluice/core'
+import { algorithmOf, type Limit, type Take, windowNumberOf } from '@sluice/core'
 import type { Give } from '@sluice/limiter'
 import { chargeOf, grantsOf } from '../ground-truth.js'
 import { nameOf } from '../sim-counter.js'
@@ -180,9 +180,10 @@ export class RegionTruth {
     const { request, reply, trueUs, storeUs } = execution
     const { operation } = request
     if (operation.verb === 'charge' && operation.charge.limit.isMerged === true) {
-      const { amount } = operation.charge
+      const { amount, limit } = operation.charge
       // A bucket is charged later than its units were spent, which was by now.
-      const at = Math.min(operation.charge.at, storeUs)
+      const isBucket = algorithmOf(limit).family === 'bucket'
+      const at = isBucket ? Math.min(operation.charge.at, storeUs) : operation.charge.at
       const counter = this.counterOf(operation.charge)
       if (this.#executed.has(request)) return NOTHING
       const taken = { region, node, trueUs, at, units: amount, isGranted: false }

@@ -102,7 +102,7 @@ describe('a member of a ring', () => {
   test('answers every command it does not know, and counters it cannot read, with an error', () => {
     const { commands } = openMember()
     expect(errorOf(commands.run(['FLUSHALL']))).toMatch(/^ERR unknown command/)
-    expect(errorOf(commands.run(['RING.HOME', 'no snapshot']))).toMatch(/^ERR /)
+    expect(errorOf(commands.run(['RING.HOME', 'no snapshot']))).toMatch(/^MISCONF /)
     expect(String(commands.run(['RING.STATUS']))).toBe('well')
     expect(String(commands.run(['PING']))).toBe('PONG')
   })

@@ -112,8 +112,7 @@ export class PeerCommands {
       if (limits !== undefined) this.learnLimits(limits)
       request = readBatch(payload, (hi, lo) => this.#limits.get(limitName(hi, lo)))
     } catch (error) {
-      // Nothing has run: this code says so, and that an operator has to look.
-      return new RedisReplyError(`MISCONF ${messageOf(error)}`)
+      return nothingRan(error)
     }
     if (request === undefined)
       return new RedisReplyError('NOSCRIPT a limit of this batch is not known')
@@ -172,8 +171,13 @@ export class PeerCommands {
     this.#deps.onUse(partition)
   }
 
-  private receive(snapshot: Buffer): RedisReply {
-    const counters = readSnapshot(snapshot)
+  private receive(snapshot: Buffer): RedisReply | RedisReplyError {
+    let counters: ReturnType<typeof readSnapshot>
+    try {
+      counters = readSnapshot(snapshot)
+    } catch (error) {
+      return nothingRan(error)
+    }
     this.#deps.counters.merge(counters)
     for (const { key } of counters) this.use(key.partition)
     this.#deps.onReceived(counters.length)
@@ -195,6 +199,11 @@ export class PeerCommands {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** The code says that nothing has run, and that an operator has to look. */
+function nothingRan(error: unknown): RedisReplyError {
+  return new RedisReplyError(`MISCONF ${messageOf(error)}`)
 }
 
 /** Whether this version counts by its algorithm; during an upgrade a member may not. */

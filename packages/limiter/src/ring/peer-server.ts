@@ -8,10 +8,15 @@ import { encodeReply } from '../redis/protocol/write-reply.js'
 import type { PeerAddress } from './members.js'
 import type { PeerTls } from './peer-socket.js'
 
-/** The longest request: counters that are handed over come in parts of about 100 KB. */
-const REQUEST_BYTES_MAX = 256 * 1024
+/**
+ * The longest request. Batches, and counters that are handed over, have at most 256 KB; a log that two
+ * members kept has 20,000 entries of 16 bytes.
+ */
+export const REQUEST_BYTES_MAX = 384 * 1024
 /** Far more than a ring has members. */
 const CONNECTIONS_MAX = 1024
+/** A member proves who it is in milliseconds; what takes longer would keep members from connecting. */
+const HANDSHAKE_MS = 5000
 /** A peer that reads no replies is disconnected when so much waits for it. */
 const UNREAD_BYTES_MAX = 16 * 1024 * 1024
 
@@ -33,19 +38,26 @@ export interface PeerServer {
 
 export function startPeerServer(options: PeerServerOptions): PeerServer {
   const sockets = new Set<Socket>()
-  const onSocket = (socket: Socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
-    serveSocket(socket, options)
-  }
+  const onSocket = (socket: Socket) => serveSocket(socket, options)
   const { listen, tls } = options
   const server: Server =
     tls === undefined
       ? createServer({ noDelay: true }, onSocket)
       : createTlsServer(
-          { ...tls, requestCert: true, rejectUnauthorized: true, minVersion: 'TLSv1.3' },
+          {
+            ...tls,
+            requestCert: true,
+            rejectUnauthorized: true,
+            minVersion: 'TLSv1.3',
+            handshakeTimeout: HANDSHAKE_MS,
+          },
           onSocket,
         )
+  // Also emitted for a connection that has not finished the handshake of TLS, or never will.
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   server.maxConnections = CONNECTIONS_MAX
   if (tls !== undefined) {
     server.on('tlsClientError', (error: Error) =>

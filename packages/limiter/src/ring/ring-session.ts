@@ -134,6 +134,7 @@ export class RingSession implements StoreSession {
       isOwn: (partition) => this.driver.isOwn(partition),
       ownerChannel: (partition) => this.driver.ownerChannel(partition),
       onHandedOver: (fate, count) => (this.#handedOver[fate] += count),
+      onProblem: (message) => deps.observer.problem(message),
     })
     this.#server = startPeerServer({
       listen,
@@ -189,7 +190,7 @@ export class RingSession implements StoreSession {
 
   /** Called with the partition of every counter that is used in this process. */
   onUse(partition: number): void {
-    if (!this.driver.isOwn(partition)) this.#homing.wake()
+    if (!this.driver.isOwn(partition)) this.#homing.onMisplaced(partition)
   }
 
   /** A session with breakers and clock bounds of its own; closing it closes no connection. */
@@ -272,7 +273,17 @@ export class RingSession implements StoreSession {
     const named = members.members()
     this.driver.update(this.#isLeaving ? named.filter(({ name }) => name !== self) : named)
     this.router.removeGone()
+    this.forgetGone()
     this.#homing.wake()
+  }
+
+  /** Nodes that come and go have other names each time. */
+  private forgetGone(): void {
+    const present = new Set(this.driver.table.members)
+    for (const name of this.#forwarded.keys()) if (!present.has(name)) this.#forwarded.delete(name)
+    for (const name of this.#differingSinceMs.keys()) {
+      if (!present.has(name)) this.#differingSinceMs.delete(name)
+    }
   }
 
   private async leaveOnce(): Promise<void> {

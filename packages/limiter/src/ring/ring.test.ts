@@ -227,6 +227,25 @@ describe('the socket of a member', () => {
     rmSync(folder, { recursive: true, force: true })
   })
 
+  test('is closed at once while something that is connected has not proved who it is', async () => {
+    const server = startPeerServer({
+      listen: { host: '127.0.0.1', port: 0 },
+      tls: { ca: '', cert: '', key: '' },
+      run: () => Buffer.from(''),
+      onProblem: () => {},
+    })
+    const socket = connect({ host: '127.0.0.1', port: await server.listening })
+    socket.on('error', () => {})
+    await new Promise((resolve) => {
+      socket.once('connect', resolve)
+    })
+    const closed = new Promise((resolve) => {
+      socket.once('close', resolve)
+    })
+    await server.close()
+    await closed
+  })
+
   /** Sends bytes, and returns what came until the connection was closed. */
   function exchange(path: string, text: string): Promise<string> {
     return new Promise((resolve) => {

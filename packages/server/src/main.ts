@@ -156,14 +156,16 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let ring: string | undefined
   const signals = quitOnSignals(log)
   try {
-    ring = config.redis === undefined ? makeRingDirectory(config.dataDir) : undefined
     rules = await openRuleStore(config, {
       log,
       clock: wallClock,
       isExample: isUnconfigured(config),
     })
+    // Last, because nothing removes it where the start fails.
+    ring = config.redis === undefined ? makeRingDirectory(config.dataDir) : undefined
   } catch (error) {
     signals.close()
+    await rules?.close()
     await log.flush()
     printError(`Could not start: ${messageOf(error)}`)
     return FAILED

@@ -57,7 +57,7 @@ export async function openNodeRing(
   const throttle = createThrottle(deps.clock)
   const poll = async () => {
     try {
-      members.update(await findPeers(peers))
+      members.update(await findPeers(peers, advertise))
     } catch (error) {
       members.refresh()
       if (throttle.pass('peers') === undefined) return

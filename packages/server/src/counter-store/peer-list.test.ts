@@ -1,5 +1,9 @@
-import { describe, expect, test, vi } from 'vitest'
-import { parsePeersFile } from './find-peers.js'
+import { promises as dns } from 'node:dns'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { findPeers, parsePeersFile } from './find-peers.js'
 import { PeerList } from './peer-list.js'
 
 const at = (port: number) => ({ host: '10.0.0.1', port })
@@ -90,5 +94,40 @@ describe('a file of members', () => {
   test('with anything else is refused with its line', () => {
     expect(() => parsePeersFile('10.0.0.1:1\n10.0.0.2', 'peers')).toThrow('peers:2: accepted')
     expect(() => parsePeersFile('10.0.0.1:0', 'peers')).toThrow('peers:1: accepted')
+  })
+})
+
+describe('the list of members', () => {
+  afterEach(() => void vi.restoreAllMocks())
+
+  const self = { host: '127.0.0.1', port: 8083 }
+
+  test('that is empty is refused, as a file is that is being written', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-peers-'))
+    const path = join(folder, 'peers')
+    writeFileSync(path, '# none yet\n')
+    await expect(findPeers({ kind: 'file', path }, self)).rejects.toThrow('found no members')
+    rmSync(folder, { recursive: true })
+  })
+
+  test('has the addresses of a name that are of the same kind as this node’s', async () => {
+    vi.spyOn(dns, 'lookup').mockImplementation((async (_: string, options: { family: number }) =>
+      [
+        { address: '127.0.0.1', family: 4 },
+        { address: '0:0:0:0:0:0:0:1', family: 6 },
+      ].filter(({ family }) => options.family === 0 || family === options.family)) as never)
+    const peers = { kind: 'dns', host: 'nodes', port: 8083 } as const
+    expect(await findPeers(peers, self)).toEqual([self])
+    const one = { host: '::1', port: 8083 }
+    expect(await findPeers(peers, one)).toEqual([one])
+    expect(await findPeers(peers, { host: 'node-1', port: 8083 })).toHaveLength(2)
+  })
+
+  test('spells the targets of SRV records as a node names itself', async () => {
+    vi.spyOn(dns, 'resolveSrv').mockResolvedValue([
+      { name: 'Node-1.example.', port: 8083, priority: 0, weight: 0 },
+    ])
+    const found = await findPeers({ kind: 'srv', name: '_ring._tcp.example' }, self)
+    expect(found).toEqual([{ host: 'node-1.example', port: 8083 }])
   })
 })

@@ -33,6 +33,13 @@ describe('the list of members of a ring', () => {
     expect(received.get(0)).toEqual([2])
   })
 
+  test('has no worker that has exited, even if its messages come later', () => {
+    const { members, received } = openMembers()
+    members.join(1, 1)
+    members.join(3, 2)
+    expect(received.get(0)).toEqual([1])
+  })
+
   test('names the others to a worker that leaves alone', () => {
     const { members, received } = openMembers()
     for (const place of [0, 1, 2]) members.join(place, place)

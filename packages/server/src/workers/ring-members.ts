@@ -22,7 +22,9 @@ export class RingMembers<Worker> {
     this.#options = options
   }
 
+  /** The last messages of a worker may arrive after its exit. */
   join(worker: Worker, place: number): void {
+    if (!this.#options.workers().includes(worker)) return
     this.#places.set(worker, place)
     this.sendAll()
   }

@@ -212,21 +212,32 @@ export class MemoryCounterStore implements SyncStore {
     return this.#counters.inPartitions(isIncluded, () => this.#clock.now())
   }
 
-  /** Adds counters that another process kept to those that are here. */
-  merge(counters: Iterable<StoredState>): void {
+  /**
+   * Adds counters that another process kept, or this one before it was restarted, to those that are
+   * here. Returns how many still meant anything.
+   */
+  merge(counters: Iterable<StoredState>): number {
     const now = this.#clock.now()
+    let merged = 0
     for (const stored of counters) {
       const { key, limit, isDurable } = stored
       const record = this.#counters.find(key)
       const own = this.#counters.read(record, limit)
       if (own === undefined) {
-        if (record === -1) this.add(stored, now)
+        if (record === -1 && this.add(stored, now)) merged += 1
         continue
       }
-      const merged = mergeStates(own, stored.state, limit, now)
-      if (merged !== undefined) this.#counters.write(key, record, limit, merged, now)
+      const both = mergeStates(own, stored.state, limit, now)
+      if (both !== undefined) this.#counters.write(key, record, limit, both, now)
       if (isDurable) this.#counters.markDurable(key)
+      merged += 1
     }
+    return merged
+  }
+
+  /** Adds the counters of a snapshot: see `merge`. */
+  mergeSnapshot(snapshot: Uint8Array): number {
+    return this.merge(readSnapshot(snapshot))
   }
 
   /** The state of a counter as the algorithm keeps it; undefined if there is none. */

@@ -67,7 +67,10 @@ export interface RingStore extends Store {
   ringStats(): RingStats
   /** The durable counters of this process, as `memoryStore` gives them. */
   snapshot(): Uint8Array
-  /** Restores them; those that another member owns are sent to it. */
+  /**
+   * Adds them to what is here, as calls may have come, and what others kept, before this member
+   * restores its own; those that another member owns are sent to it.
+   */
   restore(snapshot: Uint8Array): number
   /**
    * Leaves the ring: the other members take over the counters of this process. It still answers
@@ -214,7 +217,7 @@ class RingCounterStore implements RingStore {
   }
 
   restore(snapshot: Uint8Array): number {
-    const restored = this.#counters.restore(snapshot)
+    const restored = this.#counters.mergeSnapshot(snapshot)
     this.#session.sendHome()
     return restored
   }

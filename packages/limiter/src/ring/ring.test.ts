@@ -201,6 +201,16 @@ describe('the counters of a ring', () => {
     expect(restored[0]).toBeLessThan(snapshot.length)
     expect(restored[1]).toBeLessThan(snapshot.length)
   })
+
+  test('that were restored from a snapshot are added to those that came before it', async () => {
+    const before = await ringOf(['b'])
+    await granted(at(before, 0), [{ ...take(1, window, 60), durable: true }])
+    const snapshot = at(before, 0).snapshot()
+    const ring = await ringOf(['b'])
+    await granted(at(ring, 0), [{ ...take(1, window, 5), durable: true }])
+    expect(at(ring, 0).restore(snapshot)).toBe(1)
+    expect(await remaining(at(ring, 0), 1)).toBe(35)
+  })
 })
 
 describe('the socket of a member', () => {

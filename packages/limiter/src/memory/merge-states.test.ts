@@ -83,9 +83,18 @@ test('two logs are one log in the order of time, with one entry for each instant
 
 test('the places of a holder are the larger of its two records', () => {
   const limit = defineLimit({ algorithm: 'concurrency', max: 100, windowMs: 0 })
-  const here = [1, 3, NOW, 2, 1, NOW]
-  const there = [1, 2, NOW + 9, 3, 4, NOW]
-  expect(mergeStates(here, there, limit, NOW)).toEqual([1, 3, NOW + 9, 2, 1, NOW, 3, 4, NOW])
+  const here = [1, 3, NOW + 1, 2, 1, NOW + 1]
+  const there = [1, 2, NOW + 9, 3, 4, NOW + 1]
+  const both = [1, 3, NOW + 9, 2, 1, NOW + 1, 3, 4, NOW + 1]
+  expect(mergeStates(here, there, limit, NOW)).toEqual(both)
+})
+
+test('places that have expired are not taken again by a later record of their holder', () => {
+  const limit = defineLimit({ algorithm: 'concurrency', max: 100, windowMs: 0 })
+  const expired = [1, 50, NOW, 2, 50, NOW - 1]
+  const present = [1, 2, NOW + 9]
+  expect(mergeStates(expired, present, limit, NOW)).toEqual(present)
+  expect(mergeStates(present, expired, limit, NOW)).toEqual(present)
 })
 
 test('a queue keeps its own state', () => {

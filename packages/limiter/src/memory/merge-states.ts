@@ -27,7 +27,7 @@ export function mergeStates(own: unknown, other: unknown, limit: Limit, now: num
     case 'log':
       return mergeLogs(own as Log, other as Log)
     case 'places':
-      return mergePlaces(own as Places, other as Places)
+      return mergePlaces(own as Places, other as Places, now)
     case 'queue':
       // Its slots cannot be told apart from those that are given out here.
       return undefined
@@ -82,13 +82,15 @@ function mergeLogs(own: Log, other: Log): Log {
 
 /**
  * Each holder keeps the larger of its two records: it renews them with the number of its calls in
- * flight, so one of both may contain the other.
+ * flight, so one of both may contain the other. A record that has expired counts no more, and must not
+ * last as long as a newer one of its holder.
  */
-function mergePlaces(own: Places, other: Places): Places {
+function mergePlaces(own: Places, other: Places, now: number): Places {
   const records = new Map<number, readonly [places: number, expires: number]>()
   for (const list of [own, other]) {
     for (let at = 0; at < list.length; at += 3) {
       const [holder = 0, places = 0, expires = 0] = list.slice(at, at + 3)
+      if (expires <= now) continue
       const [before, until] = records.get(holder) ?? [0, 0]
       records.set(holder, [Math.max(before, places), Math.max(until, expires)])
     }

@@ -18,6 +18,9 @@ export interface PeerTls {
   readonly key: string
 }
 
+/** So many answered commands are removed together, as each time costs a copy of the others. */
+const SHORTEN_AFTER = 256
+
 /** Never throws, and calls no event before it has returned. */
 export type OpenPeer = (address: PeerAddress, events: RedisSocketEvents) => RedisSocket
 
@@ -108,8 +111,10 @@ class PeerSocket implements RedisSocket {
     const waiting = this.#waiting[this.#first]
     if (waiting === undefined) throw new Error('A reply without a command')
     this.#first += 1
-    if (this.#first === this.#waiting.length) {
-      this.#waiting = []
+    const isEmpty = this.#first === this.#waiting.length
+    // Under load some reply is always outstanding, so the list is shortened before it is empty.
+    if (isEmpty || (this.#first >= SHORTEN_AFTER && this.#first * 2 > this.#waiting.length)) {
+      this.#waiting = this.#waiting.slice(this.#first)
       this.#first = 0
     }
     return (reply) => waiting.settle(waiting.index, reply)

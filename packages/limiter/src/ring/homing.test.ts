@@ -37,9 +37,7 @@ function logsOf(entries: readonly number[]): MemoryCounterStore {
   const states = entries.map((count) =>
     Array.from({ length: count }, (_, n) => [clock.now() - count + n, 1]).flat(),
   )
-  counters.merge(
-    states.map((state, n) => ({ key: key(n), limit: log, state, isDurable: false })),
-  )
+  counters.merge(states.map((state, n) => ({ key: key(n), limit: log, state, isDurable: false })))
   return counters
 }
 

@@ -22,10 +22,7 @@ export async function findPeers(
   return found
 }
 
-async function readPeers(
-  peers: RingPeers,
-  self: ListenAddress,
-): Promise<readonly ListenAddress[]> {
+async function readPeers(peers: RingPeers, self: ListenAddress): Promise<readonly ListenAddress[]> {
   switch (peers.kind) {
     case 'list':
       return peers.addresses

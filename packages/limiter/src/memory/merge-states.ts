@@ -82,8 +82,8 @@ function mergeLogs(own: Log, other: Log): Log {
 
 /**
  * Each holder keeps the larger of its two records: it renews them with the number of its calls in
- * flight, so one of both may contain the other. A record that has expired counts no more, and must not
- * last as long as a newer one of its holder.
+ * flight, so one of both may contain the other. A record that has expired counts no more, and must
+ * not last as long as a newer one of its holder.
  */
 function mergePlaces(own: Places, other: Places, now: number): Places {
   const records = new Map<number, readonly [places: number, expires: number]>()

@@ -29,7 +29,7 @@ export interface HomingDeps {
   readonly onProblem: (message: string) => void
 }
 
-/** Counters of one message; with their states about 40 KB, if few of them have limits of their own. */
+/** Counters of one message: about 40 KB, where few of them have limits of their own. */
 const COUNTERS_MAX = 1000
 /** The numbers of the states of one message: a log alone may have 40,000. */
 const NUMBERS_MAX = 20_000

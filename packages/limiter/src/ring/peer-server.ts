@@ -9,13 +9,13 @@ import type { PeerAddress } from './members.js'
 import type { PeerTls } from './peer-socket.js'
 
 /**
- * The longest request. Batches, and counters that are handed over, have at most 256 KB; a log that two
- * members kept has 20,000 entries of 16 bytes.
+ * The longest request. Batches, and counters that are handed over, have at most 256 KB; a log that
+ * two members kept has 20,000 entries of 16 bytes.
  */
 export const REQUEST_BYTES_MAX = 384 * 1024
 /** Far more than a ring has members. */
 const CONNECTIONS_MAX = 1024
-/** A member proves who it is in milliseconds; what takes longer would keep members from connecting. */
+/** A member proves who it is in milliseconds; what takes longer keeps members from connecting. */
 const HANDSHAKE_MS = 5000
 /** A peer that reads no replies is disconnected when so much waits for it. */
 const UNREAD_BYTES_MAX = 16 * 1024 * 1024

@@ -47,12 +47,14 @@ class Peer implements RedisChannel {
   readonly isReady = true
   readonly counters = openCounters({ clock })
   readonly lengths: number[] = []
+  isLeaving = false
   answer: ((command: RedisCommand) => RedisReply | RedisReplyError) | undefined
   readonly #commands = new PeerCommands({
     counters: this.counters,
     clock,
     onUse: () => {},
     onReceived: () => {},
+    isLeaving: () => this.isLeaving,
     status: () => '',
     onHere: () => '',
     onGone: () => {},
@@ -121,6 +123,17 @@ describe('counters that go home', () => {
     peer.answer = undefined
     expect(await homing.sweep()).toBe(true)
     expect(peer.counters.stats().counters).toBe(3000)
+  })
+
+  test('stay where they are while their owner leaves too', async () => {
+    const counters = countersOf([window, window])
+    const peer = new Peer()
+    peer.isLeaving = true
+    const { homing, fates, problems } = homingTo(peer, counters)
+    expect(await homing.sweep()).toBe(false)
+    expect([counters.stats().counters, peer.counters.stats().counters]).toEqual([2, 0])
+    expect(fates).toEqual({ sent: 0, unknown: 0 })
+    expect(problems).toEqual([])
   })
 
   test('are looked for in turns, so that calls are decided meanwhile', async () => {

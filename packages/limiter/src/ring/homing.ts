@@ -8,7 +8,7 @@ import { algorithmOf } from '@sluice/core'
 import type { Scheduler } from '../periodic.js'
 import { type RedisChannel, RedisReplyError } from '../redis/connection/driver.js'
 import { wordsCommand } from '../redis/connection/run-command.js'
-import { codeOf } from '../redis/pipeline/error-actions.js'
+import { actionOf, codeOf } from '../redis/pipeline/error-actions.js'
 import type { StoredState } from '../memory/counters.js'
 import { writeSnapshot } from '../memory/memory-snapshot.js'
 import type { MemoryCounterStore } from '../memory/memory-store.js'
@@ -172,11 +172,12 @@ export class Homing {
       const isSent = channel.send([command], (_, answer) => resolve(answer))
       if (!isSent) resolve(NOT_SENT)
     })
-    const isRefused = reply instanceof RedisReplyError && codeOf(reply.message) === 'MISCONF'
-    if (reply === NOT_SENT || isRefused) {
+    // Every known code says that nothing was taken.
+    const code = reply instanceof RedisReplyError ? codeOf(reply.message) : 'ERR'
+    if (reply === NOT_SENT || code !== 'ERR') {
       this.#deps.counters.merge(counters)
       refusing.add(channel)
-      if (isRefused) {
+      if (reply instanceof RedisReplyError && actionOf(code) === 'loud') {
         this.#deps.onProblem(`${channel.address} takes no counters: ${reply.message}`)
       }
       return counters.length

@@ -25,6 +25,7 @@ function openMember() {
     clock,
     onUse: (partition) => void used.push(partition),
     onReceived: () => {},
+    isLeaving: () => false,
     status: () => 'well',
     onHere: (name, view) => {
       news.push(`${name} here`)

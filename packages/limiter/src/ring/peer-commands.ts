@@ -48,6 +48,8 @@ export interface PeerCommandsDeps {
   readonly onUse: (partition: number) => void
   /** Called with the number of counters that a peer has handed over. */
   readonly onReceived: (counters: number) => void
+  /** Whether this member is handing its own counters over, or has. */
+  readonly isLeaving: () => boolean
   readonly status: () => string
   /** Another member announced itself with a name, a view and a fingerprint. Returns our view. */
   readonly onHere: (name: string, view: string, fingerprint: string) => string
@@ -172,6 +174,8 @@ export class PeerCommands {
   }
 
   private receive(snapshot: Buffer): RedisReply | RedisReplyError {
+    // They would be lost if it had saved its own already.
+    if (this.#deps.isLeaving()) return new RedisReplyError('READONLY this member leaves the ring')
     let counters: ReturnType<typeof readSnapshot>
     try {
       counters = readSnapshot(snapshot)

@@ -250,6 +250,7 @@ export class RingSession implements StoreSession {
       clock,
       onUse: (partition) => this.onUse(partition),
       onReceived: (count) => (this.#handedOver.received += count),
+      isLeaving: () => this.#leaving !== undefined,
       status: () => this.#status,
       onHere: (name, view, fingerprint) => {
         if (fingerprint !== this.#fingerprint) problem(otherSecret(name))

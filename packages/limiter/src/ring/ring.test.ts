@@ -244,7 +244,7 @@ describe('the socket of a member', () => {
       run: () => Buffer.from(''),
       onProblem: () => {},
     })
-    const socket = connect({ host: '127.0.0.1', port: await server.listening })
+    const socket = connect((await server.listening) ?? 0, '127.0.0.1')
     socket.on('error', () => {})
     await new Promise((resolve) => {
       socket.once('connect', resolve)

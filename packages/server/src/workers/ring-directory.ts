@@ -2,6 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { messageOf } from '../lib/message-of.js'
 
 /** The system accepts 107 bytes for the path of a socket, on macOS 103. */
 const PATH_BYTES_MAX = 103
@@ -15,9 +16,16 @@ const LONGEST_NAME = '/63.sock'
 export function makeRingDirectory(dataDir: string): string {
   try {
     return requireShort(mkdtempSync(join(tmpdir(), 'sluice-ring-')))
-  } catch {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-    return requireShort(mkdtempSync(join(dataDir, 'ring-')))
+  } catch (unusable) {
+    try {
+      mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+      return requireShort(mkdtempSync(join(dataDir, 'ring-')))
+    } catch (cause) {
+      const found = `no folder for the sockets of the workers: ${messageOf(unusable)}; ${messageOf(cause)}`
+      throw new Error(`Found ${found}. Accepted: TMPDIR, a folder with a short path to write to`, {
+        cause,
+      })
+    }
   }
 }
 

@@ -14,6 +14,7 @@ import { type RunningServer, run, start } from '../serve.test-helper.js'
 
 const SOON = { timeout: 60_000, interval: 100 }
 const SECRET = '000102030405060708090a0b0c0d0e0f'
+const TOKEN = 'an-admin-token-of-a-test-only'
 /** A caller that no test exhausts by accident. */
 const MAX = 1000
 const USERS = Array.from({ length: 60 }, (_, n) => `u${n}`)
@@ -41,6 +42,7 @@ async function makeRing(size: number, rules = ruleOf(MAX)): Promise<Ring> {
         {
           SLUICE_RULES: 'rules.yaml',
           SLUICE_KEY_SECRET: SECRET,
+          SLUICE_ADMIN_TOKEN: TOKEN,
           SLUICE_RING_LISTEN: `127.0.0.1:${port}`,
           SLUICE_RING_PEERS: 'file:peers',
           SLUICE_DATA_DIR: `data-${port}`,
@@ -89,6 +91,18 @@ async function metric({ admin }: RunningServer, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
 }
 
+interface Member {
+  readonly isAnswering: boolean
+  readonly partitions: number
+}
+
+/** The members as the admin API of a node lists them. */
+async function membersOf({ admin }: RunningServer): Promise<readonly Member[]> {
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  const view = await (await fetch(`${admin}/admin/v1/nodes`, { headers })).json()
+  return (view as { ring: readonly Member[] }).ring
+}
+
 /** Waits until each node answers for all its members. */
 async function connected(servers: readonly RunningServer[]): Promise<void> {
   await vi.waitFor(async () => {
@@ -119,6 +133,9 @@ describe('the nodes of a ring', () => {
     await spend(servers)
     const [first, second] = servers as [RunningServer, RunningServer, RunningServer]
     expect(await remaining(first)).toEqual(all(MAX - 3))
+    const members = await membersOf(first)
+    expect(members.map(({ isAnswering }) => isAnswering)).toEqual([true, true, true])
+    expect(members.reduce((sum, { partitions }) => sum + partitions, 0)).toBe(128)
     second.program.signal('SIGTERM')
     expect(await second.program.code()).toBe(0)
     await vi.waitFor(async () => expect(await remaining(first)).toEqual(all(MAX - 3)), SOON)

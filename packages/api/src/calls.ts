@@ -42,6 +42,18 @@ export const regionView = z
   .meta({ id: 'Region', description: 'Another region, as the node that answers knows it.' })
 export type RegionView = View<typeof regionView>
 
+export const ringMemberView = z
+  .object({
+    member: z.string(),
+    isAnswering: z.boolean().meta({ description: 'Whether it answers the node that answers.' }),
+    partitions: z.int().meta({ description: 'Partitions of the counters that it owns, of 128.' }),
+    differsForMs: z.number().nullable().meta({
+      description: 'For how long it has known other members; null: it knows the same.',
+    }),
+  })
+  .meta({ id: 'RingMember', description: 'A process that holds a part of the counters.' })
+export type RingMemberView = View<typeof ringMemberView>
+
 export const nodesView = z
   .object({
     version: version.meta({ description: 'The version of the rules on the node that answers.' }),
@@ -55,6 +67,10 @@ export const nodesView = z
       .array(regionView)
       .optional()
       .meta({ description: 'The other regions; absent if there is only one.' }),
+    ring: z
+      .array(ringMemberView)
+      .optional()
+      .meta({ description: 'The members of the ring; absent where there is none.' }),
   })
   .meta({ id: 'Nodes' })
 export type NodesView = View<typeof nodesView>

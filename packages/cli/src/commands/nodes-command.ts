@@ -1,5 +1,5 @@
 /** `sluice nodes`: which node runs which version of the rules. */
-import type { NodesView, NodeView, RegionView } from '@sluice/client'
+import type { NodesView, NodeView, RegionView, RingMemberView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../command-errors.js'
 import { elapsedText, instantText, offsetText } from '../time-format.js'
@@ -56,7 +56,18 @@ function nodesText(view: NodesView, columns: number | undefined): string {
     ]),
     columns,
   )
-  return `${rows}\n${nodes}${regionsText(view.regions ?? [], columns)}`
+  return `${rows}\n${nodes}${regionsText(view.regions ?? [], columns)}${ringText(view.ring ?? [], columns)}`
+}
+
+function ringText(members: readonly RingMemberView[], columns: number | undefined): string {
+  if (members.length === 0) return ''
+  const rows = members.map((each): readonly Cell[] => [
+    each.member,
+    each.isAnswering ? 'answers' : 'does not answer',
+    each.partitions,
+    each.differsForMs === null ? 'the same' : `others, for ${elapsedText(each.differsForMs)}`,
+  ])
+  return `\n${table(['MEMBER', 'STATE', 'PARTITIONS', 'KNOWS'], rows, columns)}`
 }
 
 const REGION_TITLES = ['REGION', 'STORE', 'LAG', 'PENDING', 'UNKNOWN', 'DROPPED', 'NODES', 'RULES']

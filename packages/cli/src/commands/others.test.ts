@@ -337,6 +337,33 @@ us-east   answers          90 ms        3        0        0  5      41     -12 m
   )
 })
 
+test('sluice nodes prints the members of the ring with what they own', async () => {
+  const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
+  const member = { member: '10.0.0.1:8083', isAnswering: true, partitions: 66, differsForMs: null }
+  const admin = await startAdmin({
+    'GET /nodes': answer({
+      version: 41,
+      source: 'postgres db:5432/sluice',
+      readOnly: null,
+      news: 'push',
+      ageSeconds: 0,
+      problem: null,
+      nodes: [{ ...node, rulesVersion: 41, seenMsAgo: 800 }],
+      ring: [
+        member,
+        { member: '10.0.0.2:8083', isAnswering: false, partitions: 62, differsForMs: 61_000 },
+      ],
+    }),
+  })
+  const { out } = await admin.run(['nodes'])
+  expect(out.split('\n\n').at(-1)).toBe(
+    `MEMBER         STATE            PARTITIONS  KNOWS
+10.0.0.1:8083  answers                  66  the same
+10.0.0.2:8083  does not answer          62  others, for 61 s
+`,
+  )
+})
+
 describe('sluice tokens', () => {
   const token = { id: 't1', name: 'ci', role: 'edit', createdAt: '2026-01-02T03:04:05Z' }
 

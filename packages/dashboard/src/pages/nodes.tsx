@@ -1,5 +1,5 @@
 /** The nodes: rules version, load, clock and last report of each process. */
-import type { NodesView, NodeView, RegionView } from '@sluice/client'
+import type { NodesView, NodeView, RegionView, RingMemberView } from '@sluice/client'
 import { api, useResource } from '../api.js'
 import { usePolling } from '../clock.js'
 import { count, duration, rate } from '../format.js'
@@ -72,6 +72,11 @@ function NodesContent({ view }: { readonly view: NodesView }) {
       <Card flush title={view.nodes.length === 1 ? '1 node' : `${view.nodes.length} nodes`}>
         <NodesTable view={view} />
       </Card>
+      {view.ring !== undefined && (
+        <Card flush title="Ring">
+          <RingTable members={view.ring} />
+        </Card>
+      )}
       {view.regions !== undefined && (
         <Card flush title="Other regions">
           <RegionsTable regions={view.regions} />
@@ -135,6 +140,50 @@ function NodesTable({ view }: { readonly view: NodesView }) {
           cell: ({ startedAt }) => <RelativeTime at={startedAt} />,
         },
         { head: 'Last report', isNumber: true, cell: (node) => <LastReport node={node} /> },
+      ]}
+    />
+  )
+}
+
+/** Members join and leave within seconds; the same as in the alert. */
+const DIFFERS_MS_HIGH = 30_000
+
+function RingTable({ members }: { readonly members: readonly RingMemberView[] }) {
+  return (
+    <Table
+      caption="Members of the ring"
+      rows={members}
+      rowKey={({ member }) => member}
+      empty={<Empty title="No member." />}
+      columns={[
+        {
+          head: 'Member',
+          isMain: true,
+          cell: ({ member }) => <Text value={member} mono max={60} />,
+        },
+        {
+          head: 'State',
+          cell: ({ isAnswering }) =>
+            isAnswering ? (
+              <Badge tone="allowed">answers</Badge>
+            ) : (
+              <Badge tone="degraded">does not answer</Badge>
+            ),
+        },
+        {
+          head: 'Partitions',
+          isNumber: true,
+          cell: ({ partitions }) => count(partitions),
+        },
+        {
+          head: 'Knows',
+          cell: ({ differsForMs: ms }) =>
+            ms !== null && ms >= DIFFERS_MS_HIGH ? (
+              <Badge tone="degraded">{`other members, for ${duration(ms)}`}</Badge>
+            ) : (
+              'the same members'
+            ),
+        },
       ]}
     />
   )

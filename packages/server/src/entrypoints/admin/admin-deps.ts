@@ -1,4 +1,5 @@
 /** The dependencies of the admin API. */
+import type { RingMemberView } from '@sluice/api'
 import type { RegionStats } from '@sluice/limiter'
 import type { IncomingMessage } from 'node:http'
 import type { Attributes, RuleContext } from '@sluice/core'
@@ -55,6 +56,8 @@ export interface AdminDeps {
   readonly ruleContext?: RuleContext | undefined
   /** The other regions. @default there is only one */
   readonly regions?: (() => readonly RegionStats[]) | undefined
+  /** The members of the ring. @default there is none */
+  readonly ring?: (() => readonly RingMemberView[]) | undefined
   /** The report of this node. */
   readonly node: () => NodeReport
   /** The address whose wrong tokens count together. @default the address of the connection */

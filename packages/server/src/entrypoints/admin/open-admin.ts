@@ -10,6 +10,7 @@ import { nodeProblem } from '../../rules/sync/rule-follower.js'
 import { responseClock } from '../../counter-store/response-clock.js'
 import { type Admin, createAdmin } from './admin.js'
 import type { AdminDeps } from './admin-deps.js'
+import { ringMembersOf } from './ring-members.js'
 import { isClientTls } from './transport-security.js'
 
 export interface OpenAdminDeps extends Pick<AdminDeps, 'fleetStats' | 'alerts'> {
@@ -48,6 +49,7 @@ export function openAdmin(
     ipv6Prefix,
     ruleContext,
     isEncrypted: (request) => isClientTls(config, request),
+    ring: counterStore.ring && (() => ringMembersOf(counterStore)),
     regions: counterStore.regional && (() => counterStore.regional?.regionStats() ?? []),
     node: () => ({
       ...node,

@@ -32,7 +32,7 @@ const listNodes = operation({
   summary: 'List the nodes, and the version of the rules that each runs',
   role: 'read',
   answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
-  async run(_request, { ruleFollower, editor, node, fleetStats, regions }) {
+  async run(_request, { ruleFollower, editor, node, fleetStats, regions, ring }) {
     const status = ruleFollower.status()
     const [storeNodes, fleetNodes] = await Promise.all([
       readStoreNodes(ruleFollower),
@@ -47,6 +47,7 @@ const listNodes = operation({
       problem: ruleFollower.problem() ?? status?.problem ?? null,
       nodes: joinNodes(storeNodes ?? [{ ...node(), seenMsAgo: 0 }], fleetNodes),
       ...(regions === undefined ? {} : { regions: regions().map(describeRegion) }),
+      ...(ring === undefined ? {} : { ring: ring() }),
     }
     return { status: 200, body }
   },

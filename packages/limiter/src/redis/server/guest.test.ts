@@ -1,6 +1,7 @@
 /** A node of another region on a real Redis, with no more rights than a guest needs. */
 import { defineLimit } from '@sluice/core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCluster } from '../../../../../tools/redis/cluster.js'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { GUEST_ACL, guestAcl, type RedisStore, redisStore, storeAcl } from '../index.js'
 
@@ -107,4 +108,30 @@ describe('a guest', () => {
     expect(guestAcl('shop')).toContain('~shop:*')
     expect(guestAcl('shop')).not.toContain('sluice')
   })
+})
+
+test('a guest on a Cluster reaches the counters of every primary', async () => {
+  const cluster = await startCluster({ primaries: 3, replicas: 0 })
+  const open = (guest: boolean) => {
+    const store = redisStore({ url: cluster.url, secret: SECRET, guest, deadlineMs: 2000 })
+    store.ready.catch(() => {})
+    return store
+  }
+  const own = open(false)
+  await own.ready
+  const guest = open(true)
+  try {
+    await guest.ready
+    const keys = Array.from({ length: 32 }, (_, i) => ({ hi: i, lo: i, partition: 4 * i }))
+    const at = Date.now() * 1000
+    await Promise.all(
+      keys.map((key) => guest.charge({ key, limit: LIMIT, amount: 3, at, debt: 0 })),
+    )
+    const takes = keys.map((key) => [{ key, limit: LIMIT, amount: 0 }])
+    const outcomes = await own.peek(takes)
+    expect(new Set(outcomes.flat().map(({ remaining }) => remaining))).toEqual(new Set([97]))
+  } finally {
+    await Promise.all([own.close(), guest.close()])
+    await cluster.stop()
+  }
 })

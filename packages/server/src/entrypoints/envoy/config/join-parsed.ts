@@ -4,7 +4,7 @@ import type { DescriptorConfig, DomainConfig } from './domain-config.js'
 import type { ParsedDomainFile } from './parse-domain-file.js'
 
 /** The most problems of all parts together: each may have a hundred. */
-const PROBLEMS_MAX = 200
+export const PROBLEMS_MAX = 200
 
 export type ConfigProblem = Omit<Problem, 'rule'>
 

@@ -10,11 +10,18 @@ import type { DiscoveryResource, DiscoveryResponse } from '../protobuf/discovery
 import { ProtoError } from '../protobuf/proto-reader.js'
 import {
   type ConfigResource,
+  createResourceBudget,
   decodeConfigResource,
   type DescriptorResource,
   type LimitResource,
+  type ResourceBudget,
 } from '../protobuf/rate-limit-config-codec.js'
-import { joinParsed, type ParseConfigOptions, type ParsedConfig } from './join-parsed.js'
+import {
+  joinParsed,
+  type ParseConfigOptions,
+  type ParsedConfig,
+  PROBLEMS_MAX,
+} from './join-parsed.js'
 import {
   createSeenDomains,
   type ParsedDomainFile,
@@ -33,10 +40,16 @@ export async function parseResponse(
 ): Promise<ParsedConfig> {
   if (typeUrl !== CONFIG_TYPE_URL) return joinParsed([wrongType('response', typeUrl)])
   const seen = createSeenDomains(mergeDomains)
+  const budget = createResourceBudget()
   const parsed: ParsedDomainFile[] = []
+  let errors = 0
   const slice = new CooperativeYield()
   for (const [index, resource] of resources.entries()) {
-    parsed.push(parseResource(resource, `resource ${index + 1}`, seen))
+    const one = parseResource(resource, `resource ${index + 1}`, { seen, budget })
+    parsed.push(one)
+    errors += one.errors.length
+    // None is reported beyond these.
+    if (errors >= PROBLEMS_MAX) break
     if (slice.isDue()) await slice.pause()
   }
   return joinParsed(parsed)
@@ -45,11 +58,11 @@ export async function parseResponse(
 function parseResource(
   { typeUrl, value }: DiscoveryResource,
   place: string,
-  seen: SeenDomains,
+  { seen, budget }: { readonly seen: SeenDomains; readonly budget: ResourceBudget },
 ): ParsedDomainFile {
   if (typeUrl !== CONFIG_TYPE_URL) return wrongType(place, typeUrl)
   try {
-    const resource = decodeConfigResource(value)
+    const resource = decodeConfigResource(value, budget)
     const file = resource.name === '' ? place : `resource ${resource.name}`
     return parseDomainTree(treeOf(resource), { file, seen })
   } catch (error) {

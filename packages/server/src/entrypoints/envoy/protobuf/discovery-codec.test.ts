@@ -5,13 +5,15 @@ import { propertyRuns } from '../../../../../../tools/property-runs.js'
 import { decodeDiscoveryResponse, encodeDiscoveryRequest } from './discovery-codec.js'
 import { officialMessage } from './official-protos.test-helper.js'
 import { ProtoError } from './proto-reader.js'
-import { decodeConfigResource } from './rate-limit-config-codec.js'
+import { createResourceBudget, decodeConfigResource } from './rate-limit-config-codec.js'
 import {
   encodeConfig,
   type OfficialConfig,
   type OfficialDescriptor,
   protoStruct,
 } from './rate-limit-config.test-helper.js'
+
+const decodeConfig = (bytes: Uint8Array) => decodeConfigResource(bytes, createResourceBudget())
 
 const REQUEST = officialMessage('envoy.service.discovery.v3.DiscoveryRequest')
 const RESPONSE = officialMessage('envoy.service.discovery.v3.DiscoveryResponse')
@@ -94,7 +96,7 @@ describe('responses', () => {
   test('no bytes fail in any other way than with a ProtoError', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
-        for (const decode of [decodeDiscoveryResponse, decodeConfigResource]) {
+        for (const decode of [decodeDiscoveryResponse, decodeConfig]) {
           try {
             decode(bytes)
           } catch (error) {
@@ -182,7 +184,7 @@ describe('resources', () => {
     fc.assert(
       fc.property(config, ({ name, domain, descriptors }) => {
         const official: OfficialConfig = { name, domain, descriptors: descriptors.map(officialOf) }
-        const read = decodeConfigResource(encodeConfig(official))
+        const read = decodeConfig(encodeConfig(official))
         // As JSON, which has no negative zero and no absent fields.
         const sent = { name, domain, descriptors: descriptors.map(readOf) }
         expect(JSON.parse(JSON.stringify(read))).toEqual(JSON.parse(JSON.stringify(sent)))
@@ -192,7 +194,7 @@ describe('resources', () => {
   })
 
   test('a unit that no definition has is read as its number', () => {
-    const [read] = decodeConfigResource(
+    const [read] = decodeConfig(
       encodeConfig({ descriptors: [{ key: 'k', rate_limit: { unit: 99 } }] }),
     ).descriptors
     expect(read?.limit?.unit).toBe('99')
@@ -205,7 +207,7 @@ describe('resources', () => {
       part({ rate_limit: { requests_per_unit: 5 } }),
     ]
     const content = Buffer.concat(parts)
-    const [read] = decodeConfigResource(
+    const [read] = decodeConfig(
       Buffer.concat([Buffer.from([0x1a, content.length]), content]),
     ).descriptors
     expect(read?.limit).toMatchObject({ unit: 'day', name: 'a', requestsPerUnit: 5 })
@@ -217,7 +219,7 @@ describe('resources', () => {
 
   test('thirty-two levels of descriptors are read, and one more is refused', () => {
     const read = (levels: number) =>
-      decodeConfigResource(encodeConfig({ descriptors: [nested(levels - 1)] }))
+      decodeConfig(encodeConfig({ descriptors: [nested(levels - 1)] }))
     expect(read(32).descriptors).toHaveLength(1)
     expect(() => read(33)).toThrow('descriptors have more than 32 levels')
   })
@@ -226,11 +228,44 @@ describe('resources', () => {
     let metadata: object = {}
     for (let level = 0; level < 40; level++) metadata = { next: metadata }
     const config = encodeConfig({ descriptors: [{ metadata: protoStruct(metadata) }] })
-    expect(() => decodeConfigResource(config)).toThrow('metadata has more than 32 levels')
+    expect(() => decodeConfig(config)).toThrow('metadata has more than 32 levels')
   })
 
-  test('more than a hundred thousand descriptors are refused', () => {
-    const message = Buffer.alloc(2 * 100_001, Buffer.from([0x1a, 0x00]))
-    expect(() => decodeConfigResource(message)).toThrow('more than 100000 descriptors')
+  test('more descriptors than a response may have are refused, in one resource or in several', () => {
+    const half = Buffer.alloc(2 * 100_000, Buffer.from([0x1a, 0x00]))
+    expect(() => decodeConfig(Buffer.concat([half, half, half]))).toThrow(
+      'more than 200000 descriptors in a response',
+    )
+    const budget = createResourceBudget()
+    for (let part = 0; part < 2; part++) {
+      expect(decodeConfigResource(half, budget).descriptors).toHaveLength(100_000)
+    }
+    expect(() => decodeConfigResource(half, budget)).toThrow('more than 200000 descriptors')
+  })
+
+  /** A descriptor, of which each field of metadata has one value. */
+  function metadataInParts(names: readonly string[]): Buffer {
+    const field = (number: number, content: Buffer) =>
+      Buffer.concat([Buffer.from([number * 8 + 2, content.length]), content])
+    const parts = names.map((name) => field(8, field(1, field(1, Buffer.from(name)))))
+    const content = Buffer.concat(parts)
+    const length = [(content.length & 0x7f) | 0x80, ((content.length >> 7) & 0x7f) | 0x80]
+    return Buffer.concat([Buffer.from([0x1a, ...length, content.length >> 14]), content])
+  }
+
+  test('metadata that is sent in many parts is one, in which the last value of a name stays', () => {
+    const [read] = decodeConfig(metadataInParts(['a', '__proto__', 'b', 'a'])).descriptors
+    expect(JSON.stringify(read?.metadata)).toBe('{"a":null,"__proto__":null,"b":null}')
+  })
+
+  test('more values of metadata than a response may have are refused', () => {
+    const names = Array.from({ length: 100_001 }, (_, index) => `n${index}`)
+    expect(() => decodeConfig(metadataInParts(names))).toThrow('too many values in metadata')
+    const budget = createResourceBudget()
+    const part = metadataInParts(names.slice(0, 60_000))
+    expect(
+      Object.keys(decodeConfigResource(part, budget).descriptors[0]?.metadata ?? {}),
+    ).toHaveLength(60_000)
+    expect(() => decodeConfigResource(part, budget)).toThrow('too many values in metadata')
   })
 })

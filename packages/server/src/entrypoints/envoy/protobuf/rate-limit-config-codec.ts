@@ -2,7 +2,7 @@
 import type { JsonObject } from '../../../lib/json-map.js'
 import { BYTES, ProtoError, ProtoReader, VARINT } from './proto-reader.js'
 import { UNITS } from './rate-limit-codec.js'
-import { readStruct } from './struct-codec.js'
+import { readStructFields, type StructField } from './struct-codec.js'
 
 /** As sent: nothing in it is validated yet. */
 export interface ConfigResource {
@@ -34,8 +34,13 @@ export interface LimitResource {
 
 /** As deep as a file of the same configuration may be. */
 const LEVELS_MAX = 32
-/** As many as such a file may have; each takes about 1 KiB. */
-const DESCRIPTORS_MAX = 100_000
+/**
+ * In all resources of a response; a file may have half of them. Each takes about 1 KiB, and the
+ * active configuration stays beside a new one until that is complete.
+ */
+const DESCRIPTORS_MAX = 200_000
+/** In all resources of a response. Those of a limit are bounded when it is validated. */
+const METADATA_VALUES_MAX = 100_000
 /** More than the validation accepts in a list, so that it reports those. */
 const REPLACES_MAX = 1000
 
@@ -57,18 +62,35 @@ const LIMIT_NAME = 4 * 8 + BYTES
 const LIMIT_REPLACES = 5 * 8 + BYTES
 const REPLACES_NAME = 8 + BYTES
 
-/** Throws a ProtoError for bytes that are no such resource, and for one that is too large. */
-export function decodeConfigResource(value: Uint8Array): ConfigResource {
-  const decoder = new ResourceDecoder(new ProtoReader(value))
+/** What the resources of one response may still have, all together. */
+export interface ResourceBudget {
+  descriptors: number
+  /** Values of metadata. */
+  values: number
+}
+
+export function createResourceBudget(): ResourceBudget {
+  return { descriptors: DESCRIPTORS_MAX, values: METADATA_VALUES_MAX }
+}
+
+/** Throws a ProtoError for bytes that are no such resource, and for more than the budget. */
+export function decodeConfigResource(value: Uint8Array, budget: ResourceBudget): ConfigResource {
+  const decoder = new ResourceDecoder(new ProtoReader(value), budget)
   return decoder.readConfig()
+}
+
+/** More parts of it may follow. */
+interface DecodedLimit extends LimitResource {
+  readonly replaces: string[]
 }
 
 class ResourceDecoder {
   readonly #reader: ProtoReader
-  #descriptors = 0
+  readonly #budget: ResourceBudget
 
-  constructor(reader: ProtoReader) {
+  constructor(reader: ProtoReader, budget: ResourceBudget) {
     this.#reader = reader
+    this.#budget = budget
   }
 
   readConfig(): ConfigResource {
@@ -87,16 +109,16 @@ class ResourceDecoder {
 
   private readDescriptor(level: number): DescriptorResource {
     if (level > LEVELS_MAX) throw new ProtoError(`descriptors have more than ${LEVELS_MAX} levels`)
-    if (++this.#descriptors > DESCRIPTORS_MAX) {
-      throw new ProtoError(`more than ${DESCRIPTORS_MAX} descriptors`)
+    if (this.#budget.descriptors-- <= 0) {
+      throw new ProtoError(`more than ${DESCRIPTORS_MAX} descriptors in a response`)
     }
     const reader = this.#reader
     const outer = reader.enter()
     const descriptors: DescriptorResource[] = []
     let [key, value] = ['', '']
     let [isShadow, detailedMetric, isQuota] = [false, false, false]
-    let limit: LimitResource | undefined
-    let metadata: JsonObject | undefined
+    let limit: DecodedLimit | undefined
+    let metadata: StructField[] | undefined
     for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
       if (tag === DESCRIPTOR_KEY) key = reader.string()
       else if (tag === DESCRIPTOR_VALUE) value = reader.string()
@@ -105,18 +127,22 @@ class ResourceDecoder {
       else if (tag === DESCRIPTOR_SHADOW_MODE) isShadow = reader.bool()
       else if (tag === DESCRIPTOR_DETAILED_METRIC) detailedMetric = reader.bool()
       else if (tag === DESCRIPTOR_QUOTA_MODE) isQuota = reader.bool()
-      else if (tag === DESCRIPTOR_METADATA) metadata = { ...metadata, ...readStruct(reader) }
-      else reader.skip(tag)
+      else if (tag === DESCRIPTOR_METADATA) {
+        metadata ??= []
+        readStructFields(reader, metadata, this.#budget)
+      } else reader.skip(tag)
     }
     reader.leave(outer)
-    return { key, value, limit, descriptors, isShadow, detailedMetric, isQuota, metadata }
+    const flags = { isShadow, detailedMetric, isQuota }
+    const fields = metadata && Object.fromEntries(metadata)
+    return { key, value, limit, descriptors, ...flags, metadata: fields }
   }
 
   /** A message that is sent twice is merged: its fields replace only those of the same number. */
-  private readLimit(before: LimitResource | undefined): LimitResource {
+  private readLimit(before: DecodedLimit | undefined): DecodedLimit {
     const reader = this.#reader
     const outer = reader.enter()
-    const replaces = [...(before?.replaces ?? [])]
+    const replaces = before?.replaces ?? []
     let { unit, requestsPerUnit, isUnlimited, name } = before ?? NO_LIMIT
     for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
       if (tag === LIMIT_UNIT) unit = unitOf(reader.uint32())
@@ -145,12 +171,11 @@ class ResourceDecoder {
   }
 }
 
-const NO_LIMIT: LimitResource = {
+const NO_LIMIT = {
   unit: 'unknown',
   requestsPerUnit: 0,
   isUnlimited: false,
   name: '',
-  replaces: [],
 }
 
 /** An enum of proto3 is open: a number without a name is reported when it is validated. */

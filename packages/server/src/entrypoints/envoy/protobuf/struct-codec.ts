@@ -17,65 +17,108 @@ const VALUE_STRUCT = 5 * 8 + BYTES
 const VALUE_LIST = 6 * 8 + BYTES
 const LIST_VALUES = 8 + BYTES
 
-/** Reads the struct in this field. Throws a ProtoError for one that is nested too deeply. */
-export function readStruct(reader: ProtoReader, level = 1): JsonObject {
-  requireLevel(level)
-  const outer = reader.enter()
-  // Pairs, so that `__proto__` is a name like any other.
-  const fields: (readonly [string, JsonValue])[] = []
-  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === STRUCT_FIELDS) fields.push(readField(reader, level))
-    else reader.skip(tag)
+/** How many values may still be read, for all structs that share it. */
+export interface StructBudget {
+  values: number
+}
+
+/** A name and its value: pairs, so that `__proto__` is a name like any other. */
+export type StructField = readonly [string, JsonValue]
+
+/**
+ * Reads the struct in this field, and adds what it has to `fields`: a struct that is sent in
+ * several parts is one. Throws a ProtoError for one that is nested too deeply or too large.
+ */
+export function readStructFields(
+  reader: ProtoReader,
+  fields: StructField[],
+  budget: StructBudget,
+): void {
+  new StructReader(reader, budget).readFields(fields, 1)
+}
+
+class StructReader {
+  readonly #reader: ProtoReader
+  readonly #budget: StructBudget
+
+  constructor(reader: ProtoReader, budget: StructBudget) {
+    this.#reader = reader
+    this.#budget = budget
   }
-  reader.leave(outer)
-  return Object.fromEntries(fields)
+
+  readFields(fields: StructField[], level: number): void {
+    requireLevel(level)
+    const reader = this.#reader
+    const outer = reader.enter()
+    for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
+      if (tag === STRUCT_FIELDS) fields.push(this.readField(level))
+      else reader.skip(tag)
+    }
+    reader.leave(outer)
+  }
+
+  private readField(level: number): StructField {
+    this.countValue()
+    const reader = this.#reader
+    const outer = reader.enter()
+    let key = ''
+    let value: JsonValue = null
+    for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
+      if (tag === FIELD_KEY) key = reader.string()
+      else if (tag === FIELD_VALUE) value = this.readValue(level)
+      else reader.skip(tag)
+    }
+    reader.leave(outer)
+    return [key, value]
+  }
+
+  private readValue(level: number): JsonValue {
+    const reader = this.#reader
+    const outer = reader.enter()
+    let value: JsonValue = null
+    for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
+      if (tag === VALUE_STRING) value = reader.string()
+      else if (tag === VALUE_NUMBER) value = reader.double()
+      else if (tag === VALUE_BOOL) value = reader.bool()
+      else if (tag === VALUE_STRUCT) value = this.readStruct(level + 1)
+      else if (tag === VALUE_LIST) value = this.readList(level + 1)
+      else {
+        if (tag === VALUE_NULL) value = null
+        reader.skip(tag)
+      }
+    }
+    reader.leave(outer)
+    return value
+  }
+
+  private readStruct(level: number): JsonObject {
+    const fields: StructField[] = []
+    this.readFields(fields, level)
+    return Object.fromEntries(fields)
+  }
+
+  private readList(level: number): readonly JsonValue[] {
+    requireLevel(level)
+    const reader = this.#reader
+    const outer = reader.enter()
+    const values: JsonValue[] = []
+    for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
+      if (tag === LIST_VALUES) {
+        this.countValue()
+        values.push(this.readValue(level))
+      } else reader.skip(tag)
+    }
+    reader.leave(outer)
+    return values
+  }
+
+  private countValue(): void {
+    if (this.#budget.values-- <= 0) throw new ProtoError('too many values in metadata')
+  }
 }
 
 function requireLevel(level: number): void {
   if (level > LEVELS_MAX) throw new ProtoError(`metadata has more than ${LEVELS_MAX} levels`)
-}
-
-function readField(reader: ProtoReader, level: number): readonly [string, JsonValue] {
-  const outer = reader.enter()
-  let key = ''
-  let value: JsonValue = null
-  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === FIELD_KEY) key = reader.string()
-    else if (tag === FIELD_VALUE) value = readValue(reader, level)
-    else reader.skip(tag)
-  }
-  reader.leave(outer)
-  return [key, value]
-}
-
-function readValue(reader: ProtoReader, level: number): JsonValue {
-  const outer = reader.enter()
-  let value: JsonValue = null
-  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === VALUE_STRING) value = reader.string()
-    else if (tag === VALUE_NUMBER) value = reader.double()
-    else if (tag === VALUE_BOOL) value = reader.bool()
-    else if (tag === VALUE_STRUCT) value = readStruct(reader, level + 1)
-    else if (tag === VALUE_LIST) value = readList(reader, level + 1)
-    else {
-      if (tag === VALUE_NULL) value = null
-      reader.skip(tag)
-    }
-  }
-  reader.leave(outer)
-  return value
-}
-
-function readList(reader: ProtoReader, level: number): readonly JsonValue[] {
-  requireLevel(level)
-  const outer = reader.enter()
-  const values: JsonValue[] = []
-  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag === LIST_VALUES) values.push(readValue(reader, level))
-    else reader.skip(tag)
-  }
-  reader.leave(outer)
-  return values
 }
 
 /** Writes the fields of a struct, whose map is a list of pairs. */

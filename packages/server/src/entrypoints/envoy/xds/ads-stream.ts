@@ -47,6 +47,7 @@ const unchanged = (message: Buffer): Buffer => message
  */
 export async function openAdsStream(options: AdsStreamOptions): Promise<AdsStream> {
   const { server, tls, headers, maxMessageBytes, connectMs } = options
+  const name = tls?.servername ?? nameWithoutDot(server)
   const client = new Client(`dns:///${server}`, await credentialsOf(tls), {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
@@ -58,7 +59,7 @@ export async function openAdsStream(options: AdsStreamOptions): Promise<AdsStrea
     'grpc.service_config_disable_resolution': 1,
     // A proxy in the environment would be used without a setting of this server that says so.
     'grpc.enable_http_proxy': 0,
-    ...(tls?.servername !== undefined && { 'grpc.ssl_target_name_override': tls.servername }),
+    ...(name !== undefined && { 'grpc.ssl_target_name_override': name }),
   })
   const metadata = new Metadata()
   for (const [name, value] of headers) metadata.set(name, value)
@@ -102,6 +103,11 @@ async function* untilEnd(call: AsyncIterable<unknown>): AsyncGenerator<Buffer> {
 function describeStatus({ code, details }: StatusObject): string {
   if (code === status.OK) return 'the control plane ended the stream'
   return details === '' ? `${status[code]}` : `${status[code]}: ${details}`
+}
+
+/** The name of an absolute one, whose dot TLS forbids: servers in Go refuse it. */
+export function nameWithoutDot(server: string): string | undefined {
+  return /^(.+)\.:\d+$/.exec(server)?.[1]
 }
 
 async function credentialsOf(tls: ClientTlsFiles | undefined): Promise<ChannelCredentials> {

@@ -8,6 +8,7 @@ import { createMemoryLog } from '../../../observability/log/memory-log.test-help
 import { makePair, type MadePair } from '../../http/certificates.test-helper.js'
 import { closeAfterEach, closeAfterTest, eventually } from '../envoy.test-helper.js'
 import { TestControlPlane } from './control-plane.test-helper.js'
+import { nameWithoutDot } from './ads-stream.js'
 import { followControlPlane } from './control-plane-source.js'
 
 closeAfterEach()
@@ -86,4 +87,12 @@ test('a server whose certificate has another name is not followed', async () => 
   closeAfterTest(() => source.close())
   await eventually(() => source.problem()).toContain('UNAVAILABLE')
   expect(plane.streams).toEqual([])
+})
+
+test('a name that ends with a dot is verified without it, as TLS has none', () => {
+  expect(nameWithoutDot('envoy-gateway.ns.svc.cluster.local.:18001')).toBe(
+    'envoy-gateway.ns.svc.cluster.local',
+  )
+  expect(nameWithoutDot('envoy-gateway:18001')).toBeUndefined()
+  expect(nameWithoutDot('[::1]:18001')).toBeUndefined()
 })

@@ -17,7 +17,7 @@ describe('the layout check fails on', () => {
     ['core', "import { createLimiter } from '@sluice/limiter'"],
     ['limiter', "import { serve } from '@sluice/server'"],
     ['limiter', "import { parse } from 'yaml'"],
-    ['limiter', "const net = await import('node:net')"],
+    ['limiter', "const dns = await import('node:dns')"],
     ['core', "import { systemClock } from '../../limiter/src/clock.js'"],
     ['dashboard', "import { parseRules } from '@sluice/core'"],
     ['dashboard', "import fs from 'node:fs'"],

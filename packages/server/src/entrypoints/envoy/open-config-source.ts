@@ -22,7 +22,7 @@ export async function openConfigSource(
   if (directory !== undefined) return followConfigDirectory({ directory, mergeDomains }, { log })
   if (xds === undefined) return undefined
   const source = followControlPlane(optionsOf(xds, mergeDomains), { log, random })
-  registerMetrics(registry, source)
+  registerXdsMetrics(registry, source)
   return source
 }
 
@@ -32,7 +32,10 @@ function optionsOf({ server, nodeId, nodeMetadata, ...others }: XdsConfig, merge
 }
 
 /** Each worker has a stream of its own: the gauge is that of the one that has none. */
-function registerMetrics(registry: Registry, source: ControlPlaneSource): void {
+export function registerXdsMetrics(
+  registry: Registry,
+  source: Pick<ControlPlaneSource, 'isConnected' | 'streamsLost'>,
+): void {
   registry.gauge(
     'sluice_envoy_xds_connected',
     '1 while the connection to the control plane is open, otherwise 0.',

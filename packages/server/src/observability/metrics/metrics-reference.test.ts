@@ -5,10 +5,12 @@ import type { RingStats } from '@sluice/limiter/ring'
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
+import { registerRegionMetrics } from '../../counter-store/region-metrics.js'
 import { registerRingMetrics } from '../../counter-store/ring-metrics.js'
 import { registerStoreMetrics } from '../../counter-store/store-metrics.js'
 import { createStoreObserver } from '../../counter-store/store-observer.js'
 import { EnvoyMetrics } from '../../entrypoints/envoy/envoy-metrics.js'
+import { registerXdsMetrics } from '../../entrypoints/envoy/open-config-source.js'
 import { ReferenceMetrics } from '../../entrypoints/envoy/reference-metrics.js'
 import { createRegistry } from './registry.js'
 import { registerRestarts } from './restart-metrics.js'
@@ -45,6 +47,8 @@ test('every metric has a line in the tables with its type, and no line lacks a m
   createStoreObserver({ log, clock: { now: () => 0 }, registry })
   registerStoreMetrics(registry, { health: () => HEALTH, name: 'redis' })
   registerRingMetrics(registry, () => RING)
+  registerRegionMetrics(registry, { regionStats: () => [], overage: () => 0 })
+  registerXdsMetrics(registry, { isConnected: () => true, streamsLost: () => 0 })
   registerRestarts(registry)
   const envoy = [new EnvoyMetrics(registry), new ReferenceMetrics(registry)]
   expect(envoy).toHaveLength(2)

@@ -112,14 +112,14 @@ describe('a guest', () => {
 
 test('a guest on a Cluster reaches the counters of every primary', async () => {
   const cluster = await startCluster({ primaries: 3, replicas: 0 })
-  const open = (guest: boolean) => {
+  const openStore = (guest: boolean) => {
     const store = redisStore({ url: cluster.url, secret: SECRET, guest, deadlineMs: 2000 })
     store.ready.catch(() => {})
     return store
   }
-  const own = open(false)
+  const own = openStore(false)
   await own.ready
-  const guest = open(true)
+  const guest = openStore(true)
   try {
     await guest.ready
     const keys = Array.from({ length: 32 }, (_, i) => ({ hi: i, lo: i, partition: 4 * i }))

@@ -47,7 +47,7 @@ const unchanged = (message: Buffer): Buffer => message
  */
 export async function openAdsStream(options: AdsStreamOptions): Promise<AdsStream> {
   const { server, tls, headers, maxMessageBytes, connectMs } = options
-  const name = tls?.servername ?? nameWithoutDot(server)
+  const hostName = tls?.servername ?? nameWithoutDot(server)
   const client = new Client(`dns:///${server}`, await credentialsOf(tls), {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
@@ -59,7 +59,7 @@ export async function openAdsStream(options: AdsStreamOptions): Promise<AdsStrea
     'grpc.service_config_disable_resolution': 1,
     // A proxy in the environment would be used without a setting of this server that says so.
     'grpc.enable_http_proxy': 0,
-    ...(name !== undefined && { 'grpc.ssl_target_name_override': name }),
+    ...(hostName !== undefined && { 'grpc.ssl_target_name_override': hostName }),
   })
   const metadata = new Metadata()
   for (const [name, value] of headers) metadata.set(name, value)

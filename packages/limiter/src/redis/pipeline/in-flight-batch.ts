@@ -31,6 +31,9 @@ const RESENDS_MAX = 1
 const REDIRECTIONS_MAX = 3
 /** The pause before an operation is sent again after an error that may be transient. */
 const RESEND_AFTER_MS = 2
+/** A guest may run only the scripts that the nodes of that region have loaded. */
+const UNLOADABLE =
+  '. It lacks a script of this version of Sluice, which only a node of its own region loads'
 
 export class InFlightBatch implements OpHolder {
   readonly #pipeline: NodePipeline
@@ -135,9 +138,12 @@ export class InFlightBatch implements OpHolder {
       // The script is not loaded: send it again with its source, as part of this batch.
       if (actionOf(code) === 'load' && !loaded && this.load(script)) {
         this.#deps.observer.error(code, this.#pipeline.channel.address)
+        this.#pipeline.onScriptsLost()
         return
       }
-      this.onErrorReply(script.ops, code, reply.message)
+      const isUnloadable = loaded && code === 'NOPERM'
+      const message = isUnloadable ? `${reply.message}${UNLOADABLE}` : reply.message
+      this.onErrorReply(script.ops, code, message)
     } else if (reply instanceof Error) this.onConnectionLost(script.ops)
     else this.onReply(script, reply)
     this.#open -= 1

@@ -20,13 +20,18 @@ const TIME_EVERY_MS = 1000
 const IDLE_CHECK_MS = TIME_EVERY_MS / 4
 /** The pause before TIME is sent again to a node whose time is not known. */
 const TIME_RETRY_MS = 250
+/** The pause between two loads: all batches on their way may miss a script at once. */
+const LOAD_AGAIN_MS = 1000
 
 export interface NodePipelineDeps {
   readonly nowMs: () => number
   readonly random: () => number
   readonly codec: BatchEncoder
   readonly timeCommand: RedisCommand
-  /** Sent on every new connection; the replies are ignored. See `protocol/preload.ts`. */
+  /**
+   * Sent on every new connection, and when Redis has lost a script; the replies are ignored. See
+   * `protocol/preload.ts`.
+   */
   readonly preload: readonly RedisCommand[]
   readonly deadlineMs: number
   /** The time that the script decides with; 0 for the store's own. */
@@ -76,6 +81,7 @@ export class NodePipeline implements OpHolder {
   /** Whether the node has sent its time since it was connected. */
   #isTimeKnown = false
   #isTimeRequested = false
+  #reloadedMs = -Infinity
   /** Since when the node owes replies and has sent none. */
   #silentSinceMs: number | undefined
   #probeTimer: ReturnType<typeof setTimeout> | undefined
@@ -120,8 +126,23 @@ export class NodePipeline implements OpHolder {
     this.clock.forget()
     this.#policy.reset()
     this.requestTime()
-    if (this.#deps.preload.length > 0) this.channel.send(this.#deps.preload, () => {})
+    this.loadScripts()
     this.scheduleProbe()
+  }
+
+  /**
+   * Redis has lost a script, as after SCRIPT FLUSH: loads all again. Calls may need only some of
+   * them, but guests from other regions need the others and cannot load them.
+   */
+  onScriptsLost(): void {
+    const nowMs = this.#deps.nowMs()
+    if (nowMs - this.#reloadedMs < LOAD_AGAIN_MS) return
+    this.#reloadedMs = nowMs
+    this.loadScripts()
+  }
+
+  private loadScripts(): void {
+    if (this.#deps.preload.length > 0) this.channel.send(this.#deps.preload, () => {})
   }
 
   /** Adds an operation to the next batch; one that cannot be sent is settled as `not-run`. */

@@ -1,6 +1,6 @@
 /** A node of another region on a real Redis, with no more rights than a guest needs. */
 import { defineLimit } from '@sluice/core'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { startCluster } from '../../../../../tools/redis/cluster.js'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { GUEST_ACL, guestAcl, type RedisStore, redisStore, storeAcl } from '../index.js'
@@ -64,6 +64,26 @@ describe('a guest', () => {
     expect(GUEST_ACL).not.toMatch(/\+eval( |$)|\+script|\+publish|\+info|\+config|\+keys|\+scan/)
     const log = String(await server.call('ACL', 'LOG'))
     expect(log).not.toContain('guest')
+  })
+
+  test('can run every script again once a node of the region has missed one', async () => {
+    const problems: string[] = []
+    const [own, guest] = [
+      open('own'),
+      open('guest', { guest: true, observer: { problem: (text) => problems.push(text) } }),
+    ]
+    await own.ready
+    await guest.remote.secret
+    await guest.reset(KEY)
+    await server.call('SCRIPT', 'FLUSH')
+    const at = Date.now() * 1000
+    const charge = () => guest.charge({ key: KEY, limit: LIMIT, amount: 3, at, debt: 0 })
+    await expect(charge()).rejects.toMatchObject({ silence: 'not-run' })
+    expect(problems.join()).toContain('lacks a script of this version')
+    // One take alone has a script of its own.
+    await own.take([[{ key: KEY, limit: LIMIT, amount: 1 }]], { deadlineMs: 60_000 })
+    await vi.waitFor(charge, { timeout: 60_000, interval: 50 })
+    expect(await used(own)).toBe(4)
   })
 
   test('is no node of the fleet there, and writes no secret', async () => {

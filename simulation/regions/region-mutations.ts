@@ -92,11 +92,10 @@ function relayTwice(): () => void {
     (drain) =>
       function (this: Outbox, most, now) {
         const reports = drain.call(this, most, now)
-        for (const { key, limit, spent, sinceMs } of reports) {
+        for (const report of reports) {
           for (const other of siblings.get(this) ?? []) {
             if (other === this) continue
-            for (const { amount, at } of spent)
-              other.restore({ key, limit, spent, returned: [], sinceMs }, { amount, at }, 'spent')
+            for (const usage of report.spent) other.restore(report, usage, 'spent')
           }
         }
         return reports

@@ -86,7 +86,10 @@ export interface Limit {
   readonly tickUs: number
   /** How long a call may be delayed: `wait` of a bucket, `maxWait` of a leaky bucket. */
   readonly maxWaitUs: number
-  /** Buckets: units beyond the burst that a counter may owe, by `wait` and by `debt`. */
+  /**
+   * Buckets: units beyond the burst that a counter may owe, by `wait` and by `debt`. Windows under
+   * a ceiling: what is reserved above it, which only charges may use.
+   */
   readonly borrowable: number
   /** Sliding counter: window and time left are compared in units of 2^shift microseconds. */
   readonly scale: number
@@ -225,7 +228,7 @@ export function withoutWaiting(limit: Limit): Limit {
 /** Returns the limit with room for its debt, and without waiting: what may be charged in all. */
 export function withDebt(limit: Limit): Limit {
   const { max, capacity, borrowable, debt } = limit
-  // Only buckets read `borrowable`, and it then includes the debt.
+  // Only the algorithms of buckets read `borrowable`, and it then includes the debt.
   const rest = Math.max(0, borrowable - debt)
   return { ...limit, max: max + debt, capacity: capacity + debt, borrowable: rest, maxWaitUs: 0 }
 }

@@ -37,18 +37,18 @@ export function leastCeiling(limit: Limit): number {
 /**
  * Returns the limit of a priority above which these reserves are kept free. A bucket may owe what
  * it cannot hold any more: otherwise each call under a ceiling would hand back what more important
- * ones have used.
+ * ones have used. A window says by as much how far charges may fill the whole limit.
  */
 export function ceilingLimit(limit: Limit, reserves: readonly number[]): Limit {
   const { capacity, borrowable } = limit
   if (reserves.length === 0 || capacity === 0) return limit
   const ceiling = Math.max(leastCeiling(limit), ceilingUnits(capacity, reserves))
   const { family } = algorithmOf(limit)
-  if (family === 'bucket') {
-    return { ...limit, capacity: ceiling, borrowable: borrowable + capacity - ceiling }
-  }
+  const reserved = capacity - ceiling
+  if (family === 'bucket') return { ...limit, capacity: ceiling, borrowable: borrowable + reserved }
   if (family === 'queue') return { ...limit, capacity: ceiling }
-  return { ...limit, max: ceiling, capacity: ceiling }
+  const under = { ...limit, max: ceiling, capacity: ceiling }
+  return family === 'window' ? { ...under, borrowable: reserved } : under
 }
 
 /** Of a limit under a ceiling: the whole limit, and what is reserved above. */

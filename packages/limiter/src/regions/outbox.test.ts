@@ -113,6 +113,28 @@ describe('an outbox', () => {
     expect(outbox.oldestMs()).toBe(30)
   })
 
+  test('puts back what was spent after a reset, while something else is still on its way', () => {
+    const outbox = new Outbox()
+    outbox.forget(key(1))
+    outbox.spend(change(1, 3, 1001))
+    const [report] = outbox.drain(10, at(1002))
+    if (report?.spent[0] === undefined) throw new Error('no report')
+    outbox.restore(report, report.spent[0], 'spent')
+    expect(textOf(outbox.drain(10, at(1002)))).toEqual(['1: 3 | '])
+  })
+
+  test('drops what is too old of a limit that has changed', () => {
+    const outbox = new Outbox()
+    outbox.spend(change(1, 3, 1001))
+    const limit = defineLimit({ algorithm: 'fixed-window', max: 100, windowMs: 60_000 })
+    outbox.spend({ ...change(1, 4, 1001), limit })
+    outbox.expire(at(1030))
+    expect([outbox.size, outbox.dropped]).toEqual([1, 3])
+    outbox.spend({ ...change(1, 5, 1031), limit: WINDOW })
+    expect(textOf(outbox.drain(10, at(1050)))).toEqual(['1: 4 | '])
+    expect(outbox.dropped).toBe(8)
+  })
+
   test('forgets a counter that is reset, and what comes back of it', () => {
     const outbox = new Outbox()
     outbox.spend(change(1, 5, 1000))

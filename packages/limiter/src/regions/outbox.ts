@@ -18,6 +18,8 @@ export interface OutboxReport {
   readonly returned: readonly Usage[]
   /** When the oldest of it was added, in milliseconds of a clock that never steps. */
   readonly sinceMs: number
+  /** The number of the drain that removed it. */
+  readonly drain: number
 }
 
 /** One change of a counter: the units, when they were taken in the store's time, and when now. */
@@ -48,19 +50,32 @@ class PendingCounter {
     return this.spent.isEmpty && (this.returned?.isEmpty ?? true)
   }
 
-  report(): OutboxReport {
-    const { key, limit, sinceMs } = this
-    return { key, limit, spent: this.spent.usages, returned: this.returned?.usages ?? [], sinceMs }
+  report(drain: number): OutboxReport {
+    const { key, limit, sinceMs, returned } = this
+    const spent = this.spent.usages
+    return { key, limit, spent, returned: returned?.usages ?? [], sinceMs, drain }
   }
+
+  /** Drops what is too old at `now`; returns the units that were spent. */
+  expire(now: number): number {
+    this.returned?.expire(now)
+    return this.spent.expire(now)
+  }
+}
+
+/** A counter that was reset: what was drained until then is not put back. */
+interface ForgottenCounter {
+  readonly key: CounterKey
+  drain: number
 }
 
 export class Outbox {
   readonly #counters = new CounterMap<PendingCounter>()
   readonly #countersMax: number
-  /** Reports under the windows of a limit that has changed since. */
-  #replaced: OutboxReport[] = []
-  /** Counters that were reset since they were drained: what did not run is not put back. */
-  readonly #forgotten = new CounterMap<{ readonly key: CounterKey }>()
+  /** Under the windows of a limit that has changed since. */
+  #replaced: PendingCounter[] = []
+  readonly #forgotten = new CounterMap<ForgottenCounter>()
+  #drains = 0
   #dropped = 0
 
   constructor(countersMax = OUTBOX_COUNTERS_MAX) {
@@ -105,21 +120,26 @@ export class Outbox {
 
   /** Removes and returns the reports of up to `most` counters, the longest waiting first. */
   drain(most: number, now: number): readonly OutboxReport[] {
-    const reports = this.#replaced.splice(0, most)
-    if (reports.length < most) {
-      for (const counter of this.#counters) {
-        this.#counters.delete(counter)
-        this.expireOne(counter, now)
-        if (!counter.isEmpty) reports.push(counter.report())
-        if (reports.length >= most) break
-      }
+    const drain = ++this.#drains
+    const reports: OutboxReport[] = []
+    const add = (counter: PendingCounter) => {
+      this.#dropped += counter.expire(now)
+      if (!counter.isEmpty) reports.push(counter.report(drain))
+    }
+    for (const counter of this.#replaced.splice(0, most)) add(counter)
+    for (const counter of this.#counters) {
+      if (reports.length >= most) break
+      this.#counters.delete(counter)
+      add(counter)
     }
     return reports
   }
 
   /** Puts back what certainly did not run. */
-  restore({ key, limit, sinceMs }: OutboxReport, usage: Usage, kind: 'spent' | 'returned'): void {
-    if (this.#forgotten.get(key) !== undefined) return
+  restore(report: OutboxReport, usage: Usage, kind: 'spent' | 'returned'): void {
+    const { key, limit, sinceMs, drain } = report
+    const forgotten = this.#forgotten.get(key)
+    if (forgotten !== undefined && drain <= forgotten.drain) return
     const counter = this.find(key, limit, sinceMs)
     if (kind === 'spent') this.#dropped += counter.spent.add(usage.amount, usage.at)
     else {
@@ -134,8 +154,10 @@ export class Outbox {
     const counter = this.#counters.get(key)
     if (counter !== undefined) this.#counters.delete(counter)
     this.#replaced = this.#replaced.filter(({ key: { hi, lo } }) => hi !== key.hi || lo !== key.lo)
-    const isRoom = this.#forgotten.size < this.#countersMax
-    if (isRoom && this.#forgotten.get(key) === undefined) this.#forgotten.add({ key })
+    const known = this.#forgotten.get(key)
+    const drain = this.#drains
+    if (known !== undefined) known.drain = drain
+    else if (this.#forgotten.size < this.#countersMax) this.#forgotten.add({ key, drain })
   }
 
   /** Called when nothing that was drained can come back any more. */
@@ -145,15 +167,12 @@ export class Outbox {
 
   /** Drops what is too old at `now`, while nothing is drained. */
   expire(now: number): void {
+    for (const counter of this.#replaced) this.#dropped += counter.expire(now)
+    this.#replaced = this.#replaced.filter(({ isEmpty }) => !isEmpty)
     for (const counter of this.#counters) {
-      this.expireOne(counter, now)
+      this.#dropped += counter.expire(now)
       if (counter.isEmpty) this.#counters.delete(counter)
     }
-  }
-
-  private expireOne(counter: PendingCounter, now: number): void {
-    this.#dropped += counter.spent.expire(now)
-    counter.returned?.expire(now)
   }
 
   private find(key: CounterKey, limit: Limit, nowMs: number): PendingCounter {
@@ -164,7 +183,7 @@ export class Outbox {
         return known
       }
       this.#counters.delete(known)
-      this.#replaced.push(known.report())
+      this.#replaced.push(known)
     }
     if (this.size >= this.#countersMax) this.evict()
     const counter = new PendingCounter(key, limit, nowMs)
@@ -176,7 +195,7 @@ export class Outbox {
   private evict(): void {
     const [replaced] = this.#replaced.splice(0, 1)
     if (replaced !== undefined) {
-      this.#dropped += unitsOf(replaced.spent)
+      this.#dropped += unitsOf(replaced.spent.usages)
       return
     }
     for (const counter of this.#counters) {

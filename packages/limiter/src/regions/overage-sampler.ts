@@ -1,7 +1,8 @@
 /**
  * Measures what regions admit beyond merged limits, on a sample of the counters that are nearly
  * used up: their own store holds what all regions spent. A sliding counter is charged no more than
- * its max, so it shows nothing.
+ * its max, so it shows nothing; a limit with `debt` may owe what a single region spent, such as a
+ * cost that was known late, so it is not sampled.
  */
 import {
   algorithmOf,
@@ -55,6 +56,7 @@ export class OverageSampler {
   /** Called for each take that was granted. */
   onGranted(key: CounterKey, limit: Limit, remaining: number): void {
     if (remaining > limit.capacity * PART_LEFT || this.#samples.size >= SAMPLES_MAX) return
+    if (limit.debt > 0 || algorithmOf(limit).windowsCounted === 2) return
     this.#samples.set(`${key.hi}.${key.lo}`, { key, limit })
   }
 

@@ -4,6 +4,7 @@
  * round, and while the region does not answer everything waits.
  */
 import { algorithmOf, type CounterKey, type Limit } from '@sluice/core'
+import { timeToRegainDebt } from '../coordination/local/debt-limit.js'
 import type { Usage } from '../coordination/local/unreported-usage.js'
 import type { Store } from '../store.js'
 import { Outbox, type OutboxChange, type OutboxReport } from './outbox.js'
@@ -220,11 +221,12 @@ interface ChargeDebt {
 function chargeDebt(limit: Limit, regions: number): ChargeDebt {
   const { family, windowsCounted } = algorithmOf(limit)
   if (family !== 'bucket') {
-    const debt = windowsCounted === 2 ? 0 : Math.min(regions * limit.max, DEBT_MAX)
-    return { debt, debtUs: 0 }
+    // Under a ceiling, the counter is that of the whole limit.
+    const reserved = limit.borrowable
+    const owed = windowsCounted === 2 ? 0 : regions * (limit.max + reserved)
+    return { debt: Math.min(reserved + owed, DEBT_MAX), debtUs: 0 }
   }
-  const { borrowable, p, q, tickUs } = limit
-  return { debt: borrowable, debtUs: p === 0 ? 0 : Math.ceil((borrowable * q) / p) * tickUs }
+  return { debt: limit.borrowable, debtUs: timeToRegainDebt(limit) }
 }
 
 function certainlyDidNotRun(error: unknown): boolean {

@@ -1,4 +1,4 @@
-import { type CounterKey, defineLimit, type Limit, type Take } from '@sluice/core'
+import { ceilingLimit, type CounterKey, defineLimit, type Limit, type Take } from '@sluice/core'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createLimiter } from '../limiter.js'
 import { ScriptedStore, settled } from '../scripted-store.test-helper.js'
@@ -52,6 +52,16 @@ async function round(ms = 50): Promise<void> {
 const used = (of: ScriptedStore, key = KEY) =>
   10 - (of.inner.sync.peek([[{ key, limit: WINDOW, amount: 0 }]])[0]?.[0]?.remaining ?? 0)
 const charged = ({ charges }: ScriptedStore) => charges.map(({ amount }) => amount)
+
+test('stores that are none are refused', () => {
+  const none = JSON.parse('{}') as Store
+  for (const options of [
+    { store: none, others: { us } },
+    { store: own, others: { us: none } },
+  ]) {
+    expect(() => regionalStore({ region: 'eu', ...options })).toThrow(/^store: found .*accepted: /)
+  }
+})
 
 describe('what a region takes', () => {
   test('is charged in every other region in the next round, and once', async () => {
@@ -134,6 +144,20 @@ describe('what a region takes', () => {
     expect(inState(us)).toMatchObject({ curr: 10 })
   })
 
+  test.each(['sliding-window-counter', 'fixed-window'] as const)(
+    'of the reserve above a ceiling is counted after calls under it: %s',
+    async (algorithm) => {
+      const limit = merged(defineLimit({ algorithm, max: 10, windowMs: 60_000 }))
+      const under = ceilingLimit(limit, [5000])
+      await us.inner.charge({ key: KEY, limit, amount: 4, at: us.clock.now(), debt: 0 })
+      await store.take([[take(4, { limit })]])
+      await store.take([[take(1, { limit: under })]])
+      await round()
+      const [[left] = []] = us.inner.sync.peek([[take(0, { limit })]])
+      expect(left?.remaining).toBe(1)
+    },
+  )
+
   test('is charged to a bucket as late as its debt takes to be regained', async () => {
     const bucket = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 1000, debt: 30 })
     await store.take([[take(4, { limit: merged(bucket) })]])
@@ -165,6 +189,25 @@ describe('what becomes known late', () => {
       [4, 3],
     ])
     expect(late).toHaveLength(1)
+  })
+
+  test('is told once if it becomes known at the same time as the answer', async () => {
+    const granted = await own.take([[take(2), take(3, { key: OTHER })]])
+    const [[first, second] = []] = granted
+    if (first === undefined || second === undefined) throw new Error('no answers')
+    own.take = (_, options) =>
+      new Promise((resolve) => {
+        setImmediate(() => {
+          resolve([[first, 'unknown']])
+          options?.onLate?.([[first, second]])
+        })
+      })
+    await store.take([[take(2), take(3, { key: OTHER })]])
+    await round()
+    expect(us.charges.map(({ key, amount }) => [key.lo, amount])).toEqual([
+      [2, 2],
+      [4, 3],
+    ])
   })
 
   test('is told when nobody asked for late answers', async () => {
@@ -365,6 +408,19 @@ describe('a reset', () => {
     expect([used(own), used(us), used(ap)]).toEqual([0, 0, 0])
   })
 
+  test('is not followed by what was taken before the own store ran it', async () => {
+    await store.take([[take(5)]])
+    await round()
+    const inner = own.reset.bind(own)
+    own.reset = async (key) => {
+      await store.take([[take(2)]])
+      return inner(key)
+    }
+    await store.reset(KEY)
+    await round()
+    expect([used(own), used(us), used(ap)]).toEqual([0, 0, 0])
+  })
+
   test('names the regions that did not confirm it', async () => {
     await store.take([[take(5)]])
     await round()
@@ -397,18 +453,22 @@ describe('what all regions admit beyond a limit', () => {
   })
 
   test('is what a bucket owes', async () => {
-    const bucket = defineLimit({
-      algorithm: 'token-bucket',
-      max: 10,
-      windowMs: 3_600_000,
-      debt: 20,
-    })
-    const limit = merged(bucket)
+    const bucket = defineLimit({ algorithm: 'token-bucket', max: 10, windowMs: 3_600_000 })
+    const limit = merged({ ...bucket, borrowable: 20 })
     await store.take([[take(10, { limit })]])
     await own.inner.charge({ key: KEY, limit, amount: 4, at: own.clock.now(), debt: 20 })
     await round(1000)
     expect(store.overage()).toBe(0.4)
   })
+})
+
+test('what a limit with a debt of its own owes is no overage, because refused calls may owe it', async () => {
+  const limit = merged(
+    defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000, onRefusal: 'overdraw' }),
+  )
+  await store.take([[take(18, { limit, overdraw: true })]])
+  await round(1000)
+  expect(store.overage()).toBe(0)
 })
 
 describe('closing', () => {

@@ -13,6 +13,7 @@ import {
 } from '@sluice/core'
 import { monotonicMs as systemMonotonicMs, systemClock } from '../clock.js'
 import { mayHaveRun } from '../deferred-charges.js'
+import { readStore } from '../limiter-options.js'
 import { PeriodicTask, type Scheduler, systemScheduler } from '../periodic.js'
 import type {
   Answer,
@@ -110,6 +111,7 @@ class RelayingStore implements RegionalStore {
   constructor(options: RegionalStoreOptions) {
     const { region, store, others, rulesVersion = () => undefined } = options
     const { monotonicMs = systemMonotonicMs, scheduler = systemScheduler } = options
+    for (const each of [store, ...Object.values(others)]) readStore(each)
     const names = [region, ...Object.keys(others)]
     if (Object.hasOwn(others, region)) {
       const found = `${region} among the others`
@@ -174,17 +176,18 @@ class RelayingStore implements RegionalStore {
 
   private async takeMerged(groups: Groups<Take>, options: TakeOptions): Promise<Groups<Answer>> {
     const { deadlineMs, capMs, states } = options
-    const relayed: { answers?: Groups<Answer> } = {}
-    const answers = await this.#own.take(groups, {
+    const taken = this.#own.take(groups, {
       deadlineMs,
       capMs,
       states,
       onLate: (late) => {
-        this.relayAnswers(groups, late, relayed.answers)
+        // What was known in time is relayed below, even if both come at once.
+        const relayLate = (known: Groups<Answer>) => this.relayAnswers(groups, late, known)
+        taken.then(relayLate, () => {})
         options.onLate?.(late)
       },
     })
-    relayed.answers = answers
+    const answers = await taken
     this.relayAnswers(groups, answers, undefined)
     return answers
   }
@@ -218,11 +221,12 @@ class RelayingStore implements RegionalStore {
 
   /** Rejects if the own store does not confirm it; a RegionResetError names others that do not. */
   async reset(key: CounterKey): Promise<void> {
+    // First, so that nothing that was taken before the reset is told after it.
+    await this.#own.reset(key)
     const others = this.#links.map(async (link) => {
       const isDone = await within(link.reset(key), RESET_MS, this.#scheduler)
       return isDone ? undefined : link.region
     })
-    await this.#own.reset(key)
     const missing = (await Promise.all(others)).filter((region) => region !== undefined)
     if (missing.length > 0) throw new RegionResetError(missing)
   }

@@ -69,9 +69,13 @@ function windowWithDebt({ limit, immediate }: CompiledLimit, nodes: number): Deb
 
 function bucketWithDebt(compiled: CompiledLimit, nodes: number): DebtLimit {
   const limit = withDebt(compiled.limit, wantedDebt(compiled, nodes)) ?? compiled.limit
-  const { borrowable: lent, p, q, tickUs } = limit
-  const debtUs = p === 0 ? 0 : Math.ceil((lent * q) / p) * tickUs
-  return { nodes, limit, immediate: withoutWaiting(limit), debt: lent, debtUs }
+  const debtUs = timeToRegainDebt(limit)
+  return { nodes, limit, immediate: withoutWaiting(limit), debt: limit.borrowable, debtUs }
+}
+
+/** Returns the microseconds in which a bucket regains all that it may owe. */
+export function timeToRegainDebt({ borrowable, p, q, tickUs }: Limit): number {
+  return p === 0 ? 0 : Math.ceil((borrowable * q) / p) * tickUs
 }
 
 function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): number {

@@ -84,6 +84,10 @@ const benchmarks = {
     about: 'over-admission, stranded share and hot keys of leased, local and split rules',
     files: ['./coordination/measure.mjs'],
   },
+  regions: {
+    about: 'what regions admit beyond a limit, when they know and what it costs, beside a peer',
+    files: ['./regions/measure.mjs'],
+  },
   observability: {
     about: 'what an open dashboard and scraped metrics cost a decision',
     files: ['./observability/measure.mjs'],

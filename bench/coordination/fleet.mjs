@@ -1,8 +1,7 @@
 /** A fleet of node processes on one Redis, and their combined results. */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { startNodeProcess } from '../node-process.mjs'
 import { pin, readStore, startStore } from '../redis/processes.mjs'
 
 /** The settings of every rule in these measurements, as the page states them. */
@@ -18,12 +17,6 @@ const LOOK_EVERY_MS = 50
 const BEGIN_AFTER_MS = 100
 const REST_MS = 2000
 const POSTURE = 4
-
-const children = new Set()
-// Nothing is left behind, however the benchmark ends.
-process.once('exit', () => {
-  for (const child of children) child.kill('SIGKILL')
-})
 
 /** One rule for each cell, found by an attribute, so that its sums are its own. */
 export function ruleOf({ id, coordination, algorithm, max, windowMs }) {
@@ -167,40 +160,9 @@ class Fleet {
 }
 
 async function startNode(options, isPinned) {
-  const env = { ...process.env, NODE_ENV: 'production' }
-  // To profile a node: `BENCH_NODE_FLAGS=--cpu-prof`.
-  const execArgv = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
-  // Typed arrays are transferred unchanged.
-  const serialization = 'advanced'
-  const child = fork(NODE, [JSON.stringify(options)], { env, execArgv, serialization })
-  children.add(child)
-  if (isPinned) pin(child.pid, 'worker')
-  await answerOf(child)
-  return {
-    order: (order) => {
-      child.send(order)
-      return answerOf(child)
-    },
-    stop: async () => {
-      children.delete(child)
-      if (child.exitCode !== null || child.signalCode !== null) return
-      const ended = once(child, 'exit')
-      child.disconnect()
-      await ended
-    },
-  }
-}
-
-function answerOf(child) {
-  return new Promise((resolve, reject) => {
-    const ended = (code) => reject(new Error(`a node ended with ${code}`))
-    child.once('exit', ended)
-    child.once('message', ({ answer, failed }) => {
-      child.off('exit', ended)
-      if (failed === undefined) resolve(answer)
-      else reject(new Error(`a node: ${failed}`))
-    })
-  })
+  const node = await startNodeProcess(NODE, options)
+  if (isPinned) pin(node.pid, 'worker')
+  return node
 }
 
 const sorted = (times) => Float64Array.from(times).sort()

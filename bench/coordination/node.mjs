@@ -37,10 +37,10 @@ const limiter = createLimiter({ rules, store, clock, secret })
 await limiter.ready()
 
 const orders = { fleet, play, hammer, stats, close }
-process.on('message', ({ kind, ...order }) => {
+process.on('message', ({ id, kind, ...order }) => {
   Promise.resolve(orders[kind](order)).then(
-    (answer) => process.send({ answer }),
-    (error) => process.send({ failed: error?.stack ?? JSON.stringify(error) }),
+    (answer) => process.send({ id, answer }),
+    (error) => process.send({ id, failed: error?.stack ?? JSON.stringify(error) }),
   )
 })
 process.on('disconnect', () => process.exit())

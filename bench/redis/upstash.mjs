@@ -9,6 +9,7 @@ export function shimUpstash(client) {
   return {
     get: (key) => client.get(key),
     set: (key, value) => client.set(key, value),
+    hset: (key, fields) => client.hset(key, fields),
     evalsha: (sha, keys, args) => {
       const known = shas.get(sha)
       if (known === undefined) return Promise.reject(new Error(`NOSCRIPT ${sha}`))

@@ -62,7 +62,12 @@ export async function editingNode(options: NodeOptions = {}): Promise<EditingNod
 export async function fleet(count: number): Promise<readonly EditingNode[]> {
   const store: MemoryRuleStore = memoryRuleStore({ now: () => NOW_MS })
   const stores = Array.from({ length: count }, () => store.connect())
-  return Promise.all(stores.map((handle) => editingNode({ store: handle })))
+  return Promise.all(stores.map((handle) => editingNode({ store: handle, wait: waitTurns })))
+}
+
+/** Waits turns of the event loop for milliseconds, so that nodes differ as their pauses do. */
+async function waitTurns(ms: number): Promise<void> {
+  for (let turn = 0; turn < ms; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
 /** The error that an edit ends with. */

@@ -41,8 +41,10 @@ describe('a seed', () => {
   test.each([0, 1, 7, 11])('%i gives the same run each time, event for event', async (seed) => {
     const lines: string[][] = [[], []]
     const runs = []
-    for (const log of lines)
-      runs.push(await runSeed(seed, undefined, { log: (line) => void log.push(line) }))
+    for (const log of lines) {
+      const { run } = await runSeed(seed, undefined, { log: (line) => void log.push(line) })
+      runs.push(run)
+    }
     expect(runs[1]).toEqual(runs[0])
     expect(lines[1]).toEqual(lines[0])
     expect(lines[0]?.length).toBeGreaterThan(100)

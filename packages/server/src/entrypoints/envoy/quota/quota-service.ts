@@ -17,7 +17,7 @@ import { SlicedWork } from './sliced-work.js'
 
 /** One for each filter configuration of each proxy. */
 export const STREAMS_MAX = 1000
-/** The buckets of all streams: each has about a kilobyte, and one draw at a time. */
+/** The buckets of all streams: each has about two kilobytes, and one draw at a time. */
 const BUCKETS_MAX = 100_000
 
 export interface QuotaServiceDeps {

@@ -135,8 +135,9 @@ describe.each(places)('$name', (kind) => {
     }
     if (isLong) console.log(figuresOf(observer, { kills, beganMs }))
     expect(observer.most).toBeLessThanOrEqual(MAX)
-    // Nearly all of them were in use at times, or nothing would be shown.
-    expect(observer.most).toBeGreaterThanOrEqual(MAX - 2)
+    // Most of them were in use at times, or nothing would be shown. How many of the rest are depends
+    // on the machine: on a Cluster calls that are still undecided hold places too.
+    expect(observer.most).toBeGreaterThanOrEqual(MAX * 0.75)
     await Promise.all(nodes.map((node) => node.stop()))
     // All nodes are alive: a place that leaked would be renewed for ever.
     while ((await taken(limiter, rules)).places > 0) await sleep(100)

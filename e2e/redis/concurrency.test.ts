@@ -135,8 +135,8 @@ describe.each(places)('$name', (kind) => {
     }
     if (isLong) console.log(figuresOf(observer, { kills, beganMs }))
     expect(observer.most).toBeLessThanOrEqual(MAX)
-    // Most of them were in use at times, or nothing would be shown. How many of the rest are depends
-    // on the machine: on a Cluster calls that are still undecided hold places too.
+    // Most of them were in use at times, or nothing would be shown. How many of the rest depends on
+    // the machine: on a Cluster calls that are still undecided hold places too.
     expect(observer.most).toBeGreaterThanOrEqual(MAX * 0.75)
     await Promise.all(nodes.map((node) => node.stop()))
     // All nodes are alive: a place that leaked would be renewed for ever.
